@@ -1,0 +1,48 @@
+/* collector.h - the agent's loop: find segments, read them, run the probes, tick the model.
+ *
+ * The same code serves `sonde run`, `sonde serve`, `sonde top`, `sonde ls` and `sonde export`:
+ * with a thread of its own (start/stop), or stepped by hand (step). */
+#ifndef SONDE_COLLECT_COLLECTOR_H
+#define SONDE_COLLECT_COLLECTOR_H
+
+#include "base/err.h"
+#include "collect/model.h"
+
+struct sonde_collector;
+
+struct sonde_collector_options {
+    const char *dir;          /* segments; NULL = the default directory */
+    double interval_s;        /* between ticks; 0 = 1 */
+    double retain_s;          /* how long an ended process stays; 0 = 300 */
+    uint32_t pid;             /* look at this process (and its children) only; 0 = all */
+    int host;                 /* 1 = host metrics */
+    int processes;            /* 1 = per-process and per-thread metrics */
+    int agent;                /* 1 = this is the resident agent: take dir/agent.lock so that
+                                 processes leave their segments behind, and unlink segments
+                                 whose process has been gone for retain_s */
+    struct sonde_model_limits limits;
+};
+
+int sonde_collector_create(const struct sonde_collector_options *options,
+                           struct sonde_collector **out, struct sonde_err *err);
+/* Stops the thread if started. NULL is fine. */
+void sonde_collector_destroy(struct sonde_collector *c);
+
+struct sonde_model *sonde_collector_model(struct sonde_collector *c);
+
+/* One tick now, on this thread. */
+void sonde_collector_step(struct sonde_collector *c);
+
+/* A thread that steps every interval_s (spans are drained ten times as often). */
+int sonde_collector_start(struct sonde_collector *c, struct sonde_err *err);
+void sonde_collector_stop(struct sonde_collector *c);
+
+/* Watch pid even if it has no segment (the CMD of `sonde run`): P5 metrics for it. */
+void sonde_collector_watch(struct sonde_collector *c, uint32_t pid);
+
+/* Files that were refused and why, newest first; returns how many were written to out. */
+struct sonde_collector_refusal { char path[256]; char reason[256]; };
+size_t sonde_collector_refusals(struct sonde_collector *c, struct sonde_collector_refusal *out,
+                                size_t max);
+
+#endif

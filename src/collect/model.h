@@ -1,0 +1,200 @@
+/* model.h - what the agent knows: families, series, their values and recent history, processes
+ * and recent spans. Collectors write it once an interval; HTTP routes, exporters and terminal
+ * views read it. Nobody who reads it ever touches a recorded process.
+ *
+ * Locking: one read-write lock for the whole model. sonde_model_tick and everything that adds or
+ * changes runs under the write lock, everything that looks under the read lock. Pointers are
+ * good while the lock is held.
+ *
+ * Memory is bounded: series_max, spans_max and per-series history of SONDE_HISTORY ticks. What
+ * does not fit is counted in model->dropped_*.
+ */
+#ifndef SONDE_COLLECT_MODEL_H
+#define SONDE_COLLECT_MODEL_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "segment/segment.h"
+
+#define SONDE_HISTORY 60          /* ticks of history a series keeps; a tick is about a second */
+#define SONDE_EXEMPLARS_MAX 8     /* per histogram series, newest kept, one a bucket */
+
+struct sonde_label {
+    const char *name, *value;     /* valid UTF-8, unescaped */
+};
+
+struct sonde_exemplar {
+    double value;                 /* exported unit */
+    uint64_t trace_hi, trace_lo;
+    double time_s;                /* unix time the agent first saw it */
+};
+
+/* Buckets of a histogram as they are now: dense per octave, octaves in use only. */
+struct sonde_hist_value {
+    uint64_t count;               /* zero + all buckets */
+    uint64_t zero;
+    uint64_t sum_raw;             /* times the family's scale = sum in the exported unit */
+    uint64_t last_raw;
+    uint64_t *octave[SONDE__HIST_OCTAVES]; /* 64 counts each, or NULL */
+};
+
+/* One tick of a histogram's history: what was added in it, sparse. */
+struct sonde_hist_delta {
+    uint64_t count, zero, sum_raw;
+    uint32_t bucket_count;
+    struct sonde_hist_bucket { uint16_t p; uint32_t n; } *bucket; /* ascending p */
+};
+
+struct sonde_model_family;
+struct sonde_model_process;
+
+struct sonde_model_series {
+    struct sonde_model_family *family;
+    struct sonde_model_process *process; /* NULL = the host or the agent itself */
+    struct sonde_label *labels;          /* all of them: tags, own labels, process and pid */
+    size_t label_count;
+    char *label_text;                    /* `a="b",c="d"`, escaped for Prometheus; "" = none */
+    size_t label_text_len;
+    double created_s;                    /* unix time it was first seen or defined */
+
+    /* Now. */
+    uint64_t counter;                    /* SONDE_COUNTER: times family->scale */
+    double gauge;                        /* SONDE_GAUGE */
+    struct sonde_hist_value *hist;       /* SONDE_HISTOGRAM */
+    struct sonde_exemplar exemplar[SONDE_EXEMPLARS_MAX];
+    size_t exemplar_count;
+
+    /* History: index (model->tick - 1 - age) % SONDE_HISTORY, age 0 = newest; valid for
+     * age < history_count. Counter: increase in the tick, exported unit. Gauge: value. NULL
+     * past model->history_series_max: then window statistics are not available for it. */
+    double *history;
+    struct sonde_hist_delta *history_hist; /* SONDE_HISTORY of them; histograms only */
+    uint32_t history_count;
+};
+
+struct sonde_model_family {
+    char *name, *help, *unit, *source;   /* owned; "" = none */
+    enum sonde_type type;
+    enum sonde_kind kind;
+    double scale;                        /* counters and histograms: raw to exported unit */
+    struct sonde_model_series **series;
+    size_t series_count, series_cap;
+};
+
+struct sonde_model_attr {
+    const char *key;              /* interned */
+    uint32_t type;                /* SONDE__ATTR_* */
+    union { int64_t i; double d; char str[SONDE__ATTR_BYTES + 1]; } value;
+};
+#define SONDE_SPAN_ATTRS_MAX 8
+
+struct sonde_model_span {
+    const char *name;             /* interned in the model */
+    const char *program;          /* interned */
+    uint32_t pid, tid;
+    uint64_t start_ns;            /* unix time */
+    uint64_t duration_ns;
+    uint64_t trace_hi, trace_lo, id, parent;
+    uint32_t outcome;             /* enum sonde_outcome */
+    uint32_t attr_count;
+    struct sonde_model_attr *attrs; /* owned by the model; NULL if none */
+};
+
+enum sonde_process_state { SONDE_PROCESS_RUNNING, SONDE_PROCESS_EXITED, SONDE_PROCESS_KILLED };
+
+struct sonde_model_process {
+    uint32_t pid;
+    uint64_t start_time;          /* as in /proc/PID/stat */
+    char *program;                /* owned */
+    char *path;                   /* of the segment, owned; NULL = no segment (watched by pid) */
+    enum sonde_process_state state; /* KILLED: gone without coming to its end */
+    double ended_s;               /* unix time it was found gone; 0 = running */
+    uint64_t segment_bytes;       /* populated */
+    uint32_t lanes, threads;      /* lanes in use; live threads as of the last tick */
+    uint64_t drops[SONDE__DROP_COUNT];
+    uint64_t spans_seen, spans_lost;
+};
+
+struct sonde_model {
+    pthread_rwlock_t lock;
+    uint64_t tick;                /* ticks done */
+    double now_s, interval_s;     /* unix time of the last tick, and its real length */
+    struct sonde_model_family **families; /* ascending by name */
+    size_t family_count, family_cap;
+    struct sonde_model_process **processes; /* in the order they were found */
+    size_t process_count, process_cap;
+    struct sonde_model_span *spans; /* ring: newest is (span_next - 1) % spans_max */
+    size_t spans_max;
+    uint64_t span_next;           /* spans ever added */
+    size_t series_count, series_max, history_series_max;
+    uint64_t dropped_series, dropped_conflicts; /* over series_max; name with another type */
+    struct sonde_model_index *index; /* private to model.c */
+};
+
+/* 0 = the default for each limit (1<<20 series, 20000 with history, 16384 spans). */
+struct sonde_model_limits { size_t series_max, history_series_max, spans_max; };
+
+int sonde_model_create(const struct sonde_model_limits *limits, struct sonde_model **out);
+void sonde_model_destroy(struct sonde_model *m);
+
+/* ---- Writing (write lock held) ------------------------------------------------------------ */
+
+struct sonde_model_family_spec {
+    const char *name, *help, *unit, *source;  /* name required; others may be NULL */
+    enum sonde_type type;
+    enum sonde_kind kind;
+    double scale;                             /* 0 = 1 */
+};
+
+/* Find or add. NULL: out of memory, or the name exists with another type or scale (counted). */
+struct sonde_model_family *sonde_model_family(struct sonde_model *m,
+                                              const struct sonde_model_family_spec *spec);
+
+/* Find or add by exactly these labels, in this order. process may be NULL; when it is not, the
+ * labels process="…" and pid="…" are appended. NULL: no memory or over the limit (counted). */
+struct sonde_model_series *sonde_model_series(struct sonde_model *m,
+                                              struct sonde_model_family *f,
+                                              struct sonde_model_process *process,
+                                              const struct sonde_label *labels, size_t count);
+
+/* The hist of s, allocated if need be; NULL when out of memory. Bucket as sonde__hist_bucket. */
+struct sonde_hist_value *sonde_model_hist(struct sonde_model_series *s);
+int sonde_hist_value_add(struct sonde_hist_value *h, uint32_t p, uint64_t n);
+
+/* Keep e as s's newest exemplar for its bucket. Same trace and value as one there: ignored. */
+void sonde_model_exemplar(struct sonde_model_series *s, const struct sonde_exemplar *e);
+
+/* Find or add a process; forget one with all its series. */
+struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
+                                                uint64_t start_time, const char *program);
+void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p);
+
+/* Copies span; its strings are interned, attrs copied (at most SONDE_SPAN_ATTRS_MAX). */
+void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span);
+
+/* Close an interval: push every series' history. */
+void sonde_model_tick(struct sonde_model *m, double now_s);
+
+/* ---- Looking (read lock held) ------------------------------------------------------------- */
+
+/* A filter: every pattern that is set must match. Patterns are shell globs; several filters
+ * chained match when all do. */
+struct sonde_filter {
+    const char *name;       /* glob on the family's name */
+    const char *source;     /* glob on its source */
+    const char *process;    /* glob on the program's name */
+    const char *type;       /* counter, gauge, histogram, or a kind: time, throughput, memory, … */
+    uint32_t pid;           /* 0 = any */
+    struct sonde_label label[4]; /* value is a glob */
+    size_t label_count;
+};
+
+int sonde_filter_family(const struct sonde_filter *f, const struct sonde_model_family *family);
+int sonde_filter_series(const struct sonde_filter *f, const struct sonde_model_series *s);
+
+const char *sonde_type_name(enum sonde_type t);  /* "counter" … */
+const char *sonde_kind_name(enum sonde_kind k);  /* "time" …, "custom" */
+
+#endif

@@ -1,0 +1,3 @@
+/* One row a probe. */
+SONDE_PROBE(host)
+SONDE_PROBE(process)

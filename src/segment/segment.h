@@ -1,0 +1,223 @@
+/* segment.h - the shared-memory format between a recorded process and the agent.
+ *
+ *   file <pid>.<start>[.<n>]        <start>: field 22 of /proc/PID/stat; <n>: nth image after exec
+ *
+ *   0            struct sonde__header                    one page
+ *   family_off   struct sonde__family [family_max]       append-only, 1 … family_count-1
+ *   series_off   struct sonde__series [series_max]       append-only, 1 … series_count-1
+ *   string_off   bytes                                   append-only
+ *   lane_off     lanes, lane_stride bytes each           see below
+ *   heap_off     blocks of 64 bytes, handed out once     histograms, span rings, label indexes
+ *
+ * The file is sparse and of full size from the start; every page is populated before it is
+ * touched (on a full tmpfs a hole maps fine and kills the process when written). What has been
+ * populated is counted in header.populated_bytes.
+ *
+ * Lanes. Lane 0 is common: gauges live there. Lanes 1 … lanes_shared are striped lanes that any
+ * thread may add to with locked instructions; the others have one thread as their only writer
+ * (owner_tid). A lane is a struct sonde__lane, then one 8-byte cell for each series:
+ * lane + SONDE__CELLS_OFF + 8 * series id. Series 0 is the sink. A cell is
+ *     counter    the lane's total; the series' value is the sum over lanes
+ *     gauge      a double's bits; lane 0 only
+ *     histogram  offset from the segment's start of the lane's struct sonde__hist; 0 = none
+ * A thread that is gone leaves its lane as it is; the next owner continues the totals, so
+ * nothing is ever folded, moved or zeroed, and a reader can take differences.
+ *
+ * Torn reads. A reader sees each 8-byte word whole. It may see a histogram's bucket before its
+ * sum, or one lane later than another: each word alone never goes back, so sums do not either.
+ *
+ * Span rings. ring.reserve counts records ever reserved. A writer reserves index i, writes words
+ * 1-7, then stores seq_type = (i + 1) << 8 | type with release. A reader that finds the
+ * expected seq_type copies the record and then looks at reserve again: unless reserve <= i +
+ * SONDE__RING_RECS the slot may have been written over while it was copied, and the record
+ * counts as lost. A record that was reserved but never finished (SIGKILL, or a signal handler's
+ * longjmp) keeps an old seq_type and is passed over once later ones are there.
+ *   SPAN  start, end (ticks), trace_hi, trace_lo, id, parent,
+ *         name_tid = tid << 32 | outcome << 24 | name's family id
+ *   ATTR  span id, key | value type << 24 | length << 32, 40 bytes of value; before its span
+ *
+ * Versions. abi changes whenever any of this does; a reader refuses what it does not know. The
+ * immutable part of the header, and each family and series, carries a check sum, so a damaged
+ * file is refused rather than believed.
+ *
+ * Rejected: storing the rendered `name{labels} ` here. The agent must not trust text from
+ * another process, so it renders (and escapes) once per series by itself.
+ */
+#ifndef SONDE_SEGMENT_SEGMENT_H
+#define SONDE_SEGMENT_SEGMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sonde/sonde.h"
+
+#define SONDE__MAGIC 0x0a3165646e6f73ffull /* "\xffsonde1\n" */
+#define SONDE__ABI 1u
+#define SONDE__PAGE 4096u
+
+/* Why records were dropped; header.drops is indexed by it. Append only. */
+#define SONDE__DROPS(X)                                                                        \
+    X(memory, "no memory left in the segment for a histogram, span ring or lane")              \
+    X(series_table, "the segment's table of series is full")                                   \
+    X(family_table, "the segment's table of families and names is full")                       \
+    X(strings, "the segment's space for strings is full")                                      \
+    X(label_cut, "a label value was cut or repaired (counted, not lost)")                      \
+    X(reentrant, "a signal handler interrupted a definition")                                  \
+    X(range, "a histogram value out of range was put in the last bucket (counted, not lost)")
+
+enum {
+#define SONDE__X(name, text) SONDE__DROP_##name,
+    SONDE__DROPS(SONDE__X)
+#undef SONDE__X
+    SONDE__DROP_COUNT
+};
+
+struct sonde__header {
+    /* Immutable: written before the file gets its name. */
+    uint64_t magic;
+    uint32_t abi;
+    uint32_t check;          /* sonde__check of [0, SONDE__HEADER_FIXED) with check = 0 */
+    uint64_t file_bytes;
+    uint64_t start_time;     /* of the process, clock ticks since boot: /proc/PID/stat field 22 */
+    uint32_t pid;            /* as the process sees itself */
+    uint32_t uid;
+    uint8_t boot_id[16];
+    uint8_t exec_id[16];     /* AT_RANDOM: tells images of one pid apart */
+    char program[64];        /* NUL-terminated, made valid UTF-8 */
+    uint64_t family_off, series_off, string_off, string_max, lane_off, lane_stride, heap_off,
+        heap_max;
+    uint32_t family_max, series_max, lane_max, lanes_shared;
+    uint32_t tsc;            /* ticks are the TSC; 0: nanoseconds of CLOCK_MONOTONIC */
+    uint32_t parent_pid;     /* the process this one was forked from, if it recorded; else 0 */
+    uint64_t tick0;          /* one instant on three clocks */
+    uint64_t mono0_ns;
+    uint64_t real0_ns;
+    uint64_t bytes_max;      /* what populated_bytes may reach */
+    uint64_t fixed_pad[3];
+
+    /* Counts: release-stored by the define lock's holder. */
+    uint32_t family_count __attribute__((aligned(64)));
+    uint32_t series_count;
+    uint32_t lane_count;     /* lanes ever populated */
+    uint32_t cells_ready;    /* cells populated in every lane below lane_count */
+    uint64_t string_used;
+
+    /* Growth. */
+    uint64_t heap_used __attribute__((aligned(64)));   /* bytes handed out */
+    uint64_t heap_ready;                               /* bytes populated */
+    uint64_t populated_bytes;
+
+    uint64_t heartbeat_ns __attribute__((aligned(64))); /* CLOCK_MONOTONIC, last slow path */
+    uint64_t tick_ns_q32;    /* ns per tick * 2^32, as refined last */
+    uint32_t closed;         /* 1: the process came to its normal end */
+
+    uint32_t define_lock __attribute__((aligned(64))); /* tid of the holder; writers only */
+    uint32_t copies;         /* copies of the library that attached, ever */
+    uint64_t string_ready, family_ready, series_ready; /* bytes populated */
+
+    uint64_t drops[SONDE__DROP_COUNT] __attribute__((aligned(64)));
+};
+
+#define SONDE__HEADER_FIXED offsetof(struct sonde__header, family_count)
+
+_Static_assert(sizeof(struct sonde__header) <= SONDE__PAGE, "the header is one page");
+
+struct sonde__str {     /* text in the string area */
+    uint32_t off;       /* from string_off */
+    uint32_t len;       /* without the NUL that follows */
+};
+
+enum { SONDE__TYPE_NAME = 4 };  /* beside enum sonde_type: a span or attribute name */
+
+struct sonde__family {  /* 128 bytes */
+    struct sonde__str name, help, unit, source;
+    struct sonde__str labels;  /* packed: u16 length, bytes, per label name */
+    struct sonde__str tags;    /* packed: name, value, name, value */
+    double scale;
+    uint32_t type;             /* enum sonde_type or SONDE__TYPE_NAME */
+    uint32_t kind;             /* enum sonde_kind */
+    uint32_t label_count, tag_count;
+    uint32_t series_max;
+    uint32_t check;            /* sonde__family_check */
+
+    /* Mutable. */
+    uint32_t series_count;     /* bound so far, the overflow series not counted */
+    uint32_t overflow_series;  /* its series id; 0 = none yet */
+    uint64_t overflowed;       /* binds that went to the overflow series */
+    uint64_t index;            /* heap offset of struct sonde__index; 0 = none yet */
+    uint64_t pad[1];
+};
+#define SONDE__FAMILY_FIXED offsetof(struct sonde__family, check)
+_Static_assert(sizeof(struct sonde__family) == 128, "family is 128 bytes");
+
+#define SONDE__SERIES_OVERFLOW 1u
+
+struct sonde__series {  /* 64 bytes, immutable once counted */
+    uint32_t family;
+    uint32_t flags;
+    struct sonde__str values;  /* packed label values, as in sonde__family.labels */
+    uint64_t hash;             /* sonde__labels_hash of the values */
+    uint64_t created_ns;       /* CLOCK_REALTIME */
+    uint32_t check;            /* sonde__series_check */
+    uint32_t pad[7];
+};
+#define SONDE__SERIES_FIXED offsetof(struct sonde__series, check)
+_Static_assert(sizeof(struct sonde__series) == 64, "series is 64 bytes");
+
+struct sonde__index {   /* open addressing, linear probing; never more than half full */
+    uint32_t mask;      /* slots - 1 */
+    uint32_t pad;
+    struct sonde__index_slot {
+        uint32_t tag;     /* high half of the hash */
+        uint32_t series;  /* 0 = empty; release-stored */
+    } slot[];
+};
+
+struct sonde__lane {
+    uint32_t owner_tid;   /* 0 = free, or a shared lane */
+    uint32_t owner_copy;  /* which copy of the library claimed it */
+    uint64_t claims;      /* threads that have owned it */
+    uint64_t ring;        /* offset from the segment's start of its sonde__ring; 0 = none */
+    char pad[64 - 24];
+};
+#define SONDE__CELLS_OFF 64u
+_Static_assert(sizeof(struct sonde__lane) == SONDE__CELLS_OFF, "cells follow the lane");
+_Static_assert(sizeof(struct sonde__span_rec) == 64, "span records are 64 bytes");
+_Static_assert(sizeof(struct sonde__hist) == 64 + 4 * SONDE__HIST_OCTAVES, "hist block");
+_Static_assert(sizeof(struct sonde__gate) == SONDE__PAGE, "the gate has a page to itself");
+
+#define SONDE__ATTR_INT 1u
+#define SONDE__ATTR_DOUBLE 2u
+#define SONDE__ATTR_STR 3u
+#define SONDE__ATTR_BYTES 40u
+
+/* ---- segment.c: what both sides compute alike --------------------------------------------- */
+
+/* FNV-1a, 32 bits: finds flipped bits; not a defence. */
+uint32_t sonde__check(uint32_t seed, const void *data, size_t len);
+#define SONDE__CHECK_SEED 2166136261u
+
+uint32_t sonde__header_check(const struct sonde__header *h);
+/* strings: the string area; the caller has checked that every sonde__str lies in it. */
+uint32_t sonde__family_check(const struct sonde__family *f, const char *strings);
+uint32_t sonde__series_check(const struct sonde__series *s, const char *strings);
+
+/* Offset of lane i. */
+static inline uint64_t sonde__lane_at(const struct sonde__header *h, uint32_t i)
+{
+    return h->lane_off + (uint64_t)i * h->lane_stride;
+}
+
+/* Largest value of bucket p (index as in sonde__hist_bucket), in the exported unit. */
+double sonde__hist_upper(uint32_t p);
+
+/* Default directory: $SONDE_DIR or /dev/shm/sonde-<uid>. 0, or SONDE_EINVAL if too long. */
+int sonde__dir_default(char *out, size_t out_size);
+
+/* Start time of pid (field 22 of /proc/PID/stat), 0 if there is no such process. Syscalls only. */
+uint64_t sonde__start_time(uint32_t pid);
+
+/* This boot's id as 16 bytes; all zero if it cannot be read. Syscalls only. */
+void sonde__boot_id(uint8_t out[16]);
+
+#endif
