@@ -20,6 +20,9 @@
 extern "C" {
 #endif
 
+/* Acquire: what the gate lets through must not be loaded before it. Free on x86. */
+#define SONDE__GATE() __atomic_load_n(&sonde__gate.state, __ATOMIC_ACQUIRE)
+
 #define SONDE__LIKELY(x) __builtin_expect(!!(x), 1)
 #define SONDE__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -31,8 +34,9 @@ struct sonde__gate {
     uint32_t state;       /* SONDE__GATE_*; CLOSED = ask the slow path */
     uint32_t tsc;         /* 1 = sonde_ticks() is rdtsc */
     uint64_t tick_ns_q32; /* nanoseconds per tick, times 2^32 */
-    char *common;         /* lane 0, where gauges live */
-    char pad[4096 - 24];  /* a page to itself: see the top of this file */
+    char *common;         /* the cells of lane 0, where gauges live */
+    uint32_t open_lock;   /* tid of the thread that opens the segment */
+    char pad[4096 - 28];  /* a page to itself: see the top of this file */
 } __attribute__((aligned(4096)));
 
 struct sonde__span_rec {  /* 64 bytes; see "Span rings" in segment.h */
@@ -64,13 +68,14 @@ struct sonde__hist {       /* one lane's part of one histogram */
 };
 
 struct sonde__tls {
-    char *lane;                /* this thread's lane, or NULL */
+    char *lane;                /* the cells of this thread's lane, or NULL */
     char *base;                /* the segment */
     struct sonde__ring *ring;  /* this lane's spans, or NULL */
-    uint64_t rng;
+    uint64_t rng;              /* 0 = this thread has not been set up */
     uint64_t trace_hi, trace_lo, span;
     uint32_t tid;
     uint32_t busy;             /* inside the slow path: a signal handler must not re-enter it */
+    uint32_t retry, retry_next; /* slow records until the next try to get an own lane */
 };
 
 extern SONDE_API struct sonde__gate sonde__gate;
@@ -118,13 +123,13 @@ static inline void sonde__cell_add(uint64_t *cell, uint64_t n)
 
 static inline void sonde_counter_add(struct sonde_counter c, uint64_t n)
 {
-    if (SONDE__LIKELY(sonde__gate.state == SONDE__GATE_ON)) {
+    if (SONDE__LIKELY(SONDE__GATE() == SONDE__GATE_ON)) {
         char *lane = sonde__tls.lane;
         if (SONDE__LIKELY(lane != NULL)) {
             sonde__cell_add((uint64_t *)(void *)(lane + c.off), n);
             return;
         }
-    } else if (sonde__gate.state == SONDE__GATE_OFF) {
+    } else if (SONDE__GATE() == SONDE__GATE_OFF) {
         return;
     }
     sonde__counter_add_slow(c.off, n);
@@ -132,12 +137,12 @@ static inline void sonde_counter_add(struct sonde_counter c, uint64_t n)
 
 static inline void sonde_gauge_set(struct sonde_gauge g, double value)
 {
-    if (SONDE__LIKELY(sonde__gate.state == SONDE__GATE_ON)) {
+    if (SONDE__LIKELY(SONDE__GATE() == SONDE__GATE_ON)) {
         uint64_t bits;
         __builtin_memcpy(&bits, &value, sizeof(bits));
         __atomic_store_n((uint64_t *)(void *)(sonde__gate.common + g.off), bits,
                          __ATOMIC_RELAXED);
-    } else if (sonde__gate.state != SONDE__GATE_OFF) {
+    } else if (SONDE__GATE() != SONDE__GATE_OFF) {
         sonde__gauge_set_slow(g.off, value);
     }
 }
@@ -156,9 +161,9 @@ static inline void sonde__gauge_cell_add(uint64_t *cell, double delta)
 
 static inline void sonde_gauge_add(struct sonde_gauge g, double delta)
 {
-    if (SONDE__LIKELY(sonde__gate.state == SONDE__GATE_ON)) {
+    if (SONDE__LIKELY(SONDE__GATE() == SONDE__GATE_ON)) {
         sonde__gauge_cell_add((uint64_t *)(void *)(sonde__gate.common + g.off), delta);
-    } else if (sonde__gate.state != SONDE__GATE_OFF) {
+    } else if (SONDE__GATE() != SONDE__GATE_OFF) {
         sonde__gauge_add_slow(g.off, delta);
     }
 }
@@ -179,13 +184,15 @@ static inline uint64_t sonde__hist_bucket(double value)
     return ((bits >> 52) - (1023 + SONDE__HIST_EXP_MIN)) * 64 + k;
 }
 
+/* h.off is one cell further than a counter's, so that a handle of all zero, which nobody
+ * defined, finds lane.hist_none (always 0) where a counter's would find the sink. */
 static inline void sonde_hist_record(struct sonde_hist h, uint64_t value)
 {
-    if (SONDE__LIKELY(sonde__gate.state == SONDE__GATE_ON)) {
+    if (SONDE__LIKELY(SONDE__GATE() == SONDE__GATE_ON)) {
         char *lane = sonde__tls.lane, *base = sonde__tls.base;
         if (SONDE__LIKELY(lane != NULL)) {
             uint64_t block =
-                __atomic_load_n((uint64_t *)(void *)(lane + h.off), __ATOMIC_RELAXED);
+                __atomic_load_n((uint64_t *)(void *)(lane + h.off - 8), __ATOMIC_RELAXED);
             if (SONDE__LIKELY(block != 0)) {
                 struct sonde__hist *b = (struct sonde__hist *)(void *)(base + block);
                 uint64_t p = sonde__hist_bucket((double)(int64_t)value * b->scale);
@@ -201,7 +208,7 @@ static inline void sonde_hist_record(struct sonde_hist h, uint64_t value)
                 }
             }
         }
-    } else if (sonde__gate.state == SONDE__GATE_OFF) {
+    } else if (SONDE__GATE() == SONDE__GATE_OFF) {
         return;
     }
     sonde__hist_record_slow(h.off, value);
@@ -232,8 +239,8 @@ static inline void sonde_span_begin(struct sonde_span *s, uint32_t name)
     struct sonde__tls *t = &sonde__tls;
     s->name = name;
     s->flags = SONDE__SPAN_LIVE;
-    if (SONDE__UNLIKELY(sonde__gate.state != SONDE__GATE_ON || t->ring == NULL)) {
-        if (sonde__gate.state == SONDE__GATE_OFF) {
+    if (SONDE__UNLIKELY(SONDE__GATE() != SONDE__GATE_ON || t->ring == NULL)) {
+        if (SONDE__GATE() == SONDE__GATE_OFF) {
             s->flags = 0;
             return;
         }
@@ -264,7 +271,7 @@ static inline void sonde_span_end(struct sonde_span *s, enum sonde_outcome outco
     t->span = s->parent;
     if (s->flags & SONDE__SPAN_ROOT) t->trace_hi = t->trace_lo = 0;
     s->flags = 0;
-    if (SONDE__UNLIKELY(sonde__gate.state != SONDE__GATE_ON || t->ring == NULL)) {
+    if (SONDE__UNLIKELY(SONDE__GATE() != SONDE__GATE_ON || t->ring == NULL)) {
         sonde__span_end_slow(s, end, (uint32_t)outcome);
         return;
     }
@@ -297,7 +304,7 @@ static inline struct sonde_span sonde__scope_begin(uint32_t *id, const char *nam
 {
     struct sonde_span s;
     uint32_t n = __atomic_load_n(id, __ATOMIC_RELAXED);
-    if (SONDE__UNLIKELY(n == 0) && sonde__gate.state != SONDE__GATE_OFF) {
+    if (SONDE__UNLIKELY(n == 0) && SONDE__GATE() != SONDE__GATE_OFF) {
         n = sonde_name(name);
         __atomic_store_n(id, n, __ATOMIC_RELAXED);
     }

@@ -114,6 +114,9 @@ struct sonde__header {
     uint32_t define_lock __attribute__((aligned(64))); /* tid of the holder; writers only */
     uint32_t copies;         /* copies of the library that attached, ever */
     uint64_t string_ready, family_ready, series_ready; /* bytes populated */
+    uint64_t map_addr;       /* where the process has it mapped; shared by all its copies */
+    uint64_t name_index;     /* families by name: heap offset of struct sonde__index; writers */
+    uint32_t copies_live;    /* copies not unloaded yet */
 
     uint64_t drops[SONDE__DROP_COUNT] __attribute__((aligned(64)));
 };
@@ -178,7 +181,8 @@ struct sonde__lane {
     uint32_t owner_copy;  /* which copy of the library claimed it */
     uint64_t claims;      /* threads that have owned it */
     uint64_t ring;        /* offset from the segment's start of its sonde__ring; 0 = none */
-    char pad[64 - 24];
+    char pad[64 - 32];
+    uint64_t hist_none;   /* always 0: what an undefined histogram handle reads */
 };
 #define SONDE__CELLS_OFF 64u
 _Static_assert(sizeof(struct sonde__lane) == SONDE__CELLS_OFF, "cells follow the lane");
