@@ -148,7 +148,7 @@ struct sonde__family {  /* 128 bytes */
     uint32_t overflow_series;  /* its series id; 0 = none yet */
     uint64_t overflowed;       /* binds that went to the overflow series */
     uint64_t index;            /* heap offset of struct sonde__index; 0 = none yet */
-    uint64_t pad[1];
+    uint64_t pad[3];
 };
 #define SONDE__FAMILY_FIXED offsetof(struct sonde__family, check)
 _Static_assert(sizeof(struct sonde__family) == 128, "family is 128 bytes");
