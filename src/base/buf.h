@@ -18,7 +18,8 @@ struct sonde_buf {
 void sonde_buf_init(struct sonde_buf *b, size_t max);
 void sonde_buf_release(struct sonde_buf *b);
 void sonde_buf_reset(struct sonde_buf *b);                /* empty, keep the memory */
-char *sonde_buf_take(struct sonde_buf *b);                /* caller frees; b is empty again */
+char *sonde_buf_take(struct sonde_buf *b);                /* caller frees; b is empty again. NULL
+                                                           * after a failure, which it clears */
 
 /* Room for n more bytes at data + len (the caller then raises len), or NULL. */
 char *sonde_buf_reserve(struct sonde_buf *b, size_t n);
@@ -31,7 +32,7 @@ void sonde_buf_printf(struct sonde_buf *b, const char *format, ...)
 void sonde_buf_u64(struct sonde_buf *b, uint64_t v);
 /* Shortest text that reads back as the same double; NaN, +Inf, -Inf as Prometheus writes them. */
 void sonde_buf_double(struct sonde_buf *b, double v);
-/* A JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */
+/* A JSON string with its quotes; invalid UTF-8 and NUL become U+FFFD. */
 void sonde_buf_json_str(struct sonde_buf *b, const char *s, size_t len);
 /* A JSON number; NaN and infinities become null. */
 void sonde_buf_json_double(struct sonde_buf *b, double v);

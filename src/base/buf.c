@@ -1,0 +1,289 @@
+/* buf.c - growing buffer and the number formatting that /metrics spends its time in.
+ *
+ * Integers are written two digits at a time from a table. Doubles: most values met in practice
+ * are integers or decimals of few digits, and those take a path of a few multiplications; the
+ * rest go through snprintf, tried at 15, 16 and 17 digits. */
+#include "base/buf.h"
+
+#include <assert.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "sonde/sonde.h"
+
+enum { FIRST_CAP = 256, U64_DIGITS = 20, JSON_PIECE = 128 };
+
+void sonde_buf_init(struct sonde_buf *b, size_t max)
+{
+    /* The terminating NUL needs a byte of its own. */
+    assert(max < SIZE_MAX);
+    *b = (struct sonde_buf){ .max = max };
+}
+
+void sonde_buf_release(struct sonde_buf *b)
+{
+    sonde__free(b->data);
+    *b = (struct sonde_buf){ .max = b->max };
+}
+
+void sonde_buf_reset(struct sonde_buf *b)
+{
+    b->len = 0;
+    b->error = 0;
+    if (b->data) b->data[0] = 0;
+}
+
+char *sonde_buf_take(struct sonde_buf *b)
+{
+    if (!b->error && !b->data) sonde_buf_add(b, "", 0);
+    char *data = b->error ? NULL : b->data;
+    if (data) b->data = NULL;
+    sonde_buf_release(b);
+    return data;
+}
+
+static char *grow(struct sonde_buf *b, size_t n)
+{
+    if (b->error) return NULL;
+    if (n > b->max - b->len) {
+        b->error = SONDE_EFULL;
+        return NULL;
+    }
+    const size_t need = b->len + n + 1;
+    size_t cap = b->cap ? b->cap : FIRST_CAP;
+    while (cap < need) {
+        cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+    }
+    if (cap > b->max + 1) cap = b->max + 1;
+    char *data = sonde__realloc(b->data, cap);
+    if (!data) {
+        b->error = SONDE_ENOMEM;
+        return NULL;
+    }
+    b->data = data;
+    b->cap = cap;
+    return data + b->len;
+}
+
+char *sonde_buf_reserve(struct sonde_buf *b, size_t n)
+{
+    /* cap never passes max + 1, so one comparison checks both. */
+    if (__builtin_expect(!b->error && n < b->cap - b->len, 1)) return b->data + b->len;
+    return grow(b, n);
+}
+
+void sonde_buf_add(struct sonde_buf *b, const void *data, size_t len)
+{
+    char *to = sonde_buf_reserve(b, len);
+    if (!to) return;
+    if (len) memcpy(to, data, len);
+    to[len] = 0;
+    b->len += len;
+}
+
+void sonde_buf_puts(struct sonde_buf *b, const char *s) { sonde_buf_add(b, s, strlen(s)); }
+
+void sonde_buf_putc(struct sonde_buf *b, char c) { sonde_buf_add(b, &c, 1); }
+
+void sonde_buf_printf(struct sonde_buf *b, const char *format, ...)
+{
+    if (b->error) return;
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const size_t room = b->cap - b->len;
+    const int n = vsnprintf(room ? b->data + b->len : NULL, room, format, args);
+    va_end(args);
+    if (n < 0) {
+        b->error = SONDE_EINVAL;
+        if (room) b->data[b->len] = 0;
+    } else if ((size_t)n < room) {
+        b->len += (size_t)n;
+    } else {
+        char *to = sonde_buf_reserve(b, (size_t)n);
+        if (to) {
+            vsnprintf(to, (size_t)n + 1, format, again);
+            b->len += (size_t)n;
+        } else if (room) {
+            b->data[b->len] = 0; /* the first try wrote here */
+        }
+    }
+    va_end(again);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------- */
+
+static const char digit_pairs[] =
+    "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445"
+    "46474849505152535455565758596061626364656667686970717273747576777879808182838485868788899091"
+    "9293949596979899";
+
+/* Writes v so that it ends before end; returns its first digit. */
+static char *digits_before(char *end, uint64_t v)
+{
+    while (v >= 100) {
+        end -= 2;
+        memcpy(end, digit_pairs + v % 100 * 2, 2);
+        v /= 100;
+    }
+    if (v >= 10) {
+        end -= 2;
+        memcpy(end, digit_pairs + v * 2, 2);
+    } else {
+        *--end = (char)('0' + v);
+    }
+    return end;
+}
+
+void sonde_buf_u64(struct sonde_buf *b, uint64_t v)
+{
+    char text[U64_DIGITS];
+    const char *first = digits_before(text + sizeof(text), v);
+    sonde_buf_add(b, first, (size_t)(text + sizeof(text) - first));
+}
+
+/* Decimals of at most 15 digits; v is in [0.0001, 1e15) and not an integer. A double is within
+ * half a unit in its last place of such a decimal m / 10^k, so rint(v * 10^k) is m; and as m and
+ * 10^k are exact doubles, m / 10^k is rounded once, just as a reader rounds the text. Without
+ * its trailing zeros it is the shortest text: no two decimals of 15 digits read as one double.
+ * Returns the first character of text that ends before end, or NULL if v is not of this kind. */
+static char *short_decimal(char *end, double v)
+{
+    static const double powers[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
+                                     1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18 };
+    size_t places = v < 1e-3 ? 18 : v < 1e-2 ? 17 : v < 1e-1 ? 16 : 15;
+    for (size_t i = 0; places <= 15 && places > 0 && v >= powers[i]; i++) places--;
+
+    const double rounded = rint(v * powers[places]);
+    if (rounded / powers[places] != v) return NULL;
+    uint64_t m = (uint64_t)rounded;
+    while (m % 100 == 0) {
+        m /= 100;
+        places -= 2;
+    }
+    if (m % 10 == 0) {
+        m /= 10;
+        places--;
+    }
+
+    char *first = digits_before(end, m);
+    while ((size_t)(end - first) <= places) *--first = '0';
+    const size_t whole = (size_t)(end - first) - places;
+    first--;
+    memmove(first, first + 1, whole);
+    first[whole] = '.';
+    return first;
+}
+
+/* Any finite double, by trying. In the C locale: the thread's may write a comma. */
+static size_t printed_double(char *text, size_t size, double v)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t before = uselocale(plain);
+    int n = 0;
+    for (int precision = 15; precision <= 17; precision++) {
+        n = snprintf(text, size, "%.*g", precision, v);
+        if (strtod(text, NULL) == v) break;
+    }
+    uselocale(before);
+    freelocale(plain);
+    return (size_t)n;
+}
+
+static void add_finite(struct sonde_buf *b, double v)
+{
+    char text[40];
+    char *const end = text + sizeof(text);
+    const double size = fabs(v);
+    const int negative = signbit(v) != 0;
+    char *first;
+    if (size < 9007199254740992.0 && size == (double)(uint64_t)size) {
+        first = digits_before(end, (uint64_t)size);
+    } else {
+        first = size >= 1e-4 && size < 1e15 ? short_decimal(end, size) : NULL;
+    }
+    if (!first) {
+        sonde_buf_add(b, text, printed_double(text, sizeof(text), v));
+        return;
+    }
+    if (negative) *--first = '-';
+    sonde_buf_add(b, first, (size_t)(end - first));
+}
+
+void sonde_buf_double(struct sonde_buf *b, double v)
+{
+    if (isfinite(v)) {
+        add_finite(b, v);
+    } else {
+        sonde_buf_puts(b, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
+    }
+}
+
+void sonde_buf_json_double(struct sonde_buf *b, double v)
+{
+    if (isfinite(v)) {
+        add_finite(b, v);
+    } else {
+        sonde_buf_puts(b, "null");
+    }
+}
+
+/* ---- JSON strings ------------------------------------------------------------------------ */
+
+static void json_escape(struct sonde_buf *b, unsigned char c)
+{
+    switch (c) {
+    case '"': sonde_buf_add(b, "\\\"", 2); break;
+    case '\\': sonde_buf_add(b, "\\\\", 2); break;
+    case '\n': sonde_buf_add(b, "\\n", 2); break;
+    case '\r': sonde_buf_add(b, "\\r", 2); break;
+    case '\t': sonde_buf_add(b, "\\t", 2); break;
+    default: sonde_buf_printf(b, "\\u%04x", c); break;
+    }
+}
+
+static void json_body(struct sonde_buf *b, const char *s, size_t len)
+{
+    size_t from = 0;
+    for (size_t i = 0; i < len; i++) {
+        const unsigned char c = (unsigned char)s[i];
+        if (c >= 0x20 && c != '"' && c != '\\') continue;
+        sonde_buf_add(b, s + from, i - from);
+        json_escape(b, c);
+        from = i + 1;
+    }
+    sonde_buf_add(b, s + from, len - from);
+}
+
+/* How much of s to repair at a time, so that no character is split: the next piece begins with
+ * a byte that continues nothing, if there is one in reach. */
+static size_t piece(const char *s, size_t len)
+{
+    if (len <= JSON_PIECE) return len;
+    for (size_t n = JSON_PIECE; n > JSON_PIECE - 4; n--) {
+        if (((unsigned char)s[n] & 0xc0) != 0x80) return n;
+    }
+    return JSON_PIECE;
+}
+
+void sonde_buf_json_str(struct sonde_buf *b, const char *s, size_t len)
+{
+    sonde_buf_putc(b, '"');
+    if (sonde__utf8_valid(s, len)) {
+        json_body(b, s, len);
+    } else {
+        for (size_t i = 0; i < len;) {
+            char fixed[3 * JSON_PIECE];
+            const size_t n = piece(s + i, len - i);
+            int changed = 0;
+            json_body(b, fixed, sonde__utf8_copy(fixed, sizeof(fixed), s + i, n, &changed));
+            i += n;
+        }
+    }
+    sonde_buf_putc(b, '"');
+}
