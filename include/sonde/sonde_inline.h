@@ -103,9 +103,11 @@ static inline uint64_t sonde_ticks(void)
     return sonde__ticks_slow();
 }
 
+__extension__ typedef unsigned __int128 sonde__u128; /* keeps -pedantic quiet */
+
 static inline uint64_t sonde_ticks_ns(uint64_t ticks)
 {
-    return (uint64_t)(((unsigned __int128)ticks * sonde__gate.tick_ns_q32) >> 32);
+    return (uint64_t)(((sonde__u128)ticks * sonde__gate.tick_ns_q32) >> 32);
 }
 
 /* ---- Counters and gauges ----------------------------------------------------------------- */
@@ -315,14 +317,14 @@ static inline struct sonde_span sonde__scope_begin(uint32_t *id, const char *nam
 static inline void sonde__scope_end(struct sonde_span *s) { sonde_span_end(s, SONDE_OK); }
 
 #define SONDE__RESOURCE_SCOPE(name, line)                                                      \
-    struct sonde_resource SONDE__CAT(sonde__scope_, line)                                      \
+    struct sonde_resource SONDE__CAT(sonde__resource_, line)                                   \
         __attribute__((cleanup(sonde_resource_end)));                                          \
-    sonde_resource_begin(&SONDE__CAT(sonde__scope_, line), name)
+    sonde_resource_begin(&SONDE__CAT(sonde__resource_, line), name)
 
 #define SONDE__THROUGHPUT_SCOPE(name, items_lvalue, line)                                      \
-    struct sonde_throughput SONDE__CAT(sonde__scope_, line)                                    \
+    struct sonde_throughput SONDE__CAT(sonde__throughput_, line)                               \
         __attribute__((cleanup(sonde_throughput_end)));                                        \
-    sonde_throughput_begin(&SONDE__CAT(sonde__scope_, line), name, &(items_lvalue))
+    sonde_throughput_begin(&SONDE__CAT(sonde__throughput_, line), name, &(items_lvalue))
 
 #ifdef __cplusplus
 }
@@ -362,7 +364,7 @@ class sonde__scope_guard {
 #define SONDE__SCOPE(name, line)                                                               \
     static uint32_t SONDE__CAT(sonde__name_, line);                                            \
     struct sonde_span SONDE__CAT(sonde__scope_, line)                                          \
-        __attribute__((cleanup(sonde__scope_end))) =                                           \
+        __attribute__((cleanup(sonde__scope_end), unused)) =                                   \
             sonde__scope_begin(&SONDE__CAT(sonde__name_, line), name)
 #endif
 

@@ -1,0 +1,45 @@
+# A thin front for the CMake presets; everything happens in build/<preset>. `make help` lists
+# the targets. Missing Debian packages are installed by tools/deps (root or sudo).
+
+PREFIX ?= /usr/local
+.DEFAULT_GOAL := build
+.PHONY: build check test bench demo install format clean help
+
+build: ## build the agent and the library into build/release (the default)
+	@tools/deps build
+	@tools/build release
+
+check: ## the inner loop: debug build, unit tests, house rules
+	@tools/deps build
+	@tools/build dev
+	@ctest --test-dir build/dev -L 'unit|house' -j 2 --output-on-failure
+
+test: ## everything: all tests on the release build, unit tests under ASan+UBSan and TSan
+	@tools/deps test
+	@tools/test
+
+bench: ## measure record and render costs beside their peers
+	@tools/deps bench
+	@tools/build release -DSONDE_PERF=ON
+	@perf/run
+
+demo: ## run an example under the agent; DEMO_SECONDS=20 makes it stop by itself
+	@tools/deps demo
+	@tools/build release
+	@tools/demo
+
+install: ## install the release build; honours PREFIX and DESTDIR
+	@tools/deps build
+	@tools/build release -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
+	@DESTDIR='$(DESTDIR)' cmake --install build/release
+
+format: ## clang-format the lines changed since the last commit
+	@command -v git-clang-format >/dev/null || \
+	    { echo "make format needs git-clang-format: apt-get install clang-format" >&2; exit 2; }
+	@git clang-format --force --extensions c,h,cpp
+
+clean: ## remove everything that was built
+	@rm -rf build
+
+help: ## this list
+	@awk -F ': ## ' '/^[a-z]+: ## / { printf "  make %-9s%s\n", $$1, $$2 }' Makefile
