@@ -1,0 +1,161 @@
+/* cli.h - the frame of the `sonde` command: one subcommand = one cmd_<name>.c that defines a
+ * `const struct sonde_command sonde_cmd_<name>` + one row in cmd_list.h. Options, help and error
+ * messages come from the command's tables.
+ *
+ * Settings: the JSON file of --config (else of $SONDE_CONFIG), then SONDE_* in the environment,
+ * then flags in the order they were given. All of that is done when a command's run() is called:
+ *
+ *     struct top_values { uint64_t pid; double window_s; };
+ *     static const struct sonde_cli_opt options[] = {
+ *         { .name = "pid", .letter = 'p', .type = SONDE_OPT_UINT, .value = "PID", .min = 1,
+ *           .max = 4194304, .help = "this process only",
+ *           .offset = offsetof(struct top_values, pid) },
+ *         SONDE_OPT_DIR,
+ *         { .name = NULL },
+ *     };
+ *     static int run(struct sonde_cli *cli) { const struct top_values *v = cli->values; … }
+ *     const struct sonde_command sonde_cmd_top = { .name = "top", …, .run = run };
+ *
+ * Exit status: what run() returns; 0 = fine, SONDE_EXIT_FAIL, or SONDE_EXIT_USAGE for bad input.
+ */
+#ifndef SONDE_CLI_CLI_H
+#define SONDE_CLI_CLI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "collect/collector.h"
+
+enum { SONDE_EXIT_OK = 0, SONDE_EXIT_FAIL = 1, SONDE_EXIT_USAGE = 2 };
+
+enum sonde_cli_opt_type {
+    SONDE_OPT_FLAG,    /* int at offset: how often it was given; no value */
+    SONDE_OPT_STR,     /* const char * at offset, borrowed from argv; choices, if set */
+    SONDE_OPT_LIST,    /* struct sonde_cli_list at offset: may be given several times */
+    SONDE_OPT_UINT,    /* uint64_t at offset, min … max */
+    SONDE_OPT_NUM,     /* double at offset, min … max */
+    SONDE_OPT_SETTING, /* value goes to the setting; without .value, .fixed does */
+};
+
+struct sonde_cli_list {
+    const char **item; /* the array is owned by the sonde_cli, the strings by argv */
+    size_t count;
+};
+
+struct sonde_cli_opt {
+    const char *name;       /* long name without dashes; NULL ends the table */
+    char letter;            /* short name; 0 = none */
+    enum sonde_cli_opt_type type;
+    const char *value;      /* what the value is called in help: "FILE"; NULL = takes none */
+    const char *help;       /* one line, lower case, no full stop */
+    size_t offset;          /* of the field in the command's values */
+    const char *choices;    /* STR: "a|b|c"; NULL = anything */
+    double min, max;        /* UINT, NUM */
+    const char *setting;    /* SETTING: "section.key" */
+    const char *fixed;      /* SETTING without a value: what it is set to */
+};
+
+/* Options several commands have. */
+#define SONDE_OPT_DIR                                                                          \
+    { .name = "dir", .type = SONDE_OPT_SETTING, .value = "DIR", .setting = "agent.dir",        \
+      .help = "directory of segments (default $SONDE_DIR, else /dev/shm/sonde-<uid>)" }
+#define SONDE_OPT_LISTEN                                                                       \
+    { .name = "listen", .letter = 'l', .type = SONDE_OPT_SETTING, .value = "ADDRESS:PORT",     \
+      .setting = "server.listen", .help = "where to serve HTTP; port 0 = any free one" }
+#define SONDE_OPT_INTERVAL                                                                     \
+    { .name = "interval", .letter = 'i', .type = SONDE_OPT_SETTING, .value = "SECONDS",        \
+      .setting = "agent.interval_seconds", .help = "time between readings (default 1)" }
+
+struct sonde_cli;
+
+struct sonde_command {
+    const char *name;
+    const char *summary;       /* one line for `sonde help` */
+    const char *usage;         /* what follows `sonde <name> `; "" = nothing */
+    const char *details;       /* paragraphs for `sonde help <name>`, wrapped; NULL = none */
+    const struct sonde_cli_opt *options; /* own ones; NULL = none. The common ones are added. */
+    size_t values_size;        /* of the struct that options point into */
+    int operands_max;          /* more operands are an error; -1 = any number */
+    unsigned stop_at_operand : 1;   /* options end at the first operand (it is a command) */
+    unsigned bad_config_ok : 1;     /* run with defaults and cli->config_err filled */
+    int (*run)(struct sonde_cli *cli); /* returns the exit status */
+};
+
+struct sonde_cli {
+    const struct sonde_command *command;
+    void *values;              /* command->values_size bytes, zero where no option was given */
+    char **operands;           /* NULL-terminated */
+    int operand_count;
+    struct sonde_config_values config;
+    const char *config_path;   /* NULL = no file */
+    struct sonde_err config_err; /* bad_config_ok only; "" = the settings are good */
+    int verbose, quiet;        /* times -v and -q were given */
+    const char *log_path;      /* NULL = log to stderr */
+    struct sonde_cli_setting { /* flags that set settings, in order */
+        const char *key, *value, *origin;
+    } *settings;
+    size_t setting_count;
+};
+
+/* NULL-terminated; NULL if there is none of that name. */
+extern const struct sonde_command *const sonde_commands[];
+const struct sonde_command *sonde_command_find(const char *name);
+
+/* ---- opt.c -------------------------------------------------------------------------------- */
+
+extern const struct sonde_cli_opt sonde_cli_common_options[];
+
+/* Parse argv[0 … argc) (without the command's name) into cli; argv is permuted. Returns
+ * SONDE_EXIT_OK, SONDE_EXIT_USAGE after telling why on stderr, or -1 if --help was given. */
+int sonde_cli_parse(struct sonde_cli *cli, int argc, char **argv);
+
+/* File, environment, flags. Tells and returns SONDE_EXIT_USAGE on failure. */
+int sonde_cli_load_config(struct sonde_cli *cli, char *const *envp);
+
+/* 1 if a flag (--listen, --set server.listen=…) set it. */
+int sonde_cli_was_set(const struct sonde_cli *cli, const char *setting);
+
+void sonde_cli_release(struct sonde_cli *cli);
+
+/* The one of NULL-terminated names that text was probably meant to be, or NULL. */
+const char *sonde_cli_suggest(const char *text, const char *const *names);
+
+/* ---- cmd_help.c --------------------------------------------------------------------------- */
+
+void sonde_cli_print_help(const struct sonde_command *command); /* NULL = the overview */
+
+/* ---- util.c: what commands share ----------------------------------------------------------- */
+
+/* "sonde COMMAND: …" and a newline on stderr. Return their exit status, so that a command can
+ * `return sonde_cli_fail(cli, …)`. usage adds a pointer to the command's help. */
+int sonde_cli_fail(const struct sonde_cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int sonde_cli_usage(const struct sonde_cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* 1 if fd is a terminal that shows colours and NO_COLOR is not set. */
+int sonde_cli_colour(int fd);
+
+/* Options of a collector from the settings; strings are borrowed from cli. */
+struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli);
+
+/* "http://…" or "https://…" */
+int sonde_cli_is_url(const char *text);
+
+/* GET url (at most max bytes) with libcurl; appends the body to out, which is empty and gets
+ * its cap from max. SONDE_EIO with the reason: no connection, a status other than 200 with what
+ * the server said, too long. */
+int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct sonde_err *err);
+
+/* url's part before any path, query or trailing slash, with path appended. -1: does not fit. */
+int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path);
+
+/* Text for people, into out: "1.5 MB" (powers of 1000), "2 h 03 min", "3.41 ms". */
+const char *sonde_cli_bytes(char out[32], double bytes);
+const char *sonde_cli_duration(char out[32], double seconds);
+const char *sonde_cli_number(char out[32], double value); /* "12.3 k" */
+
+#endif

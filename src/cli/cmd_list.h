@@ -1,0 +1,2 @@
+/* One row a command, in the order `sonde help` shows them. */
+SONDE_COMMAND(help)

@@ -1,0 +1,176 @@
+/* util.c - what several commands need: messages, colour, HTTP, figures for people. */
+#include <curl/curl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "sonde/sonde.h"
+
+static void tell(const struct sonde_cli *cli, const char *format, va_list ap)
+{
+    fprintf(stderr, "sonde %s: ", cli->command->name);
+    vfprintf(stderr, format, ap);
+}
+
+int sonde_cli_fail(const struct sonde_cli *cli, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    tell(cli, format, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return SONDE_EXIT_FAIL;
+}
+
+int sonde_cli_usage(const struct sonde_cli *cli, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    tell(cli, format, ap);
+    va_end(ap);
+    fprintf(stderr, " (see `sonde help %s`)\n", cli->command->name);
+    return SONDE_EXIT_USAGE;
+}
+
+int sonde_cli_colour(int fd)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (no && no[0]) return 0;
+    return term && strcmp(term, "dumb") != 0 && isatty(fd);
+}
+
+struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli)
+{
+    const struct sonde_config_values *c = &cli->config;
+    return (struct sonde_collector_options){
+        .dir = c->agent_dir[0] ? c->agent_dir : NULL,
+        .interval_s = c->agent_interval_seconds,
+        .retain_s = c->agent_retain_seconds,
+        .host = c->agent_host_metrics,
+        .processes = c->agent_process_metrics,
+        .limits = { .series_max = (size_t)c->agent_max_series,
+                    .spans_max = (size_t)c->agent_max_spans },
+    };
+}
+
+/* ---- HTTP --------------------------------------------------------------------------------- */
+
+int sonde_cli_is_url(const char *text)
+{
+    return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+}
+
+int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path)
+{
+    const char *host = strstr(url, "://");
+    host = host ? host + 3 : url;
+    const int origin = (int)((size_t)(host - url) + strcspn(host, "/?#"));
+    const int n = snprintf(out, out_size, "%.*s%s", origin, url, path);
+    return n >= 0 && (size_t)n < out_size ? 0 : -1;
+}
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct sonde_buf *b = arg;
+    sonde_buf_add(b, data, size * count);
+    return b->error ? 0 : size * count;
+}
+
+int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct sonde_err *err)
+{
+    sonde_buf_init(out, max);
+    CURL *curl = curl_easy_init();
+    if (!curl) return sonde_err_set(err, SONDE_ENOMEM, "%s: out of memory", url);
+
+    char why[CURL_ERROR_SIZE] = "";
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
+    curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
+
+    const CURLcode code = curl_easy_perform(curl);
+    long status = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_cleanup(curl);
+
+    if (out->error == SONDE_EFULL) {
+        return sonde_err_set(err, SONDE_EIO, "%s: the answer is larger than %zu bytes", url, max);
+    }
+    if (out->error) return sonde_err_set(err, out->error, "%s: out of memory", url);
+    if (code != CURLE_OK) {
+        return sonde_err_set(err, SONDE_EIO, "%s: %s", url,
+                             why[0] ? why : curl_easy_strerror(code));
+    }
+    if (status != 200) {
+        const size_t len = out->data ? strcspn(out->data, "\r\n") : 0;
+        return sonde_err_set(err, SONDE_EIO, "%s: status %ld: %.*s", url, status,
+                             (int)(len < 300 ? len : 300), out->data ? out->data : "");
+    }
+    return 0;
+}
+
+/* ---- Figures for people ------------------------------------------------------------------- */
+
+/* Three significant digits and a prefix, "12.3 k". */
+static const char *with_prefix(char out[32], double v, const char *const *prefix, double step)
+{
+    size_t i = 0;
+    double a = fabs(v);
+    /* 999.5 would print as 1000: it belongs to the next prefix. */
+    for (; prefix[i + 1] && a >= 999.5; i++) {
+        a /= step;
+        v /= step;
+    }
+    const int digits = a >= 99.95 || a == floor(a) ? 0 : a >= 9.995 ? 1 : 2;
+    snprintf(out, 32, "%.*f%s", digits, v, prefix[i]);
+    return out;
+}
+
+const char *sonde_cli_bytes(char out[32], double bytes)
+{
+    static const char *const prefix[] = { " B", " kB", " MB", " GB", " TB", " PB", NULL };
+    return with_prefix(out, bytes, prefix, 1000);
+}
+
+const char *sonde_cli_number(char out[32], double value)
+{
+    static const char *const prefix[] = { "", " k", " M", " G", " T", " P", NULL };
+    if (!isfinite(value)) {
+        snprintf(out, 32, "%s", isnan(value) ? "-" : value > 0 ? "inf" : "-inf");
+        return out;
+    }
+    if (value != 0 && fabs(value) < 0.01) {
+        snprintf(out, 32, "%.2e", value);
+        return out;
+    }
+    return with_prefix(out, value, prefix, 1000);
+}
+
+const char *sonde_cli_duration(char out[32], double seconds)
+{
+    static const char *const prefix[] = { " ns", " \xc2\xb5s", " ms", " s", NULL };
+    if (!isfinite(seconds)) {
+        snprintf(out, 32, "-");
+        return out;
+    }
+    if (seconds < 60) return with_prefix(out, seconds * 1e9, prefix, 1000);
+    const uint64_t s = (uint64_t)seconds;
+    if (s < 3600) snprintf(out, 32, "%u min %02u s", (unsigned)(s / 60), (unsigned)(s % 60));
+    else if (s < 86400) {
+        snprintf(out, 32, "%u h %02u min", (unsigned)(s / 3600), (unsigned)(s % 3600 / 60));
+    } else {
+        snprintf(out, 32, "%llu d %02u h", (unsigned long long)(s / 86400),
+                 (unsigned)(s % 86400 / 3600));
+    }
+    return out;
+}
