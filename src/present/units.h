@@ -1,0 +1,33 @@
+/* units.h - a value with its unit the way a human reads it: three digits and a prefix. */
+#ifndef SONDE_PRESENT_UNITS_H
+#define SONDE_PRESENT_UNITS_H
+
+#include <stddef.h>
+
+enum sonde_unit {
+    SONDE_UNIT_COUNT,    /* 950, 12.3k, 4.56M */
+    SONDE_UNIT_SECONDS,  /* 1.20 ns, 340 µs, 5.00 ms, 1.50 s, 12.5 min, 3.20 h, 2.10 d */
+    SONDE_UNIT_BYTES,    /* 512 B, 1.50 KiB, 1023 MiB */
+    SONDE_UNIT_RATIO,    /* 0.123 is 12.3 % */
+    SONDE_UNIT_PERCENT,  /* 12.3 is 12.3 % */
+    SONDE_UNIT_CELSIUS,  /* 45.0 C */
+    SONDE_UNIT_WATTS,    /* 12.0 W */
+    SONDE_UNIT_HERTZ,    /* 1.20 GHz */
+};
+
+/* From a family's unit ("seconds"), or if that is empty or unknown from the suffix of its name
+ * (…_seconds, …_bytes_total). Either may be NULL. */
+enum sonde_unit sonde_unit_of(const char *unit, const char *name);
+
+/* The unit of a counter's increase per second: seconds per second are a share of the time. */
+enum sonde_unit sonde_unit_rate(enum sonde_unit u);
+
+#define SONDE_VALUE_CELLS 9   /* no value is wider: "-1023 KiB" */
+#define SONDE_VALUE_BYTES 24
+
+/* At most SONDE_VALUE_CELLS cells, not padded; "–" when v is not a number ("-" with ascii).
+ * Returns out, so that it can be used as an argument. */
+const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde_unit u,
+                               int ascii);
+
+#endif
