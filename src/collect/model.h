@@ -4,7 +4,8 @@
  *
  * Locking: one read-write lock for the whole model. sonde_model_tick and everything that adds or
  * changes runs under the write lock, everything that looks under the read lock. Pointers are
- * good while the lock is held.
+ * good while the lock is held; a series lives as long as its process (host and agent ones for
+ * ever), a family as long as it has series.
  *
  * Memory is bounded: series_max, spans_max and per-series history of SONDE_HISTORY ticks. What
  * does not fit is counted in model->dropped_*.
@@ -63,15 +64,27 @@ struct sonde_model_series {
     uint64_t counter;                    /* SONDE_COUNTER: times family->scale */
     double gauge;                        /* SONDE_GAUGE */
     struct sonde_hist_value *hist;       /* SONDE_HISTOGRAM */
-    struct sonde_exemplar exemplar[SONDE_EXEMPLARS_MAX];
+    struct sonde_exemplar *exemplar;     /* SONDE_EXEMPLARS_MAX of them; NULL until the first */
     size_t exemplar_count;
 
     /* History: index (model->tick - 1 - age) % SONDE_HISTORY, age 0 = newest; valid for
      * age < history_count. Counter: increase in the tick, exported unit. Gauge: value. NULL
-     * past model->history_series_max: then window statistics are not available for it. */
+     * past model->history_series_max: then window statistics are not available for it.
+     * A histogram's is also NULL as long as nothing was recorded: then history_count > 0. */
     double *history;
     struct sonde_hist_delta *history_hist; /* SONDE_HISTORY of them; histograms only */
     uint32_t history_count;
+    /* Set by who adds the series when it began to count from 0 after the last tick: then its
+     * first value is an increase. Otherwise the first value seen is where differences start
+     * (an agent that is started late must not show a leap). */
+    uint32_t from_zero;
+
+    /* Private to the model. */
+    uint64_t hash;
+    struct sonde_model_series *chain;
+    uint64_t counter_prev;               /* as of the last tick */
+    struct sonde_hist_value *hist_prev;
+    uint32_t ticks_seen;
 };
 
 struct sonde_model_family {
@@ -120,7 +133,8 @@ struct sonde_model_process {
 struct sonde_model {
     pthread_rwlock_t lock;
     uint64_t tick;                /* ticks done */
-    double now_s, interval_s;     /* unix time of the last tick, and its real length */
+    double now_s, interval_s;     /* unix time of the last tick, and its real length; never 0 */
+    double tick_end_s[SONDE_HISTORY], tick_len_s[SONDE_HISTORY]; /* as series history */
     struct sonde_model_family **families; /* ascending by name */
     size_t family_count, family_cap;
     struct sonde_model_process **processes; /* in the order they were found */
@@ -130,6 +144,7 @@ struct sonde_model {
     uint64_t span_next;           /* spans ever added */
     size_t series_count, series_max, history_series_max;
     uint64_t dropped_series, dropped_conflicts; /* over series_max; name with another type */
+    uint64_t dropped_spans;       /* for lack of memory */
     struct sonde_model_index *index; /* private to model.c */
 };
 
@@ -148,12 +163,14 @@ struct sonde_model_family_spec {
     double scale;                             /* 0 = 1 */
 };
 
-/* Find or add. NULL: out of memory, or the name exists with another type or scale (counted). */
+/* Find or add. NULL: out of memory, or the name exists with another type or scale (counted).
+ * A new family has no series yet: whoever lists families passes over empty ones. */
 struct sonde_model_family *sonde_model_family(struct sonde_model *m,
                                               const struct sonde_model_family_spec *spec);
 
 /* Find or add by exactly these labels, in this order. process may be NULL; when it is not, the
- * labels process="…" and pid="…" are appended. NULL: no memory or over the limit (counted). */
+ * labels process="…" and pid="…" are appended; own labels of these names are then renamed to
+ * exported_process and exported_pid. NULL: no memory or over the limit (counted). */
 struct sonde_model_series *sonde_model_series(struct sonde_model *m,
                                               struct sonde_model_family *f,
                                               struct sonde_model_process *process,
@@ -161,12 +178,13 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
 
 /* The hist of s, allocated if need be; NULL when out of memory. Bucket as sonde__hist_bucket. */
 struct sonde_hist_value *sonde_model_hist(struct sonde_model_series *s);
+/* n more in bucket p, counted in h->count too. 0, SONDE_EINVAL (no such p) or SONDE_ENOMEM. */
 int sonde_hist_value_add(struct sonde_hist_value *h, uint32_t p, uint64_t n);
 
 /* Keep e as s's newest exemplar for its bucket. Same trace and value as one there: ignored. */
 void sonde_model_exemplar(struct sonde_model_series *s, const struct sonde_exemplar *e);
 
-/* Find or add a process; forget one with all its series. */
+/* Find by all three, or add; forget one with all its series. */
 struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
                                                 uint64_t start_time, const char *program);
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p);
@@ -174,7 +192,8 @@ void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_proces
 /* Copies span; its strings are interned, attrs copied (at most SONDE_SPAN_ATTRS_MAX). */
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span);
 
-/* Close an interval: push every series' history. */
+/* Close an interval: push every series' history. The first interval is now_s less the
+ * model's now_s if that was set before, else 1 s. */
 void sonde_model_tick(struct sonde_model *m, double now_s);
 
 /* ---- Looking (read lock held) ------------------------------------------------------------- */
@@ -191,8 +210,21 @@ struct sonde_filter {
     size_t label_count;
 };
 
+/* 1 = passes. _family looks at name, source and type only, to skip whole families; _series at
+ * everything. f NULL = everything passes. A label that a series lacks counts as "". */
 int sonde_filter_family(const struct sonde_filter *f, const struct sonde_model_family *family);
 int sonde_filter_series(const struct sonde_filter *f, const struct sonde_model_series *s);
+
+/* When tick `age` (0 = newest, < SONDE_HISTORY and < m->tick) ended, and how long it was. */
+static inline double sonde_model_tick_end(const struct sonde_model *m, uint32_t age)
+{
+    return m->tick_end_s[(m->tick - 1 - age) % SONDE_HISTORY];
+}
+
+static inline double sonde_model_tick_len(const struct sonde_model *m, uint32_t age)
+{
+    return m->tick_len_s[(m->tick - 1 - age) % SONDE_HISTORY];
+}
 
 const char *sonde_type_name(enum sonde_type t);  /* "counter" … */
 const char *sonde_kind_name(enum sonde_kind k);  /* "time" …, "custom" */

@@ -1,0 +1,122 @@
+/* model_span.c - the ring of recent spans, and the names that spans share. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collect/model_private.h"
+
+/* ---- Interned text ------------------------------------------------------------------------ */
+
+static void intern_rehash(struct sonde_model_index *x)
+{
+    size_t slots = x->intern_slots * 2;
+    struct sonde_model_intern **table = sonde__calloc(slots, sizeof(*table));
+    if (!table) return;
+    for (size_t i = 0; i < x->intern_slots; i++) {
+        struct sonde_model_intern *e = x->intern[i], *next;
+        for (; e; e = next) {
+            next = e->chain;
+            struct sonde_model_intern **slot = &table[(e->hash >> 20) & (slots - 1)];
+            e->chain = *slot;
+            *slot = e;
+        }
+    }
+    sonde__free(x->intern);
+    x->intern = table;
+    x->intern_slots = slots;
+}
+
+/* A counted copy of text, or NULL when out of memory. */
+static const char *intern(struct sonde_model_index *x, const char *text)
+{
+    size_t len = strlen(text);
+    uint64_t hash = sonde_model_hash(SONDE_MODEL_HASH_SEED, text, len);
+    struct sonde_model_intern *e = x->intern[(hash >> 20) & (x->intern_slots - 1)];
+    for (; e; e = e->chain) {
+        if (e->hash == hash && e->len == len && memcmp(e->text, text, len) == 0) {
+            e->refs++;
+            return e->text;
+        }
+    }
+    e = sonde__alloc(sizeof(*e) + len + 1);
+    if (!e) return NULL;
+    if (x->intern_count >= x->intern_slots) intern_rehash(x);
+    e->hash = hash;
+    e->refs = 1;
+    e->len = len;
+    memcpy(e->text, text, len + 1);
+    struct sonde_model_intern **slot = &x->intern[(hash >> 20) & (x->intern_slots - 1)];
+    e->chain = *slot;
+    *slot = e;
+    x->intern_count++;
+    return e->text;
+}
+
+static void intern_drop(struct sonde_model_index *x, const char *text)
+{
+    if (!text) return;
+    struct sonde_model_intern *e =
+        (struct sonde_model_intern *)(uintptr_t)(text - offsetof(struct sonde_model_intern, text));
+    if (--e->refs > 0) return;
+    struct sonde_model_intern **link = &x->intern[(e->hash >> 20) & (x->intern_slots - 1)];
+    while (*link != e) link = &(*link)->chain;
+    *link = e->chain;
+    x->intern_count--;
+    sonde__free(e);
+}
+
+/* ---- The ring ----------------------------------------------------------------------------- */
+
+static void span_clear(struct sonde_model_index *x, struct sonde_model_span *s)
+{
+    intern_drop(x, s->name);
+    intern_drop(x, s->program);
+    for (uint32_t i = 0; i < s->attr_count; i++) intern_drop(x, s->attrs[i].key);
+    sonde__free(s->attrs);
+    *s = (struct sonde_model_span){ 0 };
+}
+
+void sonde_model_spans_free(struct sonde_model *m)
+{
+    for (size_t i = 0; i < m->spans_max && i < m->span_next; i++) {
+        span_clear(m->index, &m->spans[i]);
+    }
+}
+
+static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
+                     const struct sonde_model_span *from)
+{
+    *to = *from;
+    to->attrs = NULL;
+    to->attr_count = 0;
+    to->program = NULL;
+    to->name = intern(x, from->name);
+    if (!to->name) return SONDE_ENOMEM;
+    to->program = intern(x, from->program);
+    if (!to->program) return SONDE_ENOMEM;
+    uint32_t count = from->attr_count;
+    if (count > SONDE_SPAN_ATTRS_MAX) count = SONDE_SPAN_ATTRS_MAX;
+    if (count == 0) return 0;
+    to->attrs = sonde__alloc(count * sizeof(*to->attrs));
+    if (!to->attrs) return SONDE_ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        to->attrs[i] = from->attrs[i];
+        to->attrs[i].key = intern(x, from->attrs[i].key);
+        if (!to->attrs[i].key) return SONDE_ENOMEM;
+        to->attr_count++;
+    }
+    return 0;
+}
+
+void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span)
+{
+    struct sonde_model_span copy;
+    if (span_fill(m->index, &copy, span) != 0) {
+        span_clear(m->index, &copy);
+        m->dropped_spans++;
+        return;
+    }
+    struct sonde_model_span *slot = &m->spans[m->span_next % m->spans_max];
+    if (m->span_next >= m->spans_max) span_clear(m->index, slot);
+    *slot = copy;
+    m->span_next++;
+}
