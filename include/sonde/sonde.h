@@ -32,6 +32,8 @@
 
 #ifdef __cplusplus
 #include <exception>
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* function and struct of one name, as with stat() */
 extern "C" {
 #endif
 
@@ -282,6 +284,7 @@ SONDE_API uint64_t sonde_fn_ticks_ns(uint64_t ticks);
 
 #ifdef __cplusplus
 }
+#pragma GCC diagnostic pop
 #endif
 
 #include "sonde/sonde_inline.h"

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The documents are true where a script can tell: C samples compile, links lead somewhere,
+# commands and make targets they name exist.
+. "$(dirname "$0")/common.sh"
+cd "$SONDE_SOURCE" || exit
+
+for page in *.md docs/*.md; do
+    [ -e "$page" ] || continue
+    awk -v out="$scratch/$(basename "$page")" '
+        /^```c$/ { inside = 1; file = out "." ++n ".c"; next }
+        /^```/ { inside = 0 }
+        inside { print > file }' "$page"
+    for sample in "$scratch/$(basename "$page")".*.c; do
+        [ -e "$sample" ] || continue
+        gcc -std=c11 -Wall -Wextra -Werror -Iinclude -fsyntax-only "$sample" >"$scratch/out" 2>&1 ||
+            complain "$page: a C sample does not compile:" "$(cat "$scratch/out")"
+    done
+    for link in $(grep -oE '\]\([^)#: ]+\)' "$page" | sed 's/^](//; s/)$//' | sort -u); do
+        [ -e "$(dirname "$page")/$link" ] || complain "$page: links to $link, which does not exist"
+    done
+    for target in $(sed -n '/^```sh/,/^```$/p' "$page" | grep -oE '\bmake [a-z]+' | awk '{ print $2 }' | sort -u); do
+        grep -q "^$target:" Makefile || complain "$page: there is no \`make $target\`"
+    done
+done
+
+for command in $(grep -oE '^\| `sonde [a-z]+' README.md | awk '{ print $3 }' | sort -u); do
+    "$SONDE_BUILD/sonde" help "$command" >"$scratch/out" 2>&1 ||
+        complain "README.md: \`sonde $command\`:" "$(cat "$scratch/out")"
+done
+finish
