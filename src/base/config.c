@@ -1,0 +1,406 @@
+/* config.c - the table of settings, and reading them from text: environment, flags, defaults.
+ * config_file.c reads JSON. */
+#include "base/config.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/config_table.h"
+#include "base/nearest.h"
+#include "base/utf8.h"
+#include "sonde/sonde.h"
+
+enum { ELSEWHERE_COST = 1000 }; /* more than any number of edits */
+
+#define AT(section, key) offsetof(struct sonde_config_values, section##_##key)
+
+const struct sonde_config_setting sonde_config_settings[] = {
+#define SONDE_BOOL(section, key, def, help)                                                    \
+    { #section, #key, AT(section, key), SONDE_CONFIG_BOOL, (def) ? "true" : "false",           \
+      "true or false", help, 0, 0, 0, 0 },
+#define SONDE_INT(section, key, def, min, max, help)                                           \
+    { #section, #key, AT(section, key), SONDE_CONFIG_INT, #def, #min " to " #max, help,        \
+      min, max, 0, 0 },
+#define SONDE_NUM(section, key, def, min, max, help)                                           \
+    { #section, #key, AT(section, key), SONDE_CONFIG_NUM, #def, #min " to " #max, help,        \
+      0, 0, min, max },
+#define SONDE_STR(section, key, def, help)                                                     \
+    { #section, #key, AT(section, key), SONDE_CONFIG_STR, def, "at most 255 bytes", help,      \
+      0, 0, 0, 0 },
+#define SONDE_ENUM(section, key, def, choices, help)                                           \
+    { #section, #key, AT(section, key), SONDE_CONFIG_ENUM, def, choices, help, 0, 0, 0, 0 },
+#include "base/config_list.h"
+#undef SONDE_BOOL
+#undef SONDE_INT
+#undef SONDE_NUM
+#undef SONDE_STR
+#undef SONDE_ENUM
+};
+
+const size_t sonde_config_setting_count =
+    sizeof(sonde_config_settings) / sizeof(sonde_config_settings[0]);
+
+/* Sections that this version reads and checks, so that a file written for a full set of
+ * profilers loads, but does not act on. */
+static const char *const no_effect[] = { "cpu",        "memory",     "gpu",
+                                         "flamegraph", "bottleneck", "storage" };
+
+/* ---- looking up -------------------------------------------------------------------------- */
+
+const struct sonde_config_setting *sonde_config_find(const char *section, const char *key)
+{
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        const struct sonde_config_setting *s = &sonde_config_settings[i];
+        if (!strcmp(s->section, section) && !strcmp(s->key, key)) return s;
+    }
+    return NULL;
+}
+
+int sonde_config_is_section(const char *name)
+{
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        if (!strcmp(sonde_config_settings[i].section, name)) return 1;
+    }
+    return 0;
+}
+
+/* The setting most like section.key: of its own section, or else of any. */
+static const struct sonde_config_setting *nearest(const char *section, const char *key)
+{
+    const struct sonde_config_setting *best = NULL;
+    unsigned best_cost = SONDE_NOT_NEAR;
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        const struct sonde_config_setting *s = &sonde_config_settings[i];
+        unsigned cost = sonde_nearness(key, s->key);
+        if (cost == SONDE_NOT_NEAR) continue;
+        if (strcmp(section, s->section) != 0) cost += ELSEWHERE_COST;
+        if (cost < best_cost) {
+            best = s;
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+/* Adds to text, of size bytes, what fits. */
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
+                                                         const char *format, ...)
+{
+    const size_t len = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + len, size - len, format, args);
+    va_end(args);
+}
+
+/* "cpu, memory, …", or the keys of a section. */
+static void list_names(char *text, size_t size, const char *section)
+{
+    const char *last = "";
+    text[0] = 0;
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        const struct sonde_config_setting *s = &sonde_config_settings[i];
+        const char *name = section ? s->key : s->section;
+        if ((section && strcmp(section, s->section) != 0) || !strcmp(name, last)) continue;
+        append(text, size, "%s%s", text[0] ? ", " : "", name);
+        last = name;
+    }
+}
+
+int sonde_config_unknown_section(struct sonde_err *err, const char *origin, const char *name)
+{
+    const char *best = NULL;
+    unsigned best_cost = SONDE_NOT_NEAR;
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        const unsigned cost = sonde_nearness(name, sonde_config_settings[i].section);
+        if (cost < best_cost) {
+            best = sonde_config_settings[i].section;
+            best_cost = cost;
+        }
+    }
+    char shown[SONDE_CONFIG_SHOWN];
+    sonde_config_show(shown, name, strlen(name), 0);
+    if (best) {
+        return sonde_err_set(err, SONDE_EINVAL, "%s: unknown section %s; did you mean %s?", origin,
+                             shown, best);
+    }
+    const struct sonde_config_setting *s = nearest("", name);
+    if (s) {
+        return sonde_err_set(err, SONDE_EINVAL, "%s: unknown section %s; did you mean %s.%s?",
+                             origin, shown, s->section, s->key);
+    }
+    char sections[256];
+    list_names(sections, sizeof(sections), NULL);
+    return sonde_err_set(err, SONDE_EINVAL, "%s: unknown section %s; there are %s", origin, shown,
+                         sections);
+}
+
+int sonde_config_unknown_key(struct sonde_err *err, const char *origin, const char *section,
+                             const char *key, const char *shown)
+{
+    char name[SONDE_CONFIG_SHOWN];
+    sonde_config_show(name, key, strlen(key), 0);
+    const struct sonde_config_setting *s = nearest(section, key);
+    if (s) {
+        return sonde_err_set(err, SONDE_EINVAL,
+                             "%s: unknown setting %s.%s = %s; did you mean %s.%s?", origin, section,
+                             name, shown, s->section, s->key);
+    }
+    char keys[256];
+    list_names(keys, sizeof(keys), section);
+    return sonde_err_set(err, SONDE_EINVAL, "%s: unknown setting %s.%s = %s; %s has %s", origin,
+                         section, name, shown, section, keys);
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+void sonde_config_show(char out[SONDE_CONFIG_SHOWN], const char *s, size_t len, int quote)
+{
+    enum { ROOM = SONDE_CONFIG_SHOWN - sizeof("\"...\"") };
+    const size_t n = len < ROOM ? len : ROOM;
+    size_t at = 0;
+    if (quote) out[at++] = '"';
+    for (size_t i = 0; i < n; i++) out[at++] = iscntrl((unsigned char)s[i]) ? '?' : s[i];
+    if (n < len) {
+        memcpy(out + at, "...", 3);
+        at += 3;
+    }
+    if (quote) out[at++] = '"';
+    out[at] = 0;
+}
+
+static void allowed(char *text, size_t size, const struct sonde_config_setting *s)
+{
+    text[0] = 0;
+    switch (s->kind) {
+    case SONDE_CONFIG_BOOL: append(text, size, "true or false"); break;
+    case SONDE_CONFIG_INT: append(text, size, "a whole number from %s", s->range); break;
+    case SONDE_CONFIG_NUM: append(text, size, "a number from %s", s->range); break;
+    case SONDE_CONFIG_STR: append(text, size, "UTF-8 text of %s", s->range); break;
+    case SONDE_CONFIG_ENUM:
+        append(text, size, "one of ");
+        for (const char *c = s->range; *c; c++) {
+            if (*c == '|') {
+                append(text, size, ", ");
+            } else {
+                append(text, size, "%c", *c);
+            }
+        }
+        break;
+    }
+}
+
+int sonde_config_bad_value(struct sonde_err *err, const char *origin,
+                           const struct sonde_config_setting *s, const char *shown)
+{
+    char text[256];
+    allowed(text, sizeof(text), s);
+    return sonde_err_set(err, SONDE_EINVAL, "%s: %s.%s is %s, but must be %s", origin, s->section,
+                         s->key, shown, text);
+}
+
+static void *field(struct sonde_config_values *c, const struct sonde_config_setting *s)
+{
+    return (char *)c + s->offset;
+}
+
+int sonde_config_put_bool(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                          int v)
+{
+    const int flag = v != 0;
+    memcpy(field(c, s), &flag, sizeof(flag));
+    return 0;
+}
+
+int sonde_config_put_int(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                         int64_t v)
+{
+    if (v < s->int_min || v > s->int_max) return SONDE_EINVAL;
+    memcpy(field(c, s), &v, sizeof(v));
+    return 0;
+}
+
+int sonde_config_put_num(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                         double v)
+{
+    if (!(v >= s->num_min && v <= s->num_max)) return SONDE_EINVAL; /* NaN is no number either */
+    memcpy(field(c, s), &v, sizeof(v));
+    return 0;
+}
+
+static int is_choice(const char *choices, const char *text, size_t len)
+{
+    for (const char *c = choices; *c;) {
+        const size_t n = strcspn(c, "|");
+        if (n == len && !memcmp(c, text, len)) return 1;
+        c += n + (c[n] == '|');
+    }
+    return 0;
+}
+
+int sonde_config_put_text(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                          const char *text)
+{
+    const size_t len = strlen(text);
+    if (s->kind == SONDE_CONFIG_ENUM) {
+        if (!is_choice(s->range, text, len)) return SONDE_EINVAL;
+    } else if (len >= SONDE_CONFIG_STR_SIZE || !sonde__utf8_valid(text, len)) {
+        return SONDE_EINVAL;
+    }
+    memcpy(field(c, s), text, len + 1);
+    return 0;
+}
+
+static int parse_bool(const char *text, int *out)
+{
+    static const char *const words[] = { "false", "true", "0", "1", "no", "yes", "off", "on" };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcasecmp(text, words[i]) != 0) continue;
+        *out = (int)(i % 2);
+        return 0;
+    }
+    return SONDE_EINVAL;
+}
+
+static int parse_int(const char *text, int64_t *out)
+{
+    char *end;
+    if (!*text || text[strspn(text, "-0123456789")]) return SONDE_EINVAL;
+    errno = 0;
+    const long long v = strtoll(text, &end, 10);
+    if (errno || end == text || *end) return SONDE_EINVAL;
+    *out = v;
+    return 0;
+}
+
+/* In the C locale, whatever the terminal's is. The characters are checked first, since strtod
+ * also takes spaces, hexadecimal, "inf" and "nan". */
+static int parse_num(const char *text, double *out)
+{
+    if (!*text || text[strspn(text, "+-.eE0123456789")]) return SONDE_EINVAL;
+    char *end;
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    *out = strtod_l(text, &end, plain);
+    freelocale(plain);
+    return end == text || *end ? SONDE_EINVAL : 0;
+}
+
+static int set_from_text(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                         const char *text)
+{
+    int flag = 0;
+    int64_t whole = 0;
+    double number = 0;
+    switch (s->kind) {
+    case SONDE_CONFIG_BOOL:
+        return parse_bool(text, &flag) ? SONDE_EINVAL : sonde_config_put_bool(c, s, flag);
+    case SONDE_CONFIG_INT:
+        return parse_int(text, &whole) ? SONDE_EINVAL : sonde_config_put_int(c, s, whole);
+    case SONDE_CONFIG_NUM:
+        return parse_num(text, &number) ? SONDE_EINVAL : sonde_config_put_num(c, s, number);
+    case SONDE_CONFIG_STR:
+    case SONDE_CONFIG_ENUM: return sonde_config_put_text(c, s, text);
+    }
+    return SONDE_EINVAL;
+}
+
+void sonde_config_defaults(struct sonde_config_values *c)
+{
+    memset(c, 0, sizeof(*c));
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        const int rc = set_from_text(c, &sonde_config_settings[i], sonde_config_settings[i].def);
+        assert(!rc); /* the row contradicts itself */
+        (void)rc;
+    }
+}
+
+/* ---- flags and environment --------------------------------------------------------------- */
+
+int sonde_config_set(struct sonde_config_values *c, const char *key, const char *value,
+                     const char *origin, struct sonde_err *err)
+{
+    char section[SONDE_CONFIG_NAME_SIZE], shown[SONDE_CONFIG_SHOWN];
+    const char *dot = strchr(key, '.');
+    if (!dot) {
+        sonde_config_show(shown, key, strlen(key), 0);
+        const struct sonde_config_setting *s = nearest("", key);
+        return sonde_err_set(err, SONDE_EINVAL, "%s: %s is not the name of a setting; %s %s.%s%s",
+                             origin, shown, s ? "did you mean" : "names look like",
+                             s ? s->section : "agent", s ? s->key : "max_series", s ? "?" : "");
+    }
+    snprintf(section, sizeof(section), "%.*s", (int)(dot - key), key);
+    if (!sonde_config_is_section(section)) {
+        return sonde_config_unknown_section(err, origin, section);
+    }
+    sonde_config_show(shown, value, strlen(value), 1);
+    const struct sonde_config_setting *s = sonde_config_find(section, dot + 1);
+    if (!s) return sonde_config_unknown_key(err, origin, section, dot + 1, shown);
+    if (set_from_text(c, s, value)) return sonde_config_bad_value(err, origin, s, shown);
+    return 0;
+}
+
+/* SONDE_CPU_MAX_STACK_DEPTH=5 to "cpu.max_stack_depth"; returns where the value begins, or NULL
+ * if the variable does not begin with a section. */
+static const char *setting_name(const char *variable, char *name, size_t size)
+{
+    static const char ours[] = "SONDE_";
+    if (strncmp(variable, ours, sizeof(ours) - 1) != 0) return NULL;
+    const char *rest = variable + sizeof(ours) - 1;
+    const size_t whole = strcspn(rest, "=");
+    const size_t len = whole < size ? whole : size - 1;
+    const size_t section = strcspn(rest, "_=");
+    if (rest[whole] != '=' || section >= len) return NULL;
+
+    for (size_t i = 0; i < len; i++) {
+        if (islower((unsigned char)rest[i])) return NULL;
+        name[i] = (char)tolower((unsigned char)rest[i]);
+    }
+    name[len] = 0;
+    name[section] = 0;
+    if (!sonde_config_is_section(name)) return NULL;
+    name[section] = '.';
+    return rest + whole + 1;
+}
+
+int sonde_config_load_env(struct sonde_config_values *c, char *const *envp, struct sonde_err *err)
+{
+    struct sonde_config_values next = *c;
+    for (; *envp; envp++) {
+        char name[SONDE_CONFIG_NAME_SIZE], origin[SONDE_CONFIG_NAME_SIZE + 8];
+        const char *value = setting_name(*envp, name, sizeof(name));
+        if (!value) continue;
+        snprintf(origin, sizeof(origin), "%.*s", (int)(value - 1 - *envp), *envp);
+        const int rc = sonde_config_set(&next, name, value, origin, err);
+        if (rc) return rc;
+    }
+    *c = next;
+    return 0;
+}
+
+/* ---- help -------------------------------------------------------------------------------- */
+
+void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg), void *arg)
+{
+    static const char *const types[] = { "bool", "int", "number", "text", "choice" };
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        const struct sonde_config_setting *s = &sonde_config_settings[i];
+        char help[256];
+        snprintf(help, sizeof(help), "%s", s->help);
+        for (size_t k = 0; k < sizeof(no_effect) / sizeof(no_effect[0]); k++) {
+            if (!strcmp(s->section, no_effect[k])) {
+                append(help, sizeof(help), " (accepted; no effect in this version)");
+            }
+        }
+        const struct sonde_config_row r = { s->section, s->key,   types[s->kind],
+                                            s->def,     s->range, help };
+        row(&r, arg);
+    }
+}

@@ -1,0 +1,278 @@
+/* config_file.c - settings from JSON.
+ *
+ * Jansson parses and checks the text but does not keep where a value stood. An error should say
+ * so; jansson keeps the order of members and refuses duplicates, so the nth member of an object
+ * is found again by walking the (now known to be well-formed) text. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/config.h"
+#include "base/config_table.h"
+#include "sonde/sonde.h"
+
+enum { FILE_MAX_BYTES = 1 << 20, READ_BYTES = 4096, ORIGIN_SIZE = 320 };
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* Jansson reports a failed allocation as whatever it was parsing ("invalid token"). */
+static _Thread_local int no_memory;
+
+static void *json_alloc(size_t size)
+{
+    void *p = sonde__alloc(size);
+    if (!p) no_memory = 1;
+    return p;
+}
+
+/* For the whole agent, and before main: jansson wants it before anything else is called. */
+__attribute__((constructor)) static void use_our_memory(void)
+{
+    json_set_alloc_funcs(json_alloc, sonde__free);
+}
+
+/* ---- where a member stands --------------------------------------------------------------- */
+
+struct member {
+    const char *key;   /* its opening quote */
+    const char *value;
+    const char *end;   /* after the value */
+};
+
+static const char *skip_space(const char *p) { return p + strspn(p, " \t\r\n"); }
+
+static const char *skip_string(const char *p)
+{
+    for (p++; *p && *p != '"'; p++) {
+        if (*p == '\\' && p[1]) p++;
+    }
+    return p + (*p == '"');
+}
+
+static const char *skip_value(const char *p)
+{
+    if (*p == '"') return skip_string(p);
+    if (*p != '{' && *p != '[') return p + strcspn(p, ",]} \t\r\n");
+    size_t depth = 0;
+    while (*p) {
+        if (*p == '"') {
+            p = skip_string(p);
+            continue;
+        }
+        depth += *p == '{' || *p == '[';
+        depth -= *p == '}' || *p == ']';
+        p++;
+        if (!depth) break;
+    }
+    return p;
+}
+
+/* The nth member of the object that begins at p. */
+static struct member find_member(const char *p, size_t nth)
+{
+    struct member m = { 0 };
+    p++;
+    for (size_t i = 0; i <= nth; i++) {
+        m.key = skip_space(p);
+        m.value = skip_space(skip_space(skip_string(m.key)) + 1);
+        m.end = skip_value(m.value);
+        p = skip_space(m.end) + 1; /* after the comma */
+    }
+    return m;
+}
+
+/* "origin:line:column" of p, columns in characters as jansson counts them. */
+static void place(char out[ORIGIN_SIZE], const char *origin, const char *text, const char *p)
+{
+    size_t line = 1, column = 1;
+    for (const char *q = text; q < p; q++) {
+        if (*q == '\n') {
+            line++;
+            column = 1;
+        } else if (((unsigned char)*q & 0xc0) != 0x80) {
+            column++;
+        }
+    }
+    snprintf(out, ORIGIN_SIZE, "%.256s:%zu:%zu", origin, line, column);
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+static int put(struct sonde_config_values *c, const struct sonde_config_setting *s,
+               const json_t *v)
+{
+    switch (s->kind) {
+    case SONDE_CONFIG_BOOL:
+        return json_is_boolean(v) ? sonde_config_put_bool(c, s, json_is_true(v)) : SONDE_EINVAL;
+    case SONDE_CONFIG_INT:
+        return json_is_integer(v) ? sonde_config_put_int(c, s, json_integer_value(v))
+                                  : SONDE_EINVAL;
+    case SONDE_CONFIG_NUM:
+        return json_is_number(v) ? sonde_config_put_num(c, s, json_number_value(v))
+                                 : SONDE_EINVAL;
+    case SONDE_CONFIG_STR:
+    case SONDE_CONFIG_ENUM:
+        return json_is_string(v) ? sonde_config_put_text(c, s, json_string_value(v))
+                                 : SONDE_EINVAL;
+    }
+    return SONDE_EINVAL;
+}
+
+static void show(char out[SONDE_CONFIG_SHOWN], const json_t *v, const struct member *m)
+{
+    if (json_is_object(v) || json_is_array(v)) {
+        snprintf(out, SONDE_CONFIG_SHOWN, "%s", json_is_array(v) ? "an array" : "an object");
+    } else {
+        sonde_config_show(out, m->value, (size_t)(m->end - m->value), 0);
+    }
+}
+
+struct source {
+    const char *text, *origin;
+};
+
+static int load_section(struct sonde_config_values *c, const struct source *src,
+                        const char *object, const char *section, json_t *keys,
+                        struct sonde_err *err)
+{
+    const char *key;
+    json_t *value;
+    size_t nth = 0;
+    json_object_foreach(keys, key, value)
+    {
+        const struct sonde_config_setting *s = sonde_config_find(section, key);
+        if (!s || put(c, s, value)) {
+            char at[ORIGIN_SIZE], shown[SONDE_CONFIG_SHOWN];
+            const struct member m = find_member(object, nth);
+            place(at, src->origin, src->text, m.key);
+            show(shown, value, &m);
+            return s ? sonde_config_bad_value(err, at, s, shown)
+                     : sonde_config_unknown_key(err, at, section, key, shown);
+        }
+        nth++;
+    }
+    return 0;
+}
+
+static int load_sections(struct sonde_config_values *c, const struct source *src, json_t *root,
+                         struct sonde_err *err)
+{
+    const char *section;
+    json_t *keys;
+    size_t nth = 0;
+    const char *const object = skip_space(src->text);
+    json_object_foreach(root, section, keys)
+    {
+        const struct member m = find_member(object, nth);
+        char at[ORIGIN_SIZE];
+        place(at, src->origin, src->text, m.key);
+        if (!sonde_config_is_section(section)) {
+            return sonde_config_unknown_section(err, at, section);
+        }
+        if (!json_is_object(keys)) {
+            char shown[SONDE_CONFIG_SHOWN];
+            show(shown, keys, &m);
+            return sonde_err_set(err, SONDE_EINVAL,
+                                 "%s: section %s is %s, but must be an object of settings", at,
+                                 section, shown);
+        }
+        const int rc = load_section(c, src, m.value, section, keys, err);
+        if (rc) return rc;
+        nth++;
+    }
+    return 0;
+}
+
+int sonde_config_load_json(struct sonde_config_values *c, const char *text, const char *origin,
+                           struct sonde_err *err)
+{
+    const struct source src = { text, origin };
+    json_error_t problem;
+    no_memory = 0;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!root && no_memory) {
+        return sonde_err_set(err, SONDE_ENOMEM, "%s: no memory to read it", origin);
+    }
+    if (!root) {
+        return sonde_err_set(err, SONDE_EINVAL, "%s:%d:%d: not valid JSON: %s", origin,
+                             problem.line, problem.column, problem.text);
+    }
+
+    int rc;
+    struct sonde_config_values next = *c;
+    if (json_is_object(root)) {
+        rc = load_sections(&next, &src, root, err);
+    } else {
+        rc = sonde_err_set(err, SONDE_EINVAL,
+                           "%s: an array, but must be an object of sections, such as "
+                           "{\"agent\": {\"interval_seconds\": 1}}",
+                           origin);
+    }
+    json_decref(root);
+    if (!rc) *c = next;
+    return rc;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static int from_errno(int e)
+{
+    switch (e) {
+    case ENOENT:
+    case ENOTDIR: return SONDE_ENOENT;
+    case EACCES:
+    case EPERM: return SONDE_EACCES;
+    case ENOMEM: return SONDE_ENOMEM;
+    default: return SONDE_EIO;
+    }
+}
+
+static int read_all(int fd, struct sonde_buf *b)
+{
+    for (;;) {
+        char bytes[READ_BYTES];
+        const ssize_t n = read(fd, bytes, sizeof(bytes));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return from_errno(errno);
+        if (n == 0) break;
+        sonde_buf_add(b, bytes, (size_t)n);
+        if (b->error) return b->error;
+    }
+    sonde_buf_add(b, "", 0);
+    return b->error;
+}
+
+int sonde_config_load_file(struct sonde_config_values *c, const char *path, struct sonde_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        const int e = errno;
+        return sonde_err_set(err, from_errno(e), "%s: %s", path, strerror(e));
+    }
+    struct sonde_buf b;
+    sonde_buf_init(&b, FILE_MAX_BYTES);
+    int rc = read_all(fd, &b);
+    const int e = errno;
+    close(fd);
+
+    if (rc == SONDE_EFULL) {
+        rc = sonde_err_set(err, SONDE_EINVAL, "%s: larger than %d bytes, not a configuration",
+                           path, FILE_MAX_BYTES);
+    } else if (rc == SONDE_ENOMEM) {
+        rc = sonde_err_set(err, rc, "%s: no memory to read it", path);
+    } else if (rc) {
+        rc = sonde_err_set(err, rc, "%s: %s", path, strerror(e));
+    } else if (strlen(b.data) != b.len) {
+        rc = sonde_err_set(err, SONDE_EINVAL, "%s: byte %zu is NUL, not valid JSON", path,
+                           strlen(b.data));
+    } else {
+        rc = sonde_config_load_json(c, b.data, path, err);
+    }
+    sonde_buf_release(&b);
+    return rc;
+}
