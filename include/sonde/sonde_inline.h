@@ -89,9 +89,11 @@ SONDE_API void sonde__gauge_set_slow(uint64_t off, double value);
 SONDE_API void sonde__gauge_add_slow(uint64_t off, double delta);
 SONDE_API void sonde__hist_record_slow(uint64_t off, uint64_t value);
 SONDE_API void sonde__hist_exemplar(uint64_t off, uint64_t value);
-SONDE_API void sonde__span_begin_slow(struct sonde_span *s);
+SONDE_API int sonde__span_begin_slow(void);
 SONDE_API void sonde__span_end_slow(const struct sonde_span *s, uint64_t end, uint32_t outcome);
 SONDE_API uint64_t sonde__ticks_slow(void);
+
+__extension__ typedef unsigned __int128 sonde__u128;
 
 /* ---- Clock ------------------------------------------------------------------------------- */
 
@@ -239,16 +241,13 @@ static inline uint64_t sonde__rand(struct sonde__tls *t)
 static inline void sonde_span_begin(struct sonde_span *s, uint32_t name)
 {
     struct sonde__tls *t = &sonde__tls;
+    uint32_t state = SONDE__GATE();
+    if (SONDE__UNLIKELY(state != SONDE__GATE_ON || t->ring == NULL)) {
+        s->flags = 0;
+        if (state == SONDE__GATE_OFF || !sonde__span_begin_slow()) return;
+    }
     s->name = name;
     s->flags = SONDE__SPAN_LIVE;
-    if (SONDE__UNLIKELY(SONDE__GATE() != SONDE__GATE_ON || t->ring == NULL)) {
-        if (SONDE__GATE() == SONDE__GATE_OFF) {
-            s->flags = 0;
-            return;
-        }
-        sonde__span_begin_slow(s);
-        if (!s->flags) return;
-    }
     s->parent = t->span;
     s->id = sonde__rand(t);
     if (SONDE__UNLIKELY((t->trace_hi | t->trace_lo) == 0)) {
@@ -302,16 +301,14 @@ static inline void sonde_span_end(struct sonde_span *s, enum sonde_outcome outco
 #define SONDE__CAT(a, b) SONDE__CAT2(a, b)
 
 /* id: where this place in the code keeps the name's id once it knows it. */
-static inline struct sonde_span sonde__scope_begin(uint32_t *id, const char *name)
+static inline void sonde__scope_begin(struct sonde_span *s, uint32_t *id, const char *name)
 {
-    struct sonde_span s;
     uint32_t n = __atomic_load_n(id, __ATOMIC_RELAXED);
     if (SONDE__UNLIKELY(n == 0) && SONDE__GATE() != SONDE__GATE_OFF) {
         n = sonde_name(name);
         __atomic_store_n(id, n, __ATOMIC_RELAXED);
     }
-    sonde_span_begin(&s, n);
-    return s;
+    sonde_span_begin(s, n);
 }
 
 static inline void sonde__scope_end(struct sonde_span *s) { sonde_span_end(s, SONDE_OK); }
@@ -342,8 +339,9 @@ static inline int sonde__exceptions(void)
 class sonde__scope_guard {
   public:
     sonde__scope_guard(uint32_t *id, const char *name)
-        : span_(sonde__scope_begin(id, name)), thrown_(sonde__exceptions())
+        : thrown_(sonde__exceptions())
     {
+        sonde__scope_begin(&span_, id, name);
     }
     ~sonde__scope_guard()
     {
@@ -364,8 +362,8 @@ class sonde__scope_guard {
 #define SONDE__SCOPE(name, line)                                                               \
     static uint32_t SONDE__CAT(sonde__name_, line);                                            \
     struct sonde_span SONDE__CAT(sonde__scope_, line)                                          \
-        __attribute__((cleanup(sonde__scope_end), unused)) =                                   \
-            sonde__scope_begin(&SONDE__CAT(sonde__name_, line), name)
+        __attribute__((cleanup(sonde__scope_end)));                                            \
+    sonde__scope_begin(&SONDE__CAT(sonde__scope_, line), &SONDE__CAT(sonde__name_, line), name)
 #endif
 
 #endif

@@ -1,0 +1,598 @@
+/* define.c - families, names and series: append-only tables in the segment, with hash indexes
+ * in its heap. Looking up takes no lock; adding takes the define lock.
+ *
+ * An index is never changed but for filling empty slots; when half full it is replaced by one
+ * twice the size and the pointer to it swapped. Old ones stay, since somebody may be reading. */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "record/state.h"
+
+#define INDEX_SLOTS_FIRST 16u
+
+/* ---- The define lock ----------------------------------------------------------------------- */
+
+int sonde__define_lock(int wait)
+{
+    uint32_t *lock = &sonde__g.h->define_lock;
+    const uint32_t me = sonde__tls.tid;
+    const uint64_t deadline = wait ? sonde__mono_ns() + SONDE__LOCK_WAIT_MS * 1000000ull : 0;
+    for (;;) {
+        uint32_t owner = 0;
+        if (__atomic_compare_exchange_n(lock, &owner, me, 0, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+            return 0;
+        }
+        if (!wait || owner == me || sonde__mono_ns() > deadline) return SONDE_EBUSY;
+        sched_yield();
+    }
+}
+
+void sonde__define_unlock(void)
+{
+    __atomic_store_n(&sonde__g.h->define_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- Keys ---------------------------------------------------------------------------------- */
+
+struct key {               /* label values, or one name */
+    const char *text[SONDE_LABELS_MAX];
+    size_t len[SONDE_LABELS_MAX];
+    uint32_t count;
+    uint64_t hash;
+};
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    const unsigned __int128 r = (unsigned __int128)a * b;
+    return (uint64_t)r ^ (uint64_t)(r >> 64);
+}
+
+static uint64_t load(const char *p, size_t n)
+{
+    uint64_t v = 0;
+    memcpy(&v, p, n);
+    return v;
+}
+
+/* Eight bytes a step; the last step overlaps, so no byte loop. */
+static uint64_t hash_text(uint64_t h, const char *p, size_t len)
+{
+    uint64_t tail;
+    h ^= len * 0x9fb21c651e98df25ull;
+    if (len >= 8) {
+        for (size_t i = 0; i + 8 < len; i += 8) h = mix(h ^ load(p + i, 8), 0xa0761d6478bd642full);
+        tail = load(p + len - 8, 8);
+    } else if (len >= 4) {
+        tail = load(p, 4) << 32 | load(p + len - 4, 4);
+    } else if (len) {
+        tail = (uint64_t)(unsigned char)p[0] << 16 | (uint64_t)(unsigned char)p[len / 2] << 8 |
+               (unsigned char)p[len - 1];
+    } else {
+        tail = 0;
+    }
+    return mix(h ^ tail, 0xe7037ed1a0b428dbull);
+}
+
+static void key_hash(struct key *k, uint64_t seed)
+{
+    uint64_t h = seed ^ 0x8ebc6af09c88c6e3ull;
+    for (uint32_t i = 0; i < k->count; i++) h = hash_text(h, k->text[i], k->len[i]);
+    k->hash = h;
+}
+
+static void key_values(struct key *k, uint32_t count, const char *const *values)
+{
+    k->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        k->text[i] = values && values[i] ? values[i] : "";
+        k->len[i] = strlen(k->text[i]);
+    }
+    key_hash(k, 0);
+}
+
+static int key_equals_packed(const struct key *k, const char *packed)
+{
+    for (uint32_t i = 0; i < k->count; i++) {
+        const size_t len = load(packed, 2);
+        if (len != k->len[i] || memcmp(packed + 2, k->text[i], len)) return 0;
+        packed += 2 + len;
+    }
+    return 1;
+}
+
+/* ---- Indexes ------------------------------------------------------------------------------- */
+
+typedef int match_fn(uint32_t id, const struct key *k);
+
+static uint32_t index_find(uint64_t at, const struct key *k, match_fn *match)
+{
+    if (!at) return 0;
+    struct sonde__index *x = (struct sonde__index *)(void *)sonde__at(at);
+    const uint32_t tag = (uint32_t)(k->hash >> 32);
+    for (uint32_t i = (uint32_t)k->hash & x->mask;; i = (i + 1) & x->mask) {
+        const uint32_t id = __atomic_load_n(&x->slot[i].series, __ATOMIC_ACQUIRE);
+        if (!id) return 0;
+        if (x->slot[i].tag == tag && match(id, k)) return id;
+    }
+}
+
+static void index_fill(struct sonde__index *x, uint32_t tag, uint32_t low, uint32_t id)
+{
+    uint32_t i = low & x->mask;
+    while (x->slot[i].series) i = (i + 1) & x->mask;
+    x->slot[i].tag = tag;
+    __atomic_store_n(&x->slot[i].series, id, __ATOMIC_RELEASE);
+}
+
+typedef uint64_t hash_fn(uint32_t id);
+
+/* Add id as the (used + 1)th entry of the index at *at. */
+static int index_add(uint64_t *at, uint32_t used, uint64_t hash, uint32_t id, hash_fn *hash_of)
+{
+    struct sonde__index *x = *at ? (struct sonde__index *)(void *)sonde__at(*at) : NULL;
+    if (!x || (used + 1) * 2 > x->mask + 1) {
+        const uint32_t slots = x ? (x->mask + 1) * 2 : INDEX_SLOTS_FIRST;
+        const uint64_t bigger = sonde__heap_take(sizeof(*x) + slots * sizeof(x->slot[0]));
+        if (!bigger) return SONDE_ENOSPC;
+        struct sonde__index *y = (struct sonde__index *)(void *)sonde__at(bigger);
+        y->mask = slots - 1;
+        for (uint32_t i = 0; x && i <= x->mask; i++) {
+            const uint32_t old = x->slot[i].series;
+            if (old) index_fill(y, x->slot[i].tag, (uint32_t)hash_of(old), old);
+        }
+        __atomic_store_n(at, bigger, __ATOMIC_RELEASE);
+        x = y;
+    }
+    index_fill(x, (uint32_t)(hash >> 32), (uint32_t)hash, id);
+    return 0;
+}
+
+static int match_series(uint32_t id, const struct key *k)
+{
+    const struct sonde__series *s = sonde__series_at(id);
+    return s->hash == k->hash && key_equals_packed(k, sonde__str_at(s->values));
+}
+
+static uint64_t hash_series(uint32_t id) { return sonde__series_at(id)->hash; }
+
+/* Metric names and span names live in one table but do not meet: the seed tells them apart. */
+static void key_name(struct key *k, uint32_t type, const char *name, size_t len)
+{
+    k->count = 1;
+    k->text[0] = name;
+    k->len[0] = len;
+    key_hash(k, type == SONDE__TYPE_NAME);
+}
+
+static int match_family(uint32_t id, const struct key *k)
+{
+    const struct sonde__family *f = sonde__family_at(id);
+    struct key theirs;
+    if (f->name.len != k->len[0] || memcmp(sonde__str_at(f->name), k->text[0], k->len[0])) return 0;
+    key_name(&theirs, f->type, k->text[0], k->len[0]);
+    return theirs.hash == k->hash;
+}
+
+static uint64_t hash_family(uint32_t id)
+{
+    const struct sonde__family *f = sonde__family_at(id);
+    struct key k;
+    key_name(&k, f->type, sonde__str_at(f->name), f->name.len);
+    return k.hash;
+}
+
+static uint32_t find_family(const struct key *k)
+{
+    return index_find(__atomic_load_n(&sonde__g.h->name_index, __ATOMIC_ACQUIRE), k,
+                      match_family);
+}
+
+/* ---- Appending (define lock held) ---------------------------------------------------------- */
+
+/* Have bytes up to need populated in the table at off; grows by half, at least 16 KiB. */
+static int table_ready(uint64_t off, uint64_t *ready, uint64_t need, uint64_t max)
+{
+    if (need <= *ready) return 0;
+    uint64_t more = *ready / 2;
+    if (more < 16u << 10) more = 16u << 10;
+    if (more < need - *ready) more = need - *ready;
+    more = (more + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
+    if (*ready + more > max) more = max - *ready;
+    if (*ready + more < need || sonde__populate(off + *ready, more)) return SONDE_ENOSPC;
+    *ready += more;
+    return 0;
+}
+
+/* Append parts, each with a u16 length before it if packed, and a NUL. */
+static int add_text(const struct key *k, int packed, struct sonde__str *out)
+{
+    struct sonde__header *h = sonde__g.h;
+    uint64_t len = 0;
+    for (uint32_t i = 0; i < k->count; i++) len += k->len[i] + (packed ? 2 : 0);
+    *out = (struct sonde__str){ 0, 0 };
+    if (!len) return 0;
+    const uint64_t at = h->string_used;
+    if (at + len + 1 > h->string_max ||
+        table_ready(h->string_off, &h->string_ready, at + len + 1, h->string_max)) {
+        sonde__drop(SONDE__DROP_strings);
+        return SONDE_EFULL;
+    }
+    char *p = sonde__at(h->string_off) + at;
+    for (uint32_t i = 0; i < k->count; i++) {
+        const uint16_t n = (uint16_t)k->len[i];
+        if (packed) {
+            memcpy(p, &n, sizeof(n));
+            p += sizeof(n);
+        }
+        memcpy(p, k->text[i], k->len[i]);
+        p += k->len[i];
+    }
+    *out = (struct sonde__str){ (uint32_t)at, (uint32_t)len };
+    __atomic_store_n(&h->string_used, at + len + 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static int add_one(const char *text, size_t max, struct sonde__str *out)
+{
+    char clean[1024];
+    int changed = 0;
+    struct key k = { .count = 1 };
+    k.text[0] = clean;
+    k.len[0] = text ? sonde__utf8_copy(clean, max < sizeof(clean) ? max : sizeof(clean), text,
+                                       strlen(text), &changed)
+                    : 0;
+    return add_text(&k, 0, out);
+}
+
+/* One more cell in every lane. */
+static int cells_ready(uint32_t need)
+{
+    struct sonde__header *h = sonde__g.h;
+    if (need <= h->cells_ready) return 0;
+    const uint64_t before = SONDE__CELLS_OFF + 8ull * h->cells_ready;
+    uint64_t after = before + before / 2;
+    if (after < SONDE__CELLS_OFF + 8ull * need) after = SONDE__CELLS_OFF + 8ull * need;
+    after = (after + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
+    if (after > h->lane_stride) after = h->lane_stride;
+    for (uint32_t i = 0; i < h->lane_count; i++) {
+        const int rc = sonde__populate(sonde__lane_at(h, i) + before, after - before);
+        if (rc) return rc;
+    }
+    h->cells_ready = (uint32_t)((after - SONDE__CELLS_OFF) / 8);
+    return 0;
+}
+
+static uint32_t add_family(struct sonde__family *f, const struct key *k)
+{
+    struct sonde__header *h = sonde__g.h;
+    const uint32_t id = h->family_count;
+    const uint64_t max = (uint64_t)h->family_max * sizeof(*f);
+    if (id >= h->family_max ||
+        table_ready(h->family_off, &h->family_ready, (id + 1ull) * sizeof(*f), max)) {
+        sonde__drop(SONDE__DROP_family_table);
+        return 0;
+    }
+    f->check = sonde__family_check(f, sonde__at(h->string_off));
+    *sonde__family_at(id) = *f;
+    if (index_add(&h->name_index, id - 1, k->hash, id, hash_family)) return 0;
+    __atomic_store_n(&h->family_count, id + 1, __ATOMIC_RELEASE);
+    return id;
+}
+
+/* The overflow series has no values and is found through its family, not the index. */
+static uint32_t add_series(uint32_t family, const struct key *k, uint32_t flags)
+{
+    struct sonde__header *h = sonde__g.h;
+    struct sonde__family *f = sonde__family_at(family);
+    struct sonde__series s = { .family = family, .flags = flags, .hash = k->hash };
+    const uint32_t id = h->series_count;
+    const uint64_t max = (uint64_t)h->series_max * sizeof(s);
+    if (id >= h->series_max ||
+        table_ready(h->series_off, &h->series_ready, (id + 1ull) * sizeof(s), max) ||
+        cells_ready(id + 1)) {
+        sonde__drop(SONDE__DROP_series_table);
+        return 0;
+    }
+    if (add_text(k, 1, &s.values)) return 0;
+    s.created_ns = sonde__real_ns();
+    s.check = sonde__series_check(&s, sonde__at(h->string_off));
+    *sonde__series_at(id) = s;
+    if (!(flags & SONDE__SERIES_OVERFLOW)) {
+        if (index_add(&f->index, f->series_count, k->hash, id, hash_series)) return 0;
+        __atomic_store_n(&f->series_count, f->series_count + 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&h->series_count, id + 1, __ATOMIC_RELEASE);
+    return id;
+}
+
+int sonde__define_reindex(void)
+{
+    struct sonde__header *h = sonde__g.h;
+    for (uint32_t id = 1; id < h->family_count; id++) {
+        struct sonde__family *f = sonde__family_at(id);
+        f->index = 0;
+        f->series_count = 0;
+        f->overflowed = 0;
+        if (index_add(&h->name_index, id - 1, hash_family(id), id, hash_family)) {
+            return SONDE_ENOSPC;
+        }
+    }
+    for (uint32_t id = 1; id < h->series_count; id++) {
+        const struct sonde__series *s = sonde__series_at(id);
+        struct sonde__family *f = sonde__family_at(s->family);
+        if (s->flags & SONDE__SERIES_OVERFLOW) continue;
+        if (index_add(&f->index, f->series_count, s->hash, id, hash_series)) return SONDE_ENOSPC;
+        f->series_count++;
+    }
+    return 0;
+}
+
+const char *sonde__family_name(uint32_t id)
+{
+    if (!id || id >= __atomic_load_n(&sonde__g.h->family_count, __ATOMIC_ACQUIRE)) return "";
+    return sonde__str_at(sonde__family_at(id)->name);
+}
+
+/* ---- Families ------------------------------------------------------------------------------ */
+
+static int name_ok(const char *s)
+{
+    if (!s || !*s || (*s >= '0' && *s <= '9')) return 0;
+    for (size_t i = 0; s[i]; i++) {
+        const char c = s[i];
+        if (i >= SONDE_NAME_MAX) return 0;
+        if (!(c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+              (c >= 'A' && c <= 'Z'))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The agent adds process and pid; exposition formats keep le, quantile and __*. */
+static int label_ok(const char *s)
+{
+    return name_ok(s) && strncmp(s, "__", 2) && strcmp(s, "le") && strcmp(s, "quantile") &&
+           strcmp(s, "process") && strcmp(s, "pid") && strcmp(s, "overflow");
+}
+
+static int labels_of(const struct sonde_metric *m, struct key *k)
+{
+    k->count = 0;
+    for (uint32_t i = 0; m->labels && m->labels[i]; i++) {
+        if (i >= SONDE_LABELS_MAX || !label_ok(m->labels[i])) return SONDE_EINVAL;
+        for (uint32_t j = 0; j < i; j++) {
+            if (!strcmp(m->labels[i], m->labels[j])) return SONDE_EINVAL;
+        }
+        k->text[i] = m->labels[i];
+        k->len[i] = strlen(m->labels[i]);
+        k->count++;
+    }
+    return 0;
+}
+
+/* Tags as a key of up to 4 pairs; values are cleaned into clean. */
+static int tags_of(const struct sonde_metric *m, struct key *k, char (*clean)[SONDE_LABEL_VALUE_MAX])
+{
+    int changed = 0;
+    k->count = 0;
+    for (uint32_t i = 0; m->tags && m->tags[i]; i += 2) {
+        if (i + 1 >= SONDE_LABELS_MAX || !label_ok(m->tags[i]) || !m->tags[i + 1]) {
+            return SONDE_EINVAL;
+        }
+        k->text[i] = m->tags[i];
+        k->len[i] = strlen(m->tags[i]);
+        k->text[i + 1] = clean[i / 2];
+        k->len[i + 1] = sonde__utf8_copy(clean[i / 2], SONDE_LABEL_VALUE_MAX, m->tags[i + 1],
+                                         strlen(m->tags[i + 1]), &changed);
+        k->count += 2;
+    }
+    return 0;
+}
+
+/* A family found by name: is it what is being defined? */
+static int same_family(uint32_t id, enum sonde_type type, double scale, const struct key *labels)
+{
+    const struct sonde__family *f = sonde__family_at(id);
+    return f->type == type && f->scale == scale && f->label_count == labels->count &&
+           key_equals_packed(labels, sonde__str_at(f->labels));
+}
+
+static int define_new(enum sonde_type type, const struct sonde_metric *m, double scale,
+                      const struct key *name, const struct key *labels, uint32_t *id)
+{
+    struct sonde__family f = {
+        .type = type,
+        .kind = m->kind,
+        .scale = scale,
+        .label_count = labels->count,
+        .series_max = m->series_max ? m->series_max : SONDE__SERIES_MAX_DEFAULT,
+    };
+    char clean[SONDE_LABELS_MAX / 2][SONDE_LABEL_VALUE_MAX];
+    struct key tags;
+    int rc = tags_of(m, &tags, clean);
+    if (rc) return rc;
+    f.tag_count = tags.count / 2;
+    rc = add_text(name, 0, &f.name);
+    if (!rc) rc = add_one(m->help, 1000, &f.help);
+    if (!rc) rc = add_one(m->unit, 64, &f.unit);
+    if (!rc) rc = add_one(m->source, SONDE_NAME_MAX, &f.source);
+    if (!rc) rc = add_text(labels, 1, &f.labels);
+    if (!rc) rc = add_text(&tags, 1, &f.tags);
+    if (rc) return rc;
+    *id = add_family(&f, name);
+    return *id ? 0 : SONDE_EFULL;
+}
+
+static int check_metric(const struct sonde_metric *m)
+{
+    if (!name_ok(m->name)) return SONDE_EINVAL;
+    if (m->kind > SONDE_KIND_PERCENTAGE) return SONDE_EINVAL;
+    /* A scale that is negative, not finite or zero times value would make nonsense buckets. */
+    return m->scale >= 0 && m->scale < 1e300 ? 0 : SONDE_EINVAL;
+}
+
+int sonde_define(enum sonde_type type, const struct sonde_metric *metric,
+                 struct sonde_family *out)
+{
+    struct sonde_metric m;
+    struct key name, labels;
+    out->id = 0;
+    int rc = sonde__take_options(&m, sizeof(m), metric);
+    if (!rc) rc = check_metric(&m);
+    if (!rc && type != SONDE_COUNTER && type != SONDE_GAUGE && type != SONDE_HISTOGRAM) {
+        rc = SONDE_EINVAL;
+    }
+    if (!rc) rc = labels_of(&m, &labels);
+    if (!rc) rc = sonde__ensure_open();
+    if (rc) return rc;
+
+    const double scale = m.scale > 0 ? m.scale : 1;
+    key_name(&name, type, m.name, strlen(m.name));
+    uint32_t id = find_family(&name);
+    if (!id) {
+        rc = sonde__define_lock(1);
+        if (rc) {
+            sonde__drop(SONDE__DROP_reentrant);
+            return rc;
+        }
+        sonde__clock_recheck();
+        id = find_family(&name);
+        if (!id) rc = define_new(type, &m, scale, &name, &labels, &id);
+        sonde__define_unlock();
+        if (rc) return rc;
+    }
+    if (!same_family(id, type, scale, &labels)) return SONDE_EEXIST;
+    out->id = id;
+    return 0;
+}
+
+uint32_t sonde_name(const char *name)
+{
+    char clean[SONDE_NAME_MAX];
+    int changed = 0;
+    struct key k;
+    if (!name || sonde__ensure_open()) return 0;
+    const size_t len = sonde__utf8_copy(clean, sizeof(clean), name, strlen(name), &changed);
+    key_name(&k, SONDE__TYPE_NAME, clean, len);
+    uint32_t id = find_family(&k);
+    if (id) return id;
+    if (sonde__define_lock(1)) {
+        sonde__drop(SONDE__DROP_reentrant);
+        return 0;
+    }
+    id = find_family(&k);
+    if (!id) {
+        struct sonde__family f = { .type = SONDE__TYPE_NAME, .scale = 1 };
+        if (!add_text(&k, 0, &f.name)) id = add_family(&f, &k);
+    }
+    sonde__define_unlock();
+    return id;
+}
+
+/* ---- Binding ------------------------------------------------------------------------------- */
+
+/* Values made valid and short in clean; 1 if any had to be changed. */
+static int key_clean(struct key *k, char (*clean)[SONDE_LABEL_VALUE_MAX])
+{
+    int changed = 0;
+    for (uint32_t i = 0; i < k->count; i++) {
+        k->len[i] = sonde__utf8_copy(clean[i], SONDE_LABEL_VALUE_MAX, k->text[i], k->len[i],
+                                     &changed);
+        k->text[i] = clean[i];
+    }
+    if (changed) key_hash(k, 0);
+    return changed;
+}
+
+static uint32_t overflow(struct sonde__family *f, uint32_t family)
+{
+    static const struct key none;
+    __atomic_fetch_add(&f->overflowed, 1, __ATOMIC_RELAXED);
+    if (!f->overflow_series) {
+        const uint32_t id = add_series(family, &none, SONDE__SERIES_OVERFLOW);
+        __atomic_store_n(&f->overflow_series, id, __ATOMIC_RELEASE);
+    }
+    return f->overflow_series;
+}
+
+static uint32_t bind_new(uint32_t family, struct key *k)
+{
+    struct sonde__family *f = sonde__family_at(family);
+    char clean[SONDE_LABELS_MAX][SONDE_LABEL_VALUE_MAX];
+    if (key_clean(k, clean)) sonde__drop(SONDE__DROP_label_cut);
+    if (sonde__define_lock(1)) {
+        sonde__drop(SONDE__DROP_reentrant);
+        return 0;
+    }
+    uint32_t id = index_find(f->index, k, match_series);
+    if (!id && f->series_count >= f->series_max) {
+        id = overflow(f, family);
+    } else if (!id) {
+        id = add_series(family, k, 0);
+    }
+    sonde__define_unlock();
+    return id;
+}
+
+static uint32_t bind(uint32_t family, enum sonde_type type, const char *const *values)
+{
+    struct key k;
+    if (SONDE__UNLIKELY(SONDE__GATE() != SONDE__GATE_ON) && sonde__ensure_open()) return 0;
+    if (!family || family >= __atomic_load_n(&sonde__g.h->family_count, __ATOMIC_ACQUIRE)) return 0;
+    struct sonde__family *f = sonde__family_at(family);
+    if (f->type != type) return 0;
+    key_values(&k, f->label_count, values);
+    const uint32_t id =
+        index_find(__atomic_load_n(&f->index, __ATOMIC_ACQUIRE), &k, match_series);
+    if (SONDE__LIKELY(id)) return id;
+    sonde__ensure_open(); /* sets up this thread: the lock wants its tid */
+    return bind_new(family, &k);
+}
+
+struct sonde_counter sonde_counter_bind(struct sonde_family f, const char *const *v)
+{
+    return (struct sonde_counter){ 8ull * bind(f.id, SONDE_COUNTER, v) };
+}
+
+struct sonde_gauge sonde_gauge_bind(struct sonde_family f, const char *const *v)
+{
+    return (struct sonde_gauge){ 8ull * bind(f.id, SONDE_GAUGE, v) };
+}
+
+struct sonde_hist sonde_hist_bind(struct sonde_family f, const char *const *v)
+{
+    const uint32_t id = bind(f.id, SONDE_HISTOGRAM, v);
+    return (struct sonde_hist){ id ? 8ull * id + 8 : 0 };
+}
+
+static struct sonde_family define_simple(enum sonde_type type, const char *name,
+                                         const char *help, double scale)
+{
+    const struct sonde_metric m = {
+        .size = sizeof(m), .name = name, .help = help, .scale = scale
+    };
+    struct sonde_family f;
+    sonde_define(type, &m, &f);
+    return f;
+}
+
+struct sonde_counter sonde_counter(const char *name, const char *help)
+{
+    return sonde_counter_bind(define_simple(SONDE_COUNTER, name, help, 1), NULL);
+}
+
+struct sonde_gauge sonde_gauge(const char *name, const char *help)
+{
+    return sonde_gauge_bind(define_simple(SONDE_GAUGE, name, help, 1), NULL);
+}
+
+struct sonde_hist sonde_hist(const char *name, const char *help, double scale)
+{
+    return sonde_hist_bind(define_simple(SONDE_HISTOGRAM, name, help, scale), NULL);
+}

@@ -1,0 +1,105 @@
+/* grow.c - memory of the segment. Pages are populated before anyone touches them: on a full
+ * tmpfs a hole maps fine and kills the writer with SIGBUS.
+ *
+ * MADV_POPULATE_WRITE does that through the mapping alone. Keeping a descriptor open for
+ * fallocate was rejected: programs close all descriptors they do not know, the number comes back
+ * as a file of theirs, and we would allocate in that. Kernels before 5.14 lack the advice; there
+ * the file is opened again by its path and closed at once.
+ *
+ * Everything here is syscalls and atomics: it may run in a signal handler. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "record/state.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define HEAP_CHUNK_MIN (64u << 10)
+#define HEAP_CHUNK_MAX (1u << 20)
+
+void sonde__drop(int reason)
+{
+    __atomic_fetch_add(&sonde__g.h->drops[reason], 1, __ATOMIC_RELAXED);
+}
+
+/* syscall() rather than open() and fallocate(): those are cancellation points, and a thread
+ * cancelled here would keep the define lock. */
+static int populate_by_path(uint64_t off, uint64_t len)
+{
+    const long fd = syscall(SYS_openat, AT_FDCWD, sonde__g.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW,
+                            0);
+    if (fd < 0) return SONDE_ENOSPC;
+    const int rc = syscall(SYS_fallocate, fd, 0, (off_t)off, (off_t)len) ? SONDE_ENOSPC : 0;
+    syscall(SYS_close, fd);
+    return rc;
+}
+
+int sonde__populate(uint64_t off, uint64_t len)
+{
+    struct sonde__header *h = sonde__g.h;
+    const uint64_t first = off & ~(uint64_t)(SONDE__PAGE - 1);
+    const uint64_t end = (off + len + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
+    const uint64_t bytes = end - first;
+
+    if (__atomic_add_fetch(&h->populated_bytes, bytes, __ATOMIC_RELAXED) > h->bytes_max) {
+        __atomic_sub_fetch(&h->populated_bytes, bytes, __ATOMIC_RELAXED);
+        return SONDE_ENOSPC;
+    }
+    const int saved = errno;
+    int rc = 0;
+    int tries = 0;
+    while (madvise(sonde__g.base + first, bytes, MADV_POPULATE_WRITE)) {
+        if ((errno == EINTR || errno == EAGAIN) && tries++ < 100) continue;
+        rc = errno == EINVAL ? populate_by_path(first, bytes) : SONDE_ENOSPC;
+        break;
+    }
+    errno = saved;
+    if (rc) __atomic_sub_fetch(&h->populated_bytes, bytes, __ATOMIC_RELAXED);
+    return rc;
+}
+
+/* Several threads may populate the same chunk at once: that is harmless, only the accounting of
+ * populated_bytes then counts it twice. */
+static int heap_ready(struct sonde__header *h, uint64_t need)
+{
+    uint64_t ready = __atomic_load_n(&h->heap_ready, __ATOMIC_ACQUIRE);
+    while (ready < need) {
+        uint64_t chunk = ready / 4;
+        if (chunk < HEAP_CHUNK_MIN) chunk = HEAP_CHUNK_MIN;
+        if (chunk > HEAP_CHUNK_MAX) chunk = HEAP_CHUNK_MAX;
+        if (chunk < need - ready) chunk = need - ready;
+        chunk = (chunk + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
+        if (ready + chunk > h->heap_max) chunk = h->heap_max - ready;
+        if (sonde__populate(h->heap_off + ready, chunk)) {
+            /* No room for a comfortable chunk: the bare need may still fit. */
+            chunk = (need - ready + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
+            if (sonde__populate(h->heap_off + ready, chunk)) return SONDE_ENOSPC;
+        }
+        __atomic_compare_exchange_n(&h->heap_ready, &ready, ready + chunk, 0, __ATOMIC_RELEASE,
+                                    __ATOMIC_ACQUIRE);
+        ready = __atomic_load_n(&h->heap_ready, __ATOMIC_ACQUIRE);
+    }
+    return 0;
+}
+
+uint64_t sonde__heap_take(uint64_t size)
+{
+    struct sonde__header *h = sonde__g.h;
+    size = (size + 63) & ~63ull;
+    uint64_t used = __atomic_load_n(&h->heap_used, __ATOMIC_RELAXED);
+    do {
+        if (used + size > h->heap_max || heap_ready(h, used + size)) {
+            sonde__drop(SONDE__DROP_memory);
+            return 0;
+        }
+    } while (!__atomic_compare_exchange_n(&h->heap_used, &used, used + size, 1, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED));
+    return h->heap_off + used;
+}

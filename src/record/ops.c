@@ -1,0 +1,219 @@
+/* ops.c - ready-made metrics: operations, bandwidth, caches, resource and throughput scopes.
+ * All are families of define.c, found again by name, so several libraries in a process that use
+ * them add to the same series. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "record/state.h"
+
+static const char *const outcome_names[] = { "ok", "error", "cancelled", "timeout" };
+
+struct ready {               /* a family defined on first use */
+    uint32_t id;             /* atomic; 0 = not yet */
+    enum sonde_type type;
+    struct sonde_metric metric;
+};
+
+#define LABELS(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define READY(family_type, family_name, family_help, family_unit, family_kind, family_scale,       \
+              family_labels)                                                                     \
+    {                                                                                              \
+        .type = family_type, .metric = {                                                           \
+            .size = sizeof(struct sonde_metric), .name = family_name, .help = family_help,         \
+            .unit = family_unit, .source = "sonde", .labels = family_labels,                       \
+            .kind = family_kind, .scale = family_scale                                             \
+        }                                                                                          \
+    }
+
+static struct ready op_duration =
+    READY(SONDE_HISTOGRAM, "sonde_operation_duration_seconds", "Duration of operations.",
+          "seconds", SONDE_KIND_TIME, 1e-9, LABELS("operation", "outcome"));
+static struct ready op_errors =
+    READY(SONDE_COUNTER, "sonde_operation_errors_total", "Operations that failed, by type.", NULL,
+          SONDE_KIND_COUNTER, 1, LABELS("operation", "type"));
+static struct ready bandwidth =
+    READY(SONDE_COUNTER, "sonde_bandwidth_bytes_total", "Bytes moved in and out, by source.",
+          "bytes", SONDE_KIND_THROUGHPUT, 1, LABELS("direction", "source"));
+static struct ready cache =
+    READY(SONDE_COUNTER, "sonde_cache_accesses_total", "Cache look-ups by tier and result.", NULL,
+          SONDE_KIND_COUNTER, 1, LABELS("tier", "result"));
+static struct ready res_wall =
+    READY(SONDE_HISTOGRAM, "sonde_resource_wall_seconds", "Wall time spent in a scope.",
+          "seconds", SONDE_KIND_TIME, 1e-9, LABELS("scope"));
+static struct ready res_cpu =
+    READY(SONDE_HISTOGRAM, "sonde_resource_cpu_seconds", "CPU time of the thread in a scope.",
+          "seconds", SONDE_KIND_TIME, 1e-9, LABELS("scope"));
+static struct ready res_faults =
+    READY(SONDE_COUNTER, "sonde_resource_page_faults_total", "Page faults of the thread in a scope.",
+          NULL, SONDE_KIND_MEMORY, 1, LABELS("scope", "kind"));
+static struct ready res_memory =
+    READY(SONDE_GAUGE, "sonde_resource_memory_delta_bytes",
+          "Change of the process's resident memory over a scope, last and summed.", "bytes",
+          SONDE_KIND_MEMORY, 1, LABELS("scope", "over"));
+static struct ready thr_items =
+    READY(SONDE_COUNTER, "sonde_throughput_items_total", "Items handled in a scope.", NULL,
+          SONDE_KIND_THROUGHPUT, 1, LABELS("scope"));
+static struct ready thr_seconds =
+    READY(SONDE_COUNTER, "sonde_throughput_seconds_total", "Time spent in a scope.", "seconds",
+          SONDE_KIND_THROUGHPUT, 1e-9, LABELS("scope"));
+static struct ready thr_rate =
+    READY(SONDE_GAUGE, "sonde_throughput_per_second", "Items per second, last time.", NULL,
+          SONDE_KIND_THROUGHPUT, 1, LABELS("scope"));
+
+static struct sonde_family family(struct ready *r)
+{
+    struct sonde_family f = { __atomic_load_n(&r->id, __ATOMIC_RELAXED) };
+    if (SONDE__UNLIKELY(!f.id)) {
+        sonde_define(r->type, &r->metric, &f);
+        __atomic_store_n(&r->id, f.id, __ATOMIC_RELAXED);
+    }
+    return f;
+}
+
+static void count(struct ready *r, const char *a, const char *b, uint64_t n)
+{
+    if (SONDE__GATE() == SONDE__GATE_OFF) return;
+    sonde_counter_add(sonde_counter_bind(family(r), (const char *const[]){ a, b }), n);
+}
+
+/* ---- Operations ---------------------------------------------------------------------------- */
+
+void sonde_op_begin(struct sonde_op *op, const char *operation)
+{
+    if (SONDE__GATE() == SONDE__GATE_OFF) {
+        op->span.flags = 0;
+        return;
+    }
+    sonde_span_begin(&op->span, sonde_name(operation));
+}
+
+void sonde_op_end(struct sonde_op *op, enum sonde_outcome outcome, const char *error_type)
+{
+    struct sonde_span *s = &op->span;
+    if (!s->flags) return;
+    const unsigned o = (unsigned)outcome <= SONDE_TIMEOUT ? (unsigned)outcome : SONDE_ERROR;
+    const uint64_t ns = sonde_ticks_ns(sonde_ticks() - s->start);
+    if (sonde__ensure_open() == 0) {
+        const char *operation = sonde__family_name(s->name);
+        const struct sonde_hist h = sonde_hist_bind(
+            family(&op_duration), (const char *const[]){ operation, outcome_names[o] });
+        sonde_hist_record_traced(h, ns);
+        if (o != SONDE_OK) {
+            count(&op_errors, operation, error_type ? error_type : outcome_names[o], 1);
+        }
+    }
+    sonde_span_end(s, (enum sonde_outcome)o);
+}
+
+void sonde_bandwidth_in(const char *source, uint64_t bytes)
+{
+    count(&bandwidth, "in", source, bytes);
+}
+
+void sonde_bandwidth_out(const char *source, uint64_t bytes)
+{
+    count(&bandwidth, "out", source, bytes);
+}
+
+void sonde_cache_access(const char *tier, int hit)
+{
+    count(&cache, tier ? tier : "default", hit ? "hit" : "miss", 1);
+}
+
+/* ---- Resource scopes ----------------------------------------------------------------------- */
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec ts;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts)) return 0;
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Second number of /proc/self/statm, in bytes; -1 if it cannot be read. */
+static int64_t resident_bytes(void)
+{
+    char text[128];
+    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    const ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0) return -1;
+    text[n] = 0;
+    const char *p = strchr(text, ' ');
+    int64_t pages = 0;
+    if (!p) return -1;
+    for (p++; *p >= '0' && *p <= '9'; p++) pages = pages * 10 + (*p - '0');
+    return pages * (int64_t)sysconf(_SC_PAGESIZE);
+}
+
+void sonde_resource_begin(struct sonde_resource *r, const char *scope)
+{
+    struct rusage u;
+    memset(r, 0, sizeof(*r));
+    if (SONDE__GATE() == SONDE__GATE_OFF) return;
+    r->resident_bytes = resident_bytes();
+    if (!getrusage(RUSAGE_THREAD, &u)) {
+        r->faults_minor = (uint64_t)u.ru_minflt;
+        r->faults_major = (uint64_t)u.ru_majflt;
+    }
+    r->cpu_ns = thread_cpu_ns();
+    sonde_span_begin(&r->span, sonde_name(scope));
+}
+
+void sonde_resource_end(struct sonde_resource *r)
+{
+    struct sonde_span *s = &r->span;
+    struct rusage u;
+    if (!s->flags) return;
+    const uint64_t ns = sonde_ticks_ns(sonde_ticks() - s->start);
+    const uint64_t cpu_ns = thread_cpu_ns() - r->cpu_ns;
+    const uint32_t name = s->name;
+    sonde_span_end(s, SONDE_OK);
+    if (sonde__ensure_open()) return;
+
+    const char *scope = sonde__family_name(name);
+    sonde_hist_record(sonde_hist_bind(family(&res_wall), &scope), ns);
+    sonde_hist_record(sonde_hist_bind(family(&res_cpu), &scope), cpu_ns);
+    if (!getrusage(RUSAGE_THREAD, &u)) {
+        count(&res_faults, scope, "minor", (uint64_t)u.ru_minflt - r->faults_minor);
+        count(&res_faults, scope, "major", (uint64_t)u.ru_majflt - r->faults_major);
+    }
+    const int64_t resident = resident_bytes();
+    if (resident >= 0 && r->resident_bytes >= 0) {
+        const double delta = (double)(resident - r->resident_bytes);
+        const struct sonde_family f = family(&res_memory);
+        sonde_gauge_set(sonde_gauge_bind(f, (const char *const[]){ scope, "last" }), delta);
+        sonde_gauge_add(sonde_gauge_bind(f, (const char *const[]){ scope, "sum" }), delta);
+    }
+}
+
+/* ---- Throughput scopes --------------------------------------------------------------------- */
+
+void sonde_throughput_begin(struct sonde_throughput *t, const char *scope, const uint64_t *items)
+{
+    memset(t, 0, sizeof(*t));
+    if (SONDE__GATE() == SONDE__GATE_OFF) return;
+    t->items = items;
+    sonde_span_begin(&t->span, sonde_name(scope));
+}
+
+void sonde_throughput_end(struct sonde_throughput *t)
+{
+    struct sonde_span *s = &t->span;
+    if (!s->flags) return;
+    const uint64_t ns = sonde_ticks_ns(sonde_ticks() - s->start);
+    const uint32_t name = s->name;
+    sonde_span_end(s, SONDE_OK);
+    if (sonde__ensure_open()) return;
+    const char *scope = sonde__family_name(name);
+    const uint64_t items = t->items ? *t->items : 0;
+    sonde_counter_add(sonde_counter_bind(family(&thr_items), &scope), items);
+    sonde_counter_add(sonde_counter_bind(family(&thr_seconds), &scope), ns);
+    if (ns) {
+        sonde_gauge_set(sonde_gauge_bind(family(&thr_rate), &scope),
+                        (double)items * 1e9 / (double)ns);
+    }
+}

@@ -1,0 +1,128 @@
+/* state.h - what this copy of the library knows about its process and segment. Private.
+ *
+ * A process may hold several copies (libsonde.so, and libsonde.a inside a plugin). They find the
+ * same segment by its name and exec id and share one mapping of it; everything that must be
+ * common to them is in the segment, everything here is a copy's own.
+ *
+ * Locks, by rank: 1 gate.open_lock (this copy), 2 header.define_lock (all copies). Both hold
+ * the owner's tid, are never waited for on a path that records, and give up after
+ * SONDE__LOCK_WAIT_MS, so that a thread that died or jumped away holding one cannot hang the
+ * program. A forked child starts with a wiped gate and a segment of its own: no fork hook for
+ * locks is needed.
+ */
+#ifndef SONDE_RECORD_STATE_H
+#define SONDE_RECORD_STATE_H
+
+#include <stdint.h>
+
+#include "segment/segment.h"
+
+#define SONDE__LOCK_WAIT_MS 2000
+#define SONDE__SERIES_MAX_DEFAULT 2000u /* per family */
+
+struct sonde__state {
+    char *base;               /* the mapping; NULL = none yet. Never unmapped while it is ours */
+    struct sonde__header *h;  /* = base */
+    uint32_t pid;             /* the process that opened it */
+    uint32_t copy;            /* this copy's number in the segment */
+    int user_off;             /* sonde_enable(0) */
+    int error;                /* why opening failed; 0 = it has not */
+    struct sonde_trace env_trace; /* TRACEPARENT; zero = none */
+    uint64_t reap_at_ticks;   /* dead owners are looked for at most every 10 ms */
+    uint64_t tick0, mono0_ns; /* clock: first instant of the calibration */
+    uint64_t tick_ns_q32;
+    uint64_t checked_ns;      /* CLOCK_MONOTONIC of the last calibration */
+    uint32_t tsc;             /* valid once clock_ready */
+    uint32_t clock_ready;
+    char path[256];           /* of the segment */
+    char dir[192], name[64];  /* what sonde_open was asked for; "" = default */
+    uint64_t bytes_max;
+    uint32_t series_max, lanes_max;
+};
+
+extern struct sonde__state sonde__g __attribute__((visibility("hidden")));
+
+/* ---- open.c ------------------------------------------------------------------------------- */
+
+/* Open unless open. 0: recording is on. SONDE_EOFF; SONDE_EBUSY: this thread is opening right
+ * now; or why it cannot be opened (the gate is then OFF). Sets up the calling thread's TLS. */
+int sonde__ensure_open(void);
+
+/* Only have the clock running: recording may be off. */
+void sonde__clock_ensure(void);
+
+/* Copy an options struct whose first field is its size: a shorter one is filled with zeros, of a
+ * longer one (a newer header) the unknown tail must be zero. SONDE_EINVAL otherwise. */
+int sonde__take_options(void *out, size_t known, const void *in);
+
+/* ---- clock.c ------------------------------------------------------------------------------ */
+
+void sonde__clock_start(void);    /* choose and calibrate, once per process image */
+void sonde__clock_recheck(void);  /* refine with the longer baseline; cheap, slow paths only */
+uint64_t sonde__mono_ns(void);
+uint64_t sonde__real_ns(void);
+
+/* ---- grow.c ------------------------------------------------------------------------------- */
+
+/* Make [off, off + len) of the segment safe to touch. SONDE_ENOSPC if there is no room. */
+int sonde__populate(uint64_t off, uint64_t len);
+
+/* Hand out size bytes of the heap, zeroed, 64-byte aligned; their offset from the segment's
+ * start, or 0. No lock, so also from signal handlers. */
+uint64_t sonde__heap_take(uint64_t size);
+
+void sonde__drop(int reason);     /* SONDE__DROP_… */
+
+/* ---- lane.c ------------------------------------------------------------------------------- */
+
+void sonde__thread_setup(void);   /* rng, tid, inherited trace; idempotent */
+
+/* Where this thread may add: *shared = 0 its own lane's cells, 1 a shared lane's (locked adds).
+ * NULL: recording is off. */
+char *sonde__lane_get(int *shared);
+
+/* The ring of that lane, made on first use; NULL = no memory (counted). */
+struct sonde__ring *sonde__lane_ring(char *cells);
+
+/* Give back the lanes this copy holds: it is being unloaded. */
+void sonde__lanes_release(void);
+
+/* ---- define.c ----------------------------------------------------------------------------- */
+
+int sonde__define_lock(int wait); /* 0, SONDE_EBUSY */
+void sonde__define_unlock(void);
+
+/* Rebuild the indexes of a segment whose tables were copied from a parent process. */
+int sonde__define_reindex(void);
+
+/* Text of a family's name, NUL-terminated, in the segment; "" for an unknown id. */
+const char *sonde__family_name(uint32_t id);
+
+static inline char *sonde__at(uint64_t off) { return sonde__g.base + off; }
+
+static inline struct sonde__family *sonde__family_at(uint32_t id)
+{
+    return (struct sonde__family *)(void *)sonde__at(sonde__g.h->family_off) + id;
+}
+
+static inline struct sonde__series *sonde__series_at(uint32_t id)
+{
+    return (struct sonde__series *)(void *)sonde__at(sonde__g.h->series_off) + id;
+}
+
+static inline char *sonde__str_at(struct sonde__str s)
+{
+    return sonde__at(sonde__g.h->string_off) + s.off;
+}
+
+static inline char *sonde__lane_cells(uint32_t lane)
+{
+    return sonde__at(sonde__lane_at(sonde__g.h, lane)) + SONDE__CELLS_OFF;
+}
+
+static inline struct sonde__lane *sonde__lane_of(char *cells)
+{
+    return (struct sonde__lane *)(void *)(cells - SONDE__CELLS_OFF);
+}
+
+#endif
