@@ -10,11 +10,15 @@ exports=$SONDE_SOURCE/tests/house/exports.txt
 # ---- Needs -----------------------------------------------------------------------------------
 # No malloc, stdio, locale or thread creation: see "Hot and cold" in CONTRIBUTING.md.
 allowed='
-__cxa_finalize __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ __tls_get_addr
-_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __gmon_start__
+__cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable
+__errno_location __progname program_invocation_short_name __register_atfork __stack_chk_fail
+clock_gettime getauxval getenv geteuid getpid getrlimit getrusage getuid sched_yield syscall sysconf
+close flock fstat fstatat fstatvfs ftruncate linkat mkdir open openat posix_fallocate pread read
+unlinkat madvise mmap munmap
+memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp strnlen strrchr strtoul strtoull
 '
 allowed_hot='
-__errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_
+__errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
 '
 undefined() { nm -u "$@" | awk '{ sub(/@.*/, "", $2); print $2 }' | sort -u; }
 words() { tr -s ' \n' '\n' <<<"$1" | sed '/^$/d' | sort -u; }
