@@ -120,7 +120,7 @@ void sonde__boot_id(uint8_t out[16])
         if (c >= '0' && c <= '9') v = (unsigned)(c - '0');
         else if (c >= 'a' && c <= 'f') v = (unsigned)(c - 'a' + 10);
         else continue;
-        out[digit / 2] = (uint8_t)(out[digit / 2] << 4 | v);
+        out[digit / 2] = (uint8_t)((unsigned)out[digit / 2] << 4 | v);
         digit++;
     }
 }
