@@ -9,6 +9,7 @@
  * it: on any difficulty the record goes to a shared lane, and the thread asks again later. */
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,10 +25,10 @@ void sonde__thread_setup(void)
     struct sonde__tls *t = &sonde__tls;
     if (t->rng) return;
     t->tid = (uint32_t)syscall(SYS_gettid);
-    const uint64_t *seed = (const uint64_t *)(void *)getauxval(AT_RANDOM);
-    uint64_t mix = (uint64_t)t->tid * 0xd6e8feb86659fd93ull ^ sonde__mono_ns();
-    if (seed) mix ^= seed[0] + (seed[1] << 1);
-    t->rng = mix | 1;
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t seed = 0;
+    if (random) memcpy(&seed, random, sizeof(seed));
+    t->rng = (seed ^ (uint64_t)t->tid * 0xd6e8feb86659fd93ull ^ sonde__mono_ns()) | 1;
     t->retry_next = RETRY_FIRST;
     if (!(t->trace_hi | t->trace_lo)) {
         t->trace_hi = sonde__g.env_trace.hi;
