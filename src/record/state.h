@@ -55,6 +55,15 @@ void sonde__clock_ensure(void);
  * longer one (a newer header) the unknown tail must be zero. SONDE_EINVAL otherwise. */
 int sonde__take_options(void *out, size_t known, const void *in);
 
+/* ---- file.c ------------------------------------------------------------------------------- */
+
+/* Make this process's segment, or join the one another copy made: sets base, h, copy and path.
+ * from: the parent's segment after a fork, whose definitions are taken over; else NULL. */
+int sonde__file_open(const struct sonde__header *from);
+
+/* The process ends: remove the file unless an agent is there to read it. */
+void sonde__file_remove(void);
+
 /* ---- clock.c ------------------------------------------------------------------------------ */
 
 void sonde__clock_start(void);    /* choose and calibrate, once per process image */

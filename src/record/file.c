@@ -1,0 +1,408 @@
+/* file.c - the segment's file: made, found, inherited, swept.
+ *
+ * It is made under a temporary name, formatted, then renamed to its real one, so no reader ever
+ * sees half of it. At a normal end it is removed unless an agent is there (who holds agent.lock)
+ * and removes it when it has read the rest. After a crash it stays, for whoever looks; the next
+ * process to make a segment without an agent sweeps old ones. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "record/state.h"
+
+#define BYTES_MAX_DEFAULT (256ull << 20)
+#define SERIES_MAX_DEFAULT (1u << 17)
+#define SERIES_MAX_LIMIT (1u << 21)
+#define SERIES_MAX_SMALL (1u << 13)
+#define FAMILY_MAX (1u << 14)
+#define LANES_SHARED 8u
+#define LANES_MAX_LIMIT 4096u
+#define HEAP_MAX (1ull << 30)
+#define HEAP_MAX_SMALL (32ull << 20)
+#define TABLE_CHUNK (16u << 10)
+#define SWEEP_KEEP 64            /* files of dead processes that may lie around */
+#define SWEEP_AGE_S 600
+
+static int from_errno(int e)
+{
+    switch (e) {
+    case EACCES: case EPERM: case EROFS: case ELOOP: case ENOTDIR: return SONDE_EACCES;
+    case ENOSPC: case EDQUOT: case EFBIG: return SONDE_ENOSPC;
+    case ENOMEM: case EMFILE: case ENFILE: return SONDE_ENOMEM;
+    case ENOENT: return SONDE_ENOENT;
+    default: return SONDE_EIO;
+    }
+}
+
+/* ---- Names --------------------------------------------------------------------------------- */
+
+static char *put(char *out, const char *text)
+{
+    while (*text) *out++ = *text++;
+    *out = 0;
+    return out;
+}
+
+static char *put_u64(char *out, uint64_t v)
+{
+    char digits[21], *p = digits + 20;
+    *p = 0;
+    do {
+        *--p = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    return put(out, p);
+}
+
+/* <pid>.<start>, and .<n> for the nth image of the process after exec. */
+static void segment_name(char out[64], uint32_t pid, uint64_t start, uint32_t n)
+{
+    out = put_u64(out, pid);
+    out = put_u64(put(out, "."), start);
+    if (n) put_u64(put(out, "."), n);
+}
+
+static int set_path(const char *dir, const char *name)
+{
+    if (strlen(dir) + 1 + strlen(name) >= sizeof(sonde__g.path)) return SONDE_EINVAL;
+    put(put(put(sonde__g.path, dir), "/"), name);
+    return 0;
+}
+
+/* ---- Sweeping ------------------------------------------------------------------------------ */
+
+/* 1 if some agent holds agent.lock. */
+static int agent_present(int dirfd)
+{
+    const int fd = openat(dirfd, "agent.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return 0;
+    const int held = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    close(fd);
+    return held;
+}
+
+static int gone(const char *name)
+{
+    char *end;
+    const unsigned long pid = strtoul(name, &end, 10);
+    if (end == name || *end != '.') return 0;
+    const uint64_t start = strtoull(end + 1, NULL, 10);
+    return sonde__start_time((uint32_t)pid) != start;
+}
+
+struct dirent64_raw {
+    uint64_t ino;
+    int64_t off;
+    uint16_t reclen;
+    uint8_t type;
+    char name[];
+};
+
+/* Remove what dead processes left: all that is old, and whatever passes SWEEP_KEEP. Bounded to
+ * one buffer of entries; raw getdents since opendir allocates. */
+static void sweep(int dirfd)
+{
+    char buffer[8192] __attribute__((aligned(8)));
+    if (agent_present(dirfd)) return;
+    const int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    const long n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer));
+    const uint64_t now_s = sonde__real_ns() / 1000000000u;
+    int dead = 0;
+    for (long at = 0; at < n;) {
+        const struct dirent64_raw *d = (const struct dirent64_raw *)(void *)(buffer + at);
+        at += d->reclen;
+        struct stat st;
+        if (d->name[0] < '1' || d->name[0] > '9' || !gone(d->name)) continue;
+        if (fstatat(dirfd, d->name, &st, AT_SYMLINK_NOFOLLOW)) continue;
+        if (++dead > SWEEP_KEEP || (uint64_t)st.st_mtime + SWEEP_AGE_S < now_s) {
+            unlinkat(dirfd, d->name, 0);
+        }
+    }
+    close(fd);
+}
+
+/* ---- Layout -------------------------------------------------------------------------------- */
+
+static uint64_t page_up(uint64_t v) { return (v + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1); }
+
+static uint32_t lanes_default(void)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    const long lanes = cpus > 16 ? 4 * cpus : 64;
+    return lanes > (long)LANES_MAX_LIMIT ? LANES_MAX_LIMIT : (uint32_t)lanes;
+}
+
+static void lay_out(struct sonde__header *h, int small)
+{
+    uint32_t series = sonde__g.series_max ? sonde__g.series_max : SERIES_MAX_DEFAULT;
+    uint32_t lanes = sonde__g.lanes_max ? sonde__g.lanes_max : lanes_default();
+    if (series > SERIES_MAX_LIMIT) series = SERIES_MAX_LIMIT;
+    if (lanes > LANES_MAX_LIMIT) lanes = LANES_MAX_LIMIT;
+    if (small && series > SERIES_MAX_SMALL) series = SERIES_MAX_SMALL;
+    if (small && lanes > 64) lanes = 64;
+    if (series < 64) series = 64;
+
+    h->family_max = FAMILY_MAX;
+    h->series_max = series;
+    h->lanes_shared = LANES_SHARED;
+    h->lane_max = 1 + LANES_SHARED + lanes;
+    h->family_off = SONDE__PAGE;
+    h->series_off = h->family_off + page_up((uint64_t)FAMILY_MAX * sizeof(struct sonde__family));
+    h->string_off = h->series_off + page_up((uint64_t)series * sizeof(struct sonde__series));
+    h->string_max = page_up((uint64_t)FAMILY_MAX * 256 + (uint64_t)series * 256);
+    h->lane_off = h->string_off + h->string_max;
+    h->lane_stride = page_up(SONDE__CELLS_OFF + 8ull * series);
+    h->heap_off = h->lane_off + h->lane_max * h->lane_stride;
+    h->heap_max = small ? HEAP_MAX_SMALL : HEAP_MAX;
+    h->file_bytes = h->heap_off + h->heap_max;
+}
+
+static void budget(struct sonde__header *h, int fd)
+{
+    struct statvfs fs;
+    h->bytes_max = sonde__g.bytes_max ? sonde__g.bytes_max : BYTES_MAX_DEFAULT;
+    /* /dev/shm is the program's too; in a container it is often 64 MiB. */
+    if (!fstatvfs(fd, &fs) && fs.f_blocks) {
+        const uint64_t quarter = (uint64_t)fs.f_blocks * fs.f_frsize / 4;
+        if (h->bytes_max > quarter) h->bytes_max = quarter;
+    }
+}
+
+static void identify(struct sonde__header *h, uint32_t parent_pid)
+{
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    const char *name = sonde__g.name[0] ? sonde__g.name : program_invocation_short_name;
+    int changed = 0;
+
+    h->magic = SONDE__MAGIC;
+    h->abi = SONDE__ABI;
+    h->pid = sonde__g.pid;
+    h->uid = getuid();
+    h->start_time = sonde__start_time(h->pid);
+    h->parent_pid = parent_pid;
+    sonde__boot_id(h->boot_id);
+    if (random) memcpy(h->exec_id, random, sizeof(h->exec_id));
+    if (name) {
+        sonde__utf8_copy(h->program, sizeof(h->program) - 1, name, strlen(name), &changed);
+    }
+    h->tsc = sonde__g.tsc;
+    h->tick0 = sonde__g.tick0;
+    h->mono0_ns = sonde__g.mono0_ns;
+    h->real0_ns = sonde__real_ns() - (sonde__mono_ns() - sonde__g.mono0_ns);
+}
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+/* Size the file and map it. A limit on file size or address space gets the small layout; the
+ * limit is asked for first, because passing RLIMIT_FSIZE would send the program a signal. */
+static int map_new(int fd, struct sonde__header *plan)
+{
+    struct rlimit fsize = { RLIM_INFINITY, RLIM_INFINITY };
+    getrlimit(RLIMIT_FSIZE, &fsize);
+    for (int small = 0; small <= 1; small++) {
+        lay_out(plan, small);
+        if (fsize.rlim_cur != RLIM_INFINITY && plan->file_bytes > fsize.rlim_cur) continue;
+        if (ftruncate(fd, (off_t)plan->file_bytes)) return from_errno(errno);
+        void *base = mmap(NULL, plan->file_bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (base == MAP_FAILED) continue;
+        madvise(base, plan->file_bytes, MADV_DONTDUMP);
+        sonde__g.base = base;
+        sonde__g.h = base;
+        return 0;
+    }
+    return SONDE_ENOMEM;
+}
+
+static int populate_tables(struct sonde__header *h, const struct sonde__header *from)
+{
+    uint64_t families = TABLE_CHUNK, series = TABLE_CHUNK, strings = TABLE_CHUNK;
+    uint32_t cells = (SONDE__PAGE - SONDE__CELLS_OFF) / 8;
+    if (from) {
+        const uint64_t f = (uint64_t)h->family_count * sizeof(struct sonde__family);
+        const uint64_t s = (uint64_t)h->series_count * sizeof(struct sonde__series);
+        if (f > families) families = page_up(f);
+        if (s > series) series = page_up(s);
+        if (h->string_used > strings) strings = page_up(h->string_used);
+        if (h->series_count > cells) {
+            cells = (uint32_t)((page_up(SONDE__CELLS_OFF + 8ull * h->series_count) -
+                                SONDE__CELLS_OFF) / 8);
+        }
+    }
+    int rc = sonde__populate(h->family_off, families);
+    if (!rc) rc = sonde__populate(h->series_off, series);
+    if (!rc) rc = sonde__populate(h->string_off, strings);
+    for (uint32_t i = 0; !rc && i <= h->lanes_shared; i++) {
+        rc = sonde__populate(sonde__lane_at(h, i), SONDE__CELLS_OFF + 8ull * cells);
+    }
+    if (rc) return rc;
+    h->family_ready = families;
+    h->series_ready = series;
+    h->string_ready = strings;
+    h->cells_ready = cells;
+    h->lane_count = 1 + h->lanes_shared;
+    return 0;
+}
+
+/* The parent's definitions up to what it had published when it forked. */
+static int inherit(struct sonde__header *h, const struct sonde__header *from)
+{
+    const char *old = (const char *)from;
+    memcpy(sonde__at(h->family_off), old + from->family_off,
+           (size_t)h->family_count * sizeof(struct sonde__family));
+    memcpy(sonde__at(h->series_off), old + from->series_off,
+           (size_t)h->series_count * sizeof(struct sonde__series));
+    memcpy(sonde__at(h->string_off), old + from->string_off, (size_t)h->string_used);
+    return sonde__define_reindex();
+}
+
+static int format(struct sonde__header *plan, int fd, const struct sonde__header *from)
+{
+    budget(plan, fd);
+    identify(plan, from ? from->pid : 0);
+    plan->family_count = plan->series_count = 1; /* 0 is "none" and the sink */
+    plan->string_used = 1;                       /* offset 0 is the empty string */
+    if (from) {
+        plan->family_count = __atomic_load_n(&from->family_count, __ATOMIC_ACQUIRE);
+        plan->series_count = __atomic_load_n(&from->series_count, __ATOMIC_ACQUIRE);
+        plan->string_used = __atomic_load_n(&from->string_used, __ATOMIC_ACQUIRE);
+        if (plan->series_count > plan->series_max || plan->string_used > plan->string_max) {
+            return SONDE_EFULL;
+        }
+    }
+    plan->copies = plan->copies_live = 1;
+    plan->tick_ns_q32 = sonde__g.tick_ns_q32;
+    plan->heartbeat_ns = sonde__mono_ns();
+    plan->populated_bytes = SONDE__PAGE;
+    plan->map_addr = (uint64_t)(uintptr_t)sonde__g.base;
+    plan->check = sonde__header_check(plan);
+    /* The page that populate() itself counts in. */
+    if (posix_fallocate(fd, 0, SONDE__PAGE)) return SONDE_ENOSPC;
+    memcpy(sonde__g.h, plan, sizeof(*plan));
+    int rc = populate_tables(sonde__g.h, from);
+    if (!rc && from) rc = inherit(sonde__g.h, from);
+    return rc;
+}
+
+/* On success sonde__g.base is the new mapping. SONDE_EEXIST: another copy was faster. */
+static int create(int dirfd, const char *dir, const char *name, const struct sonde__header *from)
+{
+    char temp[96];
+    struct sonde__header plan;
+    memset(&plan, 0, sizeof(plan));
+    put_u64(put(put(temp, name), ".tmp"), (uint64_t)syscall(SYS_gettid));
+    temp[0] = 't'; /* not a digit: readers and sweepers pass it over */
+
+    unlinkat(dirfd, temp, 0);
+    const int fd = openat(dirfd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return from_errno(errno);
+    int rc = set_path(dir, temp);
+    char *const old = sonde__g.base;
+    if (!rc) rc = map_new(fd, &plan);
+    if (!rc) rc = format(&plan, fd, from);
+    if (!rc && syscall(SYS_renameat2, dirfd, temp, dirfd, name, RENAME_NOREPLACE)) {
+        rc = errno == EEXIST ? SONDE_EEXIST : from_errno(errno);
+    }
+    if (rc) unlinkat(dirfd, temp, 0);
+    close(fd);
+    if (!rc) rc = set_path(dir, name);
+    if (rc && sonde__g.base != old) {
+        munmap(sonde__g.base, plan.file_bytes);
+        sonde__g.base = old;
+        sonde__g.h = (struct sonde__header *)(void *)old;
+    }
+    if (!rc) sonde__g.copy = 1;
+    return rc;
+}
+
+/* ---- Finding ------------------------------------------------------------------------------- */
+
+/* Join the segment that another copy of the library in this process made. SONDE_ENOENT: it is
+ * not of this image (we came here by exec) or of another version. */
+static int attach(int fd)
+{
+    struct sonde__header h;
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || h.magic != SONDE__MAGIC ||
+        h.abi != SONDE__ABI || h.check != sonde__header_check(&h) || h.pid != sonde__g.pid ||
+        !h.map_addr || !random || memcmp(h.exec_id, random, sizeof(h.exec_id))) {
+        return SONDE_ENOENT;
+    }
+    sonde__g.base = (char *)(uintptr_t)h.map_addr;
+    sonde__g.h = (struct sonde__header *)(void *)sonde__g.base;
+    sonde__g.copy = __atomic_add_fetch(&sonde__g.h->copies, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&sonde__g.h->closed, 0, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* A directory of ours that nobody else can write: /dev/shm is world-writable, so somebody may
+ * have put another one, or a link, in its place. */
+static int open_dir(const char *dir)
+{
+    struct stat st;
+    if (mkdir(dir, 0700) && errno != EEXIST) return from_errno(errno);
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return from_errno(errno);
+    if (fstat(fd, &st) || st.st_uid != geteuid() || st.st_mode & 022) {
+        close(fd);
+        return SONDE_EACCES;
+    }
+    return fd;
+}
+
+int sonde__file_open(const struct sonde__header *from)
+{
+    char dir[192], name[64];
+    int rc = 0;
+    if (sonde__g.dir[0]) put(dir, sonde__g.dir);
+    else rc = sonde__dir_default(dir, sizeof(dir));
+    if (rc) return rc;
+    const int dirfd = open_dir(dir);
+    if (dirfd < 0) return dirfd;
+
+    const uint64_t start = sonde__start_time(sonde__g.pid);
+    rc = SONDE_EFULL;
+    for (uint32_t n = 0; n < 1000; n++) {
+        segment_name(name, sonde__g.pid, start, n);
+        const int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd >= 0) {
+            rc = from ? SONDE_ENOENT : attach(fd);
+            close(fd);
+            if (rc == SONDE_ENOENT) continue;
+            if (!rc) rc = set_path(dir, name);
+            break;
+        }
+        if (n == 0) sweep(dirfd);
+        rc = create(dirfd, dir, name, from);
+        if (rc != SONDE_EEXIST) break;
+        n--; /* another copy won: join it */
+    }
+    close(dirfd);
+    return rc;
+}
+
+void sonde__file_remove(void)
+{
+    char dir[sizeof(sonde__g.path)];
+    put(dir, sonde__g.path);
+    char *slash = strrchr(dir, '/');
+    if (!slash) return;
+    *slash = 0;
+    const int dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dirfd < 0) return;
+    if (!agent_present(dirfd)) unlinkat(dirfd, slash + 1, 0);
+    close(dirfd);
+}
