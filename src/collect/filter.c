@@ -33,6 +33,23 @@ static int glob(const char *pattern, const char *text)
     return !pattern || fnmatch(pattern, text, 0) == 0;
 }
 
+/* Alternatives: `a*|b`. No name holds a bar, so nobody needs to escape one. */
+static int glob_any(const char *patterns, const char *text)
+{
+    if (!patterns || !strchr(patterns, '|')) return glob(patterns, text);
+    char one[SONDE_NAME_MAX * 2];
+    for (const char *p = patterns;; p++) {
+        const size_t len = strcspn(p, "|");
+        if (len < sizeof(one)) {
+            memcpy(one, p, len);
+            one[len] = 0;
+            if (glob(one, text)) return 1;
+        }
+        p += len;
+        if (!*p) return 0;
+    }
+}
+
 int sonde_filter_family(const struct sonde_filter *f, const struct sonde_model_family *family)
 {
     if (!f) return 1;
@@ -40,7 +57,7 @@ int sonde_filter_family(const struct sonde_filter *f, const struct sonde_model_f
         strcmp(f->type, sonde_kind_name(family->kind)) != 0) {
         return 0;
     }
-    return glob(f->name, family->name) && glob(f->source, family->source);
+    return glob_any(f->name, family->name) && glob(f->source, family->source);
 }
 
 static const char *label_value(const struct sonde_model_series *s, const char *name)

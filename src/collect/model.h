@@ -92,6 +92,8 @@ struct sonde_model_family {
     enum sonde_type type;
     enum sonde_kind kind;
     double scale;                        /* counters and histograms: raw to exported unit */
+    uint64_t le_shown[2];                /* bounds exporters have shown: serve/classic.h; grows
+                                            by atomic or under the read lock */
     struct sonde_model_series **series;
     size_t series_count, series_cap;
 };
@@ -201,7 +203,7 @@ void sonde_model_tick(struct sonde_model *m, double now_s);
 /* A filter: every pattern that is set must match. Patterns are shell globs; several filters
  * chained match when all do. */
 struct sonde_filter {
-    const char *name;       /* glob on the family's name */
+    const char *name;       /* glob on the family's name; `a|b*`: any of them */
     const char *source;     /* glob on its source */
     const char *process;    /* glob on the program's name */
     const char *type;       /* counter, gauge, histogram, or a kind: time, throughput, memory, … */
