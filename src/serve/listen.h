@@ -1,0 +1,36 @@
+/* listen.h - the address the service listens on. Only loopback ones: what it serves says much
+ * about the host, and there is no token yet to ask strangers for. */
+#ifndef SONDE_SERVE_LISTEN_H
+#define SONDE_SERVE_LISTEN_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+struct sonde_listen {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
+    socklen_t length;
+};
+
+/* "127.0.0.1:6060", "[::1]:6060", "localhost:6060", ":6060", "6060". SONDE_EINVAL with a
+ * sentence for anything else. */
+int sonde_listen_parse(const char *text, struct sonde_listen *out, struct sonde_err *err);
+
+/* A listening socket in *fd, and *l the address it really has. The port in use: tries the next
+ * `tries` ports, then SONDE_EBUSY and, where it can be found, who holds it. */
+int sonde_listen_open(struct sonde_listen *l, int tries, int *fd, struct sonde_err *err);
+
+/* "http://127.0.0.1:6060" */
+void sonde_listen_url(const struct sonde_listen *l, char *out, size_t size);
+
+/* 1 if a Host header of this value can only mean this machine: a browser that was led here by
+ * somebody else's name (DNS rebinding) sends that name. */
+int sonde_listen_host_ok(const char *host);
+
+#endif
