@@ -1,0 +1,17 @@
+/* openmetrics.c - OpenMetrics 1.0 text, with exemplars that carry trace ids. */
+#include "serve/export.h"
+#include "serve/export_text.h"
+
+static void render(const struct sonde_model *m, const struct sonde_filter *f,
+                   struct sonde_buf *out)
+{
+    sonde_export_text(m, f, SONDE_TEXT_OPENMETRICS, out);
+}
+
+extern const struct sonde_export_ops sonde_export_openmetrics;
+const struct sonde_export_ops sonde_export_openmetrics = {
+    .name = "openmetrics",
+    .summary = "OpenMetrics 1.0 text, with exemplars",
+    .content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    .render = render,
+};

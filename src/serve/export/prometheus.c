@@ -1,0 +1,17 @@
+/* prometheus.c - the Prometheus text format 0.0.4. */
+#include "serve/export.h"
+#include "serve/export_text.h"
+
+static void render(const struct sonde_model *m, const struct sonde_filter *f,
+                   struct sonde_buf *out)
+{
+    sonde_export_text(m, f, SONDE_TEXT_PROMETHEUS, out);
+}
+
+extern const struct sonde_export_ops sonde_export_prometheus;
+const struct sonde_export_ops sonde_export_prometheus = {
+    .name = "prometheus",
+    .summary = "Prometheus text format 0.0.4",
+    .content_type = "text/plain; version=0.0.4; charset=utf-8",
+    .render = render,
+};

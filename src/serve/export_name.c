@@ -1,0 +1,157 @@
+/* export_name.c - see export_name.h. */
+#include "serve/export_name.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static int by_name(const void *key, const void *element)
+{
+    const struct sonde_model_family *const *f = element;
+    return strcmp(key, (*f)->name);
+}
+
+static const struct sonde_model_family *find(const struct sonde_model *m, const char *name)
+{
+    struct sonde_model_family **f =
+        bsearch(name, m->families, m->family_count, sizeof(*m->families), by_name);
+    return f ? *f : NULL;
+}
+
+/* Bytes of name before suffix, 0 if it does not end so or is nothing else. */
+static size_t stem_of(const char *name, size_t len, const char *suffix)
+{
+    const size_t n = strlen(suffix);
+    return len > n && memcmp(name + len - n, suffix, n) == 0 ? len - n : 0;
+}
+
+static const struct sonde_model_family *find_joined(const struct sonde_model *m, const char *stem,
+                                                    size_t len, const char *suffix)
+{
+    char name[sizeof(((struct sonde_export_name *)0)->text)];
+    const size_t n = strlen(suffix);
+    if (len + n >= sizeof(name)) return NULL;
+    memcpy(name, stem, len);
+    memcpy(name + len, suffix, n + 1);
+    return find(m, name);
+}
+
+/* 1 if a histogram's samples have this name. */
+static int owned_by_histogram(const struct sonde_model *m, const char *name, size_t len)
+{
+    static const char *const suffixes[] = { "_bucket", "_sum", "_count", "_created" };
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        const size_t stem = stem_of(name, len, suffixes[i]);
+        if (!stem) continue;
+        const struct sonde_model_family *owner = find_joined(m, name, stem, "");
+        if (owner && owner->type == SONDE_HISTOGRAM) return 1;
+    }
+    return 0;
+}
+
+static void append(struct sonde_export_name *n, const char *text)
+{
+    const size_t len = strlen(text);
+    if (n->len + len >= sizeof(n->text)) return;
+    memcpy(n->text + n->len, text, len + 1);
+    n->len += len;
+}
+
+void sonde_export_name(const struct sonde_model *m, const struct sonde_model_family *f,
+                       struct sonde_export_name *out)
+{
+    *out = (struct sonde_export_name){ .len = strnlen(f->name, sizeof(out->text) - 1) };
+    memcpy(out->text, f->name, out->len);
+    out->stem = out->len;
+    if (f->type != SONDE_COUNTER) {
+        while (owned_by_histogram(m, out->text, out->len) ||
+               (out->len > strlen(f->name) && find(m, out->text))) {
+            const size_t before = out->len;
+            append(out, "_value");
+            if (out->len == before) break;
+        }
+        out->stem = out->len;
+        out->no_created = find_joined(m, out->text, out->len, "_created") != NULL;
+        return;
+    }
+    size_t stem = stem_of(out->text, out->len, "_total");
+    if (!stem && find_joined(m, out->text, out->len, "_total")) {
+        if (!owned_by_histogram(m, out->text, out->len)) {
+            out->unknown = 1;
+            return;
+        }
+        append(out, "_value");
+    }
+    if (!stem) {
+        stem = out->len;
+        append(out, "_total");
+    }
+    out->stem = stem;
+    const struct sonde_model_family *same = find_joined(m, out->text, stem, "");
+    out->unknown = same && same != f;
+    out->no_created = find_joined(m, out->text, stem, "_created") != NULL;
+}
+
+int sonde_export_has_unit(const struct sonde_model_family *f, const struct sonde_export_name *n)
+{
+    const size_t len = strlen(f->unit);
+    return len && n->stem > len + 1 && n->text[n->stem - len - 1] == '_' &&
+           memcmp(n->text + n->stem - len, f->unit, len) == 0;
+}
+
+void sonde_export_help(const struct sonde_model_family *f, struct sonde_buf *out)
+{
+    if (f->help[0]) {
+        sonde_buf_puts(out, f->help);
+        return;
+    }
+    const size_t len = strlen(f->name);
+    size_t stem = f->type == SONDE_COUNTER ? stem_of(f->name, len, "_total") : 0;
+    if (!stem) stem = len;
+    char *at = sonde_buf_reserve(out, stem + 1);
+    if (!at) return;
+    for (size_t i = 0; i < stem; i++) {
+        at[i] = f->name[i] == '_' ? ' ' : f->name[i];
+    }
+    at[0] = (char)toupper((unsigned char)at[0]);
+    at[stem] = '.';
+    out->len += stem + 1;
+}
+
+int sonde_export_has_le(const struct sonde_model_series *s)
+{
+    for (size_t i = 0; i < s->label_count; i++) {
+        if (strcmp(s->labels[i].name, "le") == 0) return 1;
+    }
+    return 0;
+}
+
+int sonde_export_twins_init(const struct sonde_model *m, struct sonde_export_twins *t)
+{
+    *t = (struct sonde_export_twins){ 0 };
+    for (size_t i = 0; i < m->process_count; i++) {
+        const struct sonde_model_process *p = m->processes[i];
+        if (p->state == SONDE_PROCESS_RUNNING) continue;
+        for (size_t k = i + 1; k < m->process_count; k++) {
+            const struct sonde_model_process *q = m->processes[k];
+            if (q->pid != p->pid || strcmp(q->program, p->program) != 0) continue;
+            const void **grown = sonde__realloc(t->hidden, (t->count + 1) * sizeof(*t->hidden));
+            if (!grown) {
+                sonde_export_twins_release(t);
+                return SONDE_ENOMEM;
+            }
+            t->hidden = (const struct sonde_model_process **)grown;
+            t->hidden[t->count++] = p;
+            break;
+        }
+    }
+    return 0;
+}
+
+void sonde_export_twins_release(struct sonde_export_twins *t)
+{
+    sonde__free(t->hidden);
+    *t = (struct sonde_export_twins){ 0 };
+}
