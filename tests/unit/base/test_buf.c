@@ -152,7 +152,9 @@ static const struct {
     { 0, "0" }, { -0.0, "-0" }, { 1, "1" }, { -1, "-1" }, { 0.1, "0.1" }, { -0.1, "-0.1" },
     { 0.5, "0.5" }, { 1.5, "1.5" }, { 0.001, "0.001" }, { 0.0001, "0.0001" }, { 1e-5, "1e-05" },
     { 123.456, "123.456" }, { 0.3, "0.3" }, { 0.1 + 0.2, "0.30000000000000004" },
-    { 1.0 / 3, "0.3333333333333333" }, { 2.0 / 3, "0.6666666666666666" },
+    { 1.0 / 3, "0.3333333333333333" },
+    { 1.25e-7, "1.25e-07" }, { -3e-6, "-3e-06" }, { 1.0 / 3e9, "3.333333333333333e-10" },
+    { 4503599627370495.5, "4503599627370495.5" }, { 2.0 / 3, "0.6666666666666666" },
     { 99.99, "99.99" }, { 1e15 - 0.125, "999999999999999.9" }, { 100.01, "100.01" },
     { 0.00025, "0.00025" }, { 0.000123456789012345, "0.000123456789012345" },
     { 9007199254740991, "9007199254740991" }, { 9007199254740992, "9007199254740992" },
@@ -192,41 +194,36 @@ static void test_not_finite(void **state)
     sonde_buf_release(&b);
 }
 
-/* Digits of the shortest decimal that reads back as v, by trying them all. */
-static int shortest_digits(double v)
+/* The digits of text without sign, point, exponent, and zeros at either end. */
+static void significant(char out[40], const char *text)
 {
-    for (int digits = 1; digits < 17; digits++) {
-        char text[40];
-        snprintf(text, sizeof(text), "%.*e", digits - 1, v);
-        if (strtod(text, NULL) == v) return digits;
+    size_t n = 0;
+    for (; *text && *text != 'e'; text++) {
+        if (*text >= '0' && *text <= '9' && (n || *text != '0')) out[n++] = *text;
     }
-    return 17;
+    while (n && out[n - 1] == '0') n--;
+    out[n] = 0;
 }
 
-static int digits_of(const char *s)
-{
-    int n = 0, seen = 0, zeros = 0;
-    for (; *s && *s != 'e'; s++) {
-        if (*s < '0' || *s > '9') continue;
-        if (*s != '0') seen = 1;
-        if (!seen) continue;
-        zeros = *s == '0' ? zeros + 1 : 0;
-        n++;
-    }
-    return n - zeros ? n - zeros : 1;
-}
-
-static void expect_round_trip(struct sonde_buf *b, double v)
+/* Reads back as the same bits, and has the digits of the shortest decimal that does, found by
+ * trying them all. */
+static void expect_shortest(struct sonde_buf *b, double v)
 {
     sonde_buf_reset(b);
     sonde_buf_double(b, v);
     char *end;
     const double back = strtod(b->data, &end);
     if (*end || memcmp(&back, &v, sizeof(v)) != 0) fail_msg("%.17g became %s", v, b->data);
-    /* Below 1e-300 the digits that %.15g gives may be more than needed. */
-    if (fabs(v) > 1e-300 && digits_of(b->data) > shortest_digits(v)) {
-        fail_msg("%.17g became %s", v, b->data);
+    if (fabs(v) < 1e-300) return; /* there 15 digits may be more than needed */
+
+    char text[40], want[40], got[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*e", digits - 1, v);
+        if (strtod(text, NULL) == v) break;
     }
+    significant(want, text);
+    significant(got, b->data);
+    if (strcmp(got, want) != 0) fail_msg("%.17g became %s, digits %s", v, b->data, want);
 }
 
 static uint64_t random_u64(uint64_t *s)
@@ -247,11 +244,37 @@ static void test_double_random(void **state)
         const uint64_t bits = random_u64(&seed);
         double v;
         memcpy(&v, &bits, sizeof(v));
-        if (isfinite(v)) expect_round_trip(&b, v);
-        /* decimals of 1 to 17 digits around 1 */
-        const uint64_t m = bits >> (bits % 60);
-        expect_round_trip(&b, (double)m / pow(10, (double)(bits % 20)));
-        expect_round_trip(&b, nextafter((double)m / 1000, 0));
+        if (isfinite(v)) expect_shortest(&b, v);
+        /* decimals of 1 to 19 digits, their neighbours, and any double of common size */
+        const double decimal = (double)(bits >> (bits % 60)) / pow(10, (double)(bits % 20));
+        expect_shortest(&b, decimal);
+        expect_shortest(&b, nextafter(decimal, 0));
+        expect_shortest(&b, ldexp((double)(bits >> 11), (int)(bits % 120) - 110));
+    }
+    sonde_buf_release(&b);
+}
+
+/* Around every power of two and of ten: where methods, lengths and rounding intervals change. */
+static void test_double_edges(void **state)
+{
+    (void)state;
+    struct sonde_buf b;
+    sonde_buf_init(&b, 64);
+    for (int e = -1000; e <= 1000; e++) {
+        const double v = ldexp(1, e);
+        expect_shortest(&b, v);
+        expect_shortest(&b, -nextafter(v, 0));
+        expect_shortest(&b, nextafter(v, (double)INFINITY));
+        expect_shortest(&b, v * 1.5);
+    }
+    for (int e = -300; e <= 300; e++) {
+        char text[16];
+        snprintf(text, sizeof(text), "1e%d", e);
+        const double v = strtod(text, NULL);
+        expect_shortest(&b, v);
+        expect_shortest(&b, nextafter(v, 0));
+        expect_shortest(&b, nextafter(v, (double)INFINITY));
+        expect_shortest(&b, v * 3);
     }
     sonde_buf_release(&b);
 }
@@ -342,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_double),
         cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_double_random),
+        cmocka_unit_test(test_double_edges),
         cmocka_unit_test(test_double_locale),
         cmocka_unit_test(test_json_str),
         cmocka_unit_test(test_json_str_long),
