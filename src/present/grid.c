@@ -1,0 +1,160 @@
+/* grid.c - see grid.h. */
+#include "present/grid.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "present/text.h"
+#include "sonde/sonde.h"
+
+static const struct sonde_cell blank = { .code = { ' ' }, .cells = 1 };
+
+static int limit(int side)
+{
+    return side < 1 ? 1 : side > SONDE_GRID_MAX ? SONDE_GRID_MAX : side;
+}
+
+int sonde_grid_init(struct sonde_grid *g, int width, int height, int ascii)
+{
+    width = limit(width);
+    height = limit(height);
+    const size_t count = (size_t)width * (size_t)height;
+    struct sonde_cell *cells = sonde__calloc(count, sizeof(*cells));
+    if (!cells) return SONDE_ENOMEM;
+    for (size_t i = 0; i < count; i++) cells[i] = blank;
+    *g = (struct sonde_grid){ .width = width, .height = height, .ascii = ascii, .cells = cells };
+    return 0;
+}
+
+void sonde_grid_release(struct sonde_grid *g)
+{
+    sonde__free(g->cells);
+    *g = (struct sonde_grid){ 0 };
+}
+
+static struct sonde_cell *at(struct sonde_grid *g, int x, int y)
+{
+    if (x < 0 || y < 0 || x >= g->width || y >= g->height) return NULL;
+    return &g->cells[(size_t)y * (size_t)g->width + (size_t)x];
+}
+
+const struct sonde_cell *sonde_grid_at(const struct sonde_grid *g, int x, int y)
+{
+    assert(x >= 0 && y >= 0 && x < g->width && y < g->height);
+    return &g->cells[(size_t)y * (size_t)g->width + (size_t)x];
+}
+
+/* Overwriting half of a wide character leaves a blank for the other half. */
+static void unpair(struct sonde_grid *g, int x, int y)
+{
+    struct sonde_cell *c = at(g, x, y), *other;
+    if (c->cells == 0) other = at(g, x - 1, y);
+    else if (c->cells == 2) other = at(g, x + 1, y);
+    else return;
+    assert(other);
+    const uint8_t style = other->style;
+    *other = blank;
+    other->style = style;
+}
+
+static void put(struct sonde_grid *g, int x, int y, struct sonde_glyph glyph, unsigned style)
+{
+    unpair(g, x, y);
+    if (glyph.cells == 2) unpair(g, x + 1, y);
+    *at(g, x, y) = (struct sonde_cell){ .code = { glyph.code }, .cells = (uint8_t)glyph.cells,
+                                        .style = (uint8_t)style };
+    if (glyph.cells == 2) {
+        *at(g, x + 1, y) = (struct sonde_cell){ .cells = 0, .style = (uint8_t)style };
+    }
+}
+
+static void combine(struct sonde_cell *c, uint32_t code)
+{
+    for (int i = 1; i < SONDE_CELL_CODES; i++) {
+        if (c->code[i]) continue;
+        c->code[i] = code;
+        return;
+    }
+}
+
+int sonde_grid_text(struct sonde_grid *g, int x, int y, int max, unsigned style, const char *s)
+{
+    int used = 0;
+    struct sonde_cell *last = NULL;
+    if (y < 0 || y >= g->height || x < 0) return 0;
+    if (max > g->width - x) max = g->width - x;
+
+    for (size_t len = strlen(s); len > 0;) {
+        struct sonde_glyph glyph;
+        const size_t n = sonde_text_next(s, len, g->ascii, &glyph);
+        s += n;
+        len -= n;
+        if (glyph.cells == 0) {
+            if (last && glyph.code) combine(last, glyph.code);
+            continue;
+        }
+        if (used + glyph.cells > max) break;
+        put(g, x + used, y, glyph, style);
+        last = at(g, x + used, y);
+        used += glyph.cells;
+    }
+    return used;
+}
+
+void sonde_grid_field(struct sonde_grid *g, int x, int y, int cells, int right, unsigned style,
+                      const char *s)
+{
+    const int want = sonde_text_cells(s, g->ascii);
+    static const struct sonde_glyph space = { .code = ' ', .cells = 1 };
+    if (y < 0 || y >= g->height || x < 0) return;
+    for (int i = 0; i < cells && x + i < g->width; i++) put(g, x + i, y, space, style);
+
+    if (want > cells) {
+        if (cells < 1) return;
+        sonde_grid_text(g, x, y, cells - 1, style, s);
+        sonde_grid_text(g, x + cells - 1, y, 1, style, "…");
+    } else {
+        sonde_grid_text(g, right ? x + cells - want : x, y, want, style, s);
+    }
+}
+
+void sonde_grid_restyle(struct sonde_grid *g, int x, int y, int cells, unsigned style)
+{
+    for (int i = 0; i < cells; i++) {
+        struct sonde_cell *c = at(g, x + i, y);
+        if (!c) continue;
+        unsigned old = c->style;
+        if (style & SONDE_STYLE_COLOUR) old &= ~(unsigned)SONDE_STYLE_COLOUR;
+        c->style = (uint8_t)(old | style);
+    }
+}
+
+static int is_blank(const struct sonde_cell *c)
+{
+    return c->code[0] == ' ' && !c->code[1];
+}
+
+static int row_end(const struct sonde_grid *g, int y)
+{
+    int end = g->width;
+    while (end > 0 && is_blank(sonde_grid_at(g, end - 1, y))) end--;
+    return end;
+}
+
+void sonde_grid_print(const struct sonde_grid *g, struct sonde_buf *out)
+{
+    int rows = g->height;
+    while (rows > 0 && row_end(g, rows - 1) == 0) rows--;
+    for (int y = 0; y < rows; y++) {
+        const int end = row_end(g, y);
+        for (int x = 0; x < end; x++) {
+            const struct sonde_cell *c = sonde_grid_at(g, x, y);
+            for (int i = 0; i < SONDE_CELL_CODES && c->code[i]; i++) {
+                char bytes[4];
+                sonde_buf_add(out, bytes, sonde_text_encode(c->code[i], bytes));
+            }
+        }
+        sonde_buf_putc(out, '\n');
+    }
+}

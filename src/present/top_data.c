@@ -1,0 +1,353 @@
+/* top_data.c - see top_data.h. The JSON stays in memory as long as the data does, so that most
+ * strings need no copy. */
+#include "present/top_data.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "present/top_spans.h"
+#include "sonde/sonde.h"
+
+/* ---- Values of an object, with what stands for "not known" --------------------------------- */
+
+static double number(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static const char *string(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static uint32_t id_number(const json_t *o, const char *key)
+{
+    const json_int_t v = json_integer_value(json_object_get(o, key));
+    return v > 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
+}
+
+/* Parse text, hand ownership to d and return the array under `key`. */
+static int open_answer(struct sonde_top_data *d, const char *what, const char *key,
+                       const char *text, size_t len, json_t **array, struct sonde_err *err)
+{
+    json_error_t why;
+    if (d->json_count == sizeof(d->json) / sizeof(d->json[0])) return SONDE_EINVAL;
+    json_t *root = json_loadb(text, len, 0, &why);
+    if (!root) {
+        return sonde_err_set(err, SONDE_EFORMAT, "the answer about %s is not JSON: %s (line %d)",
+                             what, why.text, why.line);
+    }
+    d->json[d->json_count++] = root;
+    *array = json_object_get(root, key);
+    if (!json_is_array(*array)) {
+        return sonde_err_set(err, SONDE_EFORMAT,
+                             "the answer about %s has no list \"%s\": is that a sonde agent?",
+                             what, key);
+    }
+    const double time_s = number(root, "time");
+    if (time_s > d->time_s) d->time_s = time_s;
+    return 0;
+}
+
+static size_t at_most(const json_t *array, size_t max)
+{
+    const size_t n = json_array_size(array);
+    return n < max ? n : max;
+}
+
+/* ---- Processes ----------------------------------------------------------------------------- */
+
+static double sum_of_object(const json_t *o)
+{
+    double sum = 0;
+    const char *key;
+    json_t *v;
+    if (!json_is_object(o)) return NAN;
+    json_object_foreach((json_t *)o, key, v) {
+        if (json_is_number(v)) sum += json_number_value(v);
+    }
+    return sum;
+}
+
+int sonde_top_read_processes(struct sonde_top_data *d, const char *text, size_t len,
+                             struct sonde_err *err)
+{
+    json_t *array;
+    const int rc = open_answer(d, "processes", "processes", text, len, &array, err);
+    if (rc) return rc;
+    const size_t n = at_most(array, SONDE_TOP_PROCESSES_MAX);
+    d->processes = sonde__calloc(n + 1, sizeof(*d->processes));
+    if (!d->processes) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *o = json_array_get(array, i);
+        d->processes[d->process_count++] = (struct sonde_top_process){
+            .pid = id_number(o, "pid"),
+            .program = string(o, "program"),
+            .state = string(o, "state"),
+            .cpu_ratio = number(o, "cpu_ratio"),
+            .rss_bytes = number(o, "rss_bytes"),
+            .threads = number(o, "threads"),
+            .series = number(o, "series"),
+            .segment_bytes = number(o, "segment_bytes"),
+            .drops = sum_of_object(json_object_get(o, "drops")),
+            .spans_seen = number(o, "spans_seen"),
+            .spans_lost = number(o, "spans_lost"),
+            .spans_per_s = NAN,
+        };
+    }
+    return 0;
+}
+
+void sonde_top_data_rates(struct sonde_top_data *d, const struct sonde_top_data *before)
+{
+    const double seconds = d->time_s - before->time_s;
+    if (!(seconds > 0)) return;
+    for (size_t i = 0; i < d->process_count; i++) {
+        struct sonde_top_process *p = &d->processes[i];
+        for (size_t k = 0; k < before->process_count; k++) {
+            const struct sonde_top_process *b = &before->processes[k];
+            if (b->pid != p->pid || strcmp(b->program, p->program) != 0) continue;
+            /* Fewer than before: a new process with the old one's number and name. */
+            if (p->spans_seen >= b->spans_seen) {
+                p->spans_per_s = (p->spans_seen - b->spans_seen) / seconds;
+            }
+            break;
+        }
+    }
+}
+
+/* ---- Series -------------------------------------------------------------------------------- */
+
+static char *take_text(struct sonde_buf *b)
+{
+    if (!b->error && b->len == 0) sonde_buf_puts(b, "");
+    if (!b->error) return sonde_buf_take(b);
+    sonde_buf_release(b);
+    return NULL;
+}
+
+/* Labels as Prometheus writes them, without the two that have columns of their own. */
+static char *label_text(const json_t *labels)
+{
+    struct sonde_buf b;
+    const char *key;
+    json_t *v;
+    sonde_buf_init(&b, 1 << 16);
+    json_object_foreach((json_t *)labels, key, v) {
+        const char *value = json_string_value(v);
+        if (!value || strcmp(key, "process") == 0 || strcmp(key, "pid") == 0) continue;
+        sonde_buf_puts(&b, b.len ? "," : "{");
+        sonde_buf_puts(&b, key);
+        sonde_buf_puts(&b, "=\"");
+        sonde_buf_puts(&b, value);
+        sonde_buf_puts(&b, "\"");
+    }
+    if (b.len) sonde_buf_puts(&b, "}");
+    return take_text(&b);
+}
+
+/* [[time, value], …] newest first, to values oldest first. */
+static int read_history(const json_t *array, double **out, size_t *out_count)
+{
+    const size_t n = at_most(array, SONDE_TOP_HISTORY);
+    double *value = sonde__calloc(n + 1, sizeof(*value));
+    if (!value) return SONDE_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(json_array_get(array, n - 1 - i), 1);
+        value[i] = json_is_number(v) ? json_number_value(v) : NAN;
+    }
+    *out = value;
+    *out_count = n;
+    return 0;
+}
+
+int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len,
+                          struct sonde_err *err)
+{
+    json_t *array;
+    const int rc = open_answer(d, "series", "series", text, len, &array, err);
+    if (rc) return rc;
+    const size_t n = at_most(array, SONDE_TOP_SERIES_MAX);
+    d->series = sonde__calloc(n + 1, sizeof(*d->series));
+    if (!d->series) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *o = json_array_get(array, i);
+        struct sonde_top_series *s = &d->series[d->series_count++];
+        *s = (struct sonde_top_series){
+            .name = string(o, "name"), .type = string(o, "type"), .unit = string(o, "unit"),
+            .process = string(o, "process"), .trend = string(o, "trend"),
+            .labels = label_text(json_object_get(o, "labels")),
+            .pid = id_number(o, "pid"),
+            .value = number(o, "value"), .rate = number(o, "rate"), .avg = number(o, "avg"),
+            .min = number(o, "min"), .max = number(o, "max"),
+            .p50 = number(o, "p50"), .p95 = number(o, "p95"), .p99 = number(o, "p99"),
+        };
+        if (!s->labels || read_history(json_object_get(o, "history"), &s->history,
+                                       &s->history_count)) {
+            return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        }
+    }
+    const double total = number(d->json[d->json_count - 1], "total");
+    d->series_total = total >= (double)n && total < 1e12 ? (size_t)total : n;
+    return 0;
+}
+
+/* ---- The host ------------------------------------------------------------------------------ */
+
+/* Names as in collect/probe_host.c. */
+static const struct { const char *name, *stat; double scale; size_t offset; } host_figures[] = {
+#define FIGURE(name, stat, scale, field) \
+    { name, stat, scale, offsetof(struct sonde_top_host, field) }
+    FIGURE("system_cpu_usage_percent", "value", 0.01, cpu_ratio),
+    FIGURE("system_disk_usage_percent", "value", 0.01, disk_ratio),
+    FIGURE("system_uptime_seconds", "value", 1, uptime_s),
+    FIGURE("system_network_bytes_received_total", "rate", 1, net_in),
+    FIGURE("system_network_bytes_sent_total", "rate", 1, net_out),
+    FIGURE("sonde_host_memory_total_bytes", "value", 1, memory_total),
+    FIGURE("sonde_host_memory_available_bytes", "value", 1, memory_available),
+    FIGURE("sonde_host_load1", "value", 1, load1),
+    FIGURE("sonde_host_load5", "value", 1, load5),
+    FIGURE("sonde_host_load15", "value", 1, load15),
+#undef FIGURE
+};
+
+static int read_host_series(struct sonde_top_host *h, const json_t *o)
+{
+    const char *name = string(o, "name");
+    /* A recorded process may have series of the same name. */
+    if (id_number(o, "pid")) return 0;
+    for (size_t i = 0; i < sizeof(host_figures) / sizeof(host_figures[0]); i++) {
+        if (strcmp(name, host_figures[i].name) != 0) continue;
+        const double v = number(o, host_figures[i].stat) * host_figures[i].scale;
+        memcpy((char *)h + host_figures[i].offset, &v, sizeof(v));
+    }
+    if (strcmp(name, "system_cpu_usage_percent") != 0) return 0;
+
+    double *history = NULL;
+    const int rc = read_history(json_object_get(o, "history"), &history, &h->cpu_history_count);
+    if (rc) return rc;
+    memcpy(h->cpu_history, history, h->cpu_history_count * sizeof(*history));
+    sonde__free(history);
+    return 0;
+}
+
+int sonde_top_read_host(struct sonde_top_data *d, const char *text, size_t len,
+                        struct sonde_err *err)
+{
+    json_t *array;
+    int rc = open_answer(d, "the host", "series", text, len, &array, err);
+    for (size_t i = 0; !rc && i < at_most(array, SONDE_TOP_SERIES_MAX); i++) {
+        if (read_host_series(&d->host, json_array_get(array, i))) {
+            rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        }
+    }
+    return rc;
+}
+
+/* ---- Spans --------------------------------------------------------------------------------- */
+
+static char *attribute_text(const json_t *attributes)
+{
+    struct sonde_buf b;
+    const char *key;
+    json_t *v;
+    sonde_buf_init(&b, 1 << 16);
+    json_object_foreach((json_t *)attributes, key, v) {
+        if (b.len) sonde_buf_putc(&b, ' ');
+        sonde_buf_puts(&b, key);
+        sonde_buf_putc(&b, '=');
+        if (json_is_string(v)) sonde_buf_puts(&b, json_string_value(v));
+        else if (json_is_integer(v)) {
+            sonde_buf_printf(&b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+        } else if (json_is_real(v)) sonde_buf_double(&b, json_real_value(v));
+        else sonde_buf_puts(&b, "?");
+    }
+    return take_text(&b);
+}
+
+static int read_span_list(const json_t *array, struct sonde_top_span **out, size_t *out_count,
+                          struct sonde_err *err)
+{
+    const size_t n = at_most(array, SONDE_TOP_SPANS_MAX);
+    *out = sonde__calloc(n + 1, sizeof(**out));
+    if (!*out) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *o = json_array_get(array, i);
+        struct sonde_top_span *s = &(*out)[(*out_count)++];
+        *s = (struct sonde_top_span){
+            .name = string(o, "name"), .program = string(o, "program"),
+            .trace_id = string(o, "trace_id"), .span_id = string(o, "span_id"),
+            .parent_id = string(o, "parent_id"), .outcome = string(o, "outcome"),
+            .attributes = attribute_text(json_object_get(o, "attributes")),
+            .pid = id_number(o, "pid"), .tid = id_number(o, "tid"),
+            .start = number(o, "start"), .duration_s = number(o, "duration_s"),
+        };
+        if (!s->attributes) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+        if (!(s->duration_s >= 0)) s->duration_s = 0;
+        if (!isfinite(s->start)) s->start = 0;
+    }
+    return 0;
+}
+
+int sonde_top_read_spans(struct sonde_top_data *d, const char *text, size_t len,
+                         struct sonde_err *err)
+{
+    json_t *array;
+    int rc = open_answer(d, "spans", "spans", text, len, &array, err);
+    if (!rc) rc = read_span_list(array, &d->spans, &d->span_count, err);
+    if (!rc && sonde_top_group_spans(d)) rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    return rc;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct sonde_top_span *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return (x->duration_s < y->duration_s) - (x->duration_s > y->duration_s);
+}
+
+int sonde_top_read_trace(struct sonde_top_data *d, const char *text, size_t len,
+                         struct sonde_err *err)
+{
+    json_t *array;
+    int rc = open_answer(d, "the trace", "spans", text, len, &array, err);
+    if (!rc) rc = read_span_list(array, &d->trace, &d->trace_count, err);
+    if (!rc) qsort(d->trace, d->trace_count, sizeof(*d->trace), by_start);
+    return rc;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+void sonde_top_data_init(struct sonde_top_data *d)
+{
+    *d = (struct sonde_top_data){ .host = {
+        .cpu_ratio = NAN, .memory_available = NAN, .memory_total = NAN, .load1 = NAN, .load5 = NAN,
+        .load15 = NAN, .net_in = NAN, .net_out = NAN, .disk_ratio = NAN,
+        .uptime_s = NAN } };
+}
+
+void sonde_top_data_release(struct sonde_top_data *d)
+{
+    for (size_t i = 0; i < d->series_count; i++) {
+        sonde__free(d->series[i].labels);
+        sonde__free(d->series[i].history);
+    }
+    for (size_t i = 0; i < d->span_count; i++) sonde__free(d->spans[i].attributes);
+    for (size_t i = 0; i < d->trace_count; i++) sonde__free(d->trace[i].attributes);
+    for (size_t i = 0; i < d->json_count; i++) json_decref(d->json[i]);
+    sonde__free(d->processes);
+    sonde__free(d->series);
+    sonde__free(d->spans);
+    sonde__free(d->trace);
+    sonde__free(d->names);
+    sonde__free(d->pairs);
+    sonde_top_data_init(d);
+}

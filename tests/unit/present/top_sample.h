@@ -1,0 +1,65 @@
+/* Answers of an agent, as serve/api.c writes them, for tests of the terminal views. */
+#ifndef TOP_SAMPLE_H
+#define TOP_SAMPLE_H
+
+#define SAMPLE_PROCESSES                                                                       \
+    "{\"time\":1700000000.5,\"processes\":["                                                   \
+    "{\"pid\":4242,\"program\":\"example_shop\",\"state\":\"running\",\"ended\":null,"         \
+    "\"segment_bytes\":1310720,\"lanes\":5,\"threads\":6,\"cpu_ratio\":0.873,"                 \
+    "\"rss_bytes\":7340032,\"drops\":{\"SERIES\":0,\"SPANS\":3},\"spans_seen\":12000,"         \
+    "\"spans_lost\":0,\"series\":31},"                                                         \
+    "{\"pid\":77,\"program\":\"batch\",\"state\":\"killed\",\"ended\":1699999990.0,"           \
+    "\"segment_bytes\":1048576,\"lanes\":1,\"threads\":0,\"cpu_ratio\":null,"                  \
+    "\"rss_bytes\":null,\"drops\":{\"SERIES\":0},\"spans_seen\":10,\"spans_lost\":0}]}"
+
+#define SAMPLE_HOST                                                                            \
+    "{\"time\":1700000000.5,\"series\":["                                                      \
+    "{\"name\":\"system_cpu_usage_percent\",\"type\":\"gauge\",\"pid\":null,\"value\":42.5,"    \
+    "\"history\":[[3,42.5],[2,20],[1,10]]},"                                                   \
+    "{\"name\":\"system_cpu_usage_percent\",\"type\":\"gauge\",\"pid\":9,\"value\":99},"        \
+    "{\"name\":\"sonde_host_memory_total_bytes\",\"value\":8589934592},"                       \
+    "{\"name\":\"sonde_host_memory_available_bytes\",\"value\":4294967296},"                   \
+    "{\"name\":\"sonde_host_load1\",\"value\":0.5},{\"name\":\"sonde_host_load5\",\"value\":1}," \
+    "{\"name\":\"sonde_host_load15\",\"value\":1.5},"                                          \
+    "{\"name\":\"system_network_bytes_received_total\",\"value\":9999,\"rate\":2048},"         \
+    "{\"name\":\"system_network_bytes_sent_total\",\"value\":9999,\"rate\":512}]}"
+
+#define SAMPLE_SERIES                                                                          \
+    "{\"time\":1700000000.5,\"interval_s\":1,\"window_s\":60,\"series\":["                     \
+    "{\"name\":\"shop_requests_total\",\"type\":\"counter\",\"kind\":\"counter\",\"unit\":\"\"," \
+    "\"source\":\"\",\"labels\":{\"route\":\"/pay\",\"process\":\"example_shop\","             \
+    "\"pid\":\"4242\"},\"process\":\"example_shop\",\"pid\":4242,\"value\":123456,"            \
+    "\"avg\":250.5,\"p50\":251,\"p95\":260,\"p99\":263,\"rate\":250.5,\"trend\":\"up\","       \
+    "\"history\":[[5,8],[4,6],[3,4],[2,2],[1,0]]},"                                            \
+    "{\"name\":\"shop_latency_seconds\",\"type\":\"histogram\",\"unit\":\"seconds\","          \
+    "\"labels\":{\"process\":\"example_shop\",\"pid\":\"4242\"},\"process\":\"example_shop\"," \
+    "\"pid\":4242,\"value\":5000,\"avg\":0.002,\"p50\":0.0015,\"p95\":0.0034,\"p99\":0.0121,"  \
+    "\"rate\":100,\"trend\":\"flat\",\"history\":[]},"                                         \
+    "{\"name\":\"shop_queue_depth\",\"type\":\"gauge\",\"unit\":\"\",\"labels\":{},"           \
+    "\"process\":\"example_shop\",\"pid\":4242,\"value\":7,\"avg\":null,\"p99\":null,"         \
+    "\"rate\":null,\"trend\":null,\"history\":[[2,7],[1,null]]}],\"total\":1234,"              \
+    "\"truncated\":true}"
+
+#define SPAN(name, start, took, trace, id, parent, outcome, attributes)                        \
+    "{\"name\":\"" name "\",\"program\":\"example_shop\",\"pid\":4242,\"tid\":4243,"           \
+    "\"start\":" start ",\"duration_s\":" took ",\"trace_id\":\"" trace "\",\"span_id\":\"" id \
+    "\",\"parent_id\":" parent ",\"outcome\":\"" outcome "\",\"attributes\":" attributes "}"
+#define TRACE1 "0af7651916cd43dd8448eb211c80319c"
+#define TRACE2 "1bf7651916cd43dd8448eb211c80319d"
+
+#define SAMPLE_TRACE_SPANS                                                                     \
+    SPAN("charge", "1699999999.012", "0.004", TRACE1, "00000000000000a3",                      \
+         "\"00000000000000a1\"", "error", "{\"card\":\"visa\",\"retries\":2,\"score\":0.5}") "," \
+    SPAN("parse", "1699999999.001", "0.002", TRACE1, "00000000000000a2",                       \
+         "\"00000000000000a1\"", "ok", "{}") ","                                               \
+    SPAN("request", "1699999999.0", "0.020", TRACE1, "00000000000000a1", "null", "ok",         \
+         "{\"route\":\"/pay\"}")
+
+#define SAMPLE_SPANS                                                                           \
+    "{\"time\":1700000000.5,\"spans\":["                                                       \
+    SPAN("request", "1699999999.5", "0.010", TRACE2, "00000000000000b1", "null", "ok", "{}") "," \
+    SAMPLE_TRACE_SPANS "]}"
+
+#define SAMPLE_TRACE "{\"time\":1700000000.5,\"spans\":[" SAMPLE_TRACE_SPANS "]}"
+
+#endif
