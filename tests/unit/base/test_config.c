@@ -374,9 +374,8 @@ static void test_all_or_nothing(void **state)
     struct sonde_err err;
     sonde_config_defaults(&c);
     before = c;
-    assert_int_equal(sonde_config_load_json(
-                         &c, "{\"agent\": {\"max_spans\": 99}, \"cpu\": {\"enabled\": 2}}", "f", &err),
-                     SONDE_EINVAL);
+    static const char late[] = "{\"agent\": {\"max_spans\": 99}, \"cpu\": {\"enabled\": 2}}";
+    assert_int_equal(sonde_config_load_json(&c, late, "f", &err), SONDE_EINVAL);
     assert_memory_equal(&c, &before, sizeof(c));
     char *const envp[] = { "SONDE_AGENT_MAX_SPANS=99", "SONDE_CPU_ENABLED=2", NULL };
     assert_int_equal(sonde_config_load_env(&c, envp, &err), SONDE_EINVAL);
@@ -516,6 +515,38 @@ static void test_bad_files(void **state)
     assert_string_equal(err.text, want);
 }
 
+/* A good file with a few bytes changed, thousands of times: it loads, or there is an error that
+ * says where and nothing has changed. */
+static void test_mutations(void **state)
+{
+    (void)state;
+    static const char spice[] = "{}[]:,\"\\ \n0-9.eutf\xff\x01";
+    uint64_t seed = 88172645463325252u;
+    int good = 0, bad = 0;
+    for (int i = 0; i < 20000; i++) {
+        char text[sizeof(users_file)];
+        memcpy(text, users_file, sizeof(text));
+        for (int k = 0; k <= i % 4; k++) {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            text[seed % (sizeof(text) - 1)] = spice[(seed >> 32) % (sizeof(spice) - 1)];
+        }
+        struct sonde_config_values c, before;
+        struct sonde_err err = { "" };
+        sonde_config_defaults(&c);
+        before = c;
+        const int rc = sonde_config_load_json(&c, text, "f", &err);
+        good += rc == 0;
+        bad += rc != 0;
+        if (!rc) continue;
+        assert_int_equal(rc, SONDE_EINVAL);
+        if (strncmp(err.text, "f:", 2) != 0) fail_msg("%s: %s", text, err.text);
+        assert_memory_equal(&c, &before, sizeof(c));
+    }
+    assert_true(good > 100 && bad > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_bad_env),
         cmocka_unit_test(test_bad_set),
         cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_mutations),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
