@@ -80,6 +80,7 @@ struct sonde_command {
     size_t values_size;        /* of the struct that options point into */
     int operands_max;          /* more operands are an error; -1 = any number */
     unsigned stop_at_operand : 1;   /* options end at the first operand (it is a command) */
+    unsigned stderr_is_theirs : 1;  /* on stderr log errors only, unless -v is given */
     unsigned bad_config_ok : 1;     /* run with defaults and cli->config_err filled */
     int (*run)(struct sonde_cli *cli); /* returns the exit status */
 };
@@ -142,6 +143,9 @@ int sonde_cli_colour(int fd);
 /* Options of a collector from the settings; strings are borrowed from cli. */
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli);
 
+/* The directory of segments that the settings name, or the default. -1: does not fit. */
+int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size);
+
 /* "http://…" or "https://…" */
 int sonde_cli_is_url(const char *text);
 
@@ -152,10 +156,5 @@ int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct s
 
 /* url's part before any path, query or trailing slash, with path appended. -1: does not fit. */
 int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path);
-
-/* Text for people, into out: "1.5 MB" (powers of 1000), "2 h 03 min", "3.41 ms". */
-const char *sonde_cli_bytes(char out[32], double bytes);
-const char *sonde_cli_duration(char out[32], double seconds);
-const char *sonde_cli_number(char out[32], double value); /* "12.3 k" */
 
 #endif

@@ -1,6 +1,7 @@
 /* main.c - finds the subcommand, has its options parsed and its settings loaded, and runs it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,7 +58,8 @@ static void fill_standard_fds(void)
 
 static int open_log(const struct sonde_cli *cli)
 {
-    enum sonde_log_level level = SONDE_LOG_WARN;
+    enum sonde_log_level level =
+        cli->command->stderr_is_theirs ? SONDE_LOG_ERROR : SONDE_LOG_WARN;
     if (cli->log_path) level = SONDE_LOG_INFO;
     if (cli->verbose) level = cli->verbose > 1 ? SONDE_LOG_DEBUG : SONDE_LOG_INFO;
     else if (cli->quiet) level = SONDE_LOG_ERROR;
@@ -96,6 +98,7 @@ static int flush_output(int status)
 int main(int argc, char **argv, char **envp)
 {
     fill_standard_fds();
+    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers are written and read with a point */
     if (argc < 2) {
         sonde_cli_print_help(NULL);
         return flush_output(SONDE_EXIT_USAGE);

@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "cli/cli.h"
-
-#define NAME_MAX_SUGGEST 64 /* longer words are not compared */
 
 /* Fields of struct sonde_cli, not of the command's values: see is_common(). */
 const struct sonde_cli_opt sonde_cli_common_options[] = {
@@ -61,43 +60,15 @@ static const struct sonde_cli_opt *find(const struct sonde_cli *cli, const char 
     return o ? o : find_in(sonde_cli_common_options, name, len, letter);
 }
 
-/* Number of single-character edits (a swap of neighbours is one) from a to b. */
-static size_t edits(const char *a, const char *b)
-{
-    const size_t la = strlen(a), lb = strlen(b);
-    size_t d[3][NAME_MAX_SUGGEST + 1];
-    for (size_t j = 0; j <= lb; j++) d[0][j] = j;
-    for (size_t i = 1; i <= la; i++) {
-        size_t *row = d[i % 3];
-        const size_t *up = d[(i - 1) % 3], *up2 = d[(i + 1) % 3];
-        row[0] = i;
-        for (size_t j = 1; j <= lb; j++) {
-            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
-            if (up[j] + 1 < best) best = up[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                up2[j - 2] + 1 < best) {
-                best = up2[j - 2] + 1;
-            }
-            row[j] = best;
-        }
-    }
-    return d[la % 3][lb];
-}
-
 const char *sonde_cli_suggest(const char *text, const char *const *names)
 {
     const char *best = NULL;
-    size_t best_edits = strlen(text) <= 3 ? 1 : 2;
-    if (strlen(text) > NAME_MAX_SUGGEST) return NULL;
+    unsigned best_cost = SONDE_NOT_NEAR;
     for (; *names; names++) {
-        if (strlen(*names) > NAME_MAX_SUGGEST) continue;
-        /* The start of a longer word is a likely abbreviation, whatever is missing. */
-        const size_t n = strlen(text) >= 2 && !strncmp(*names, text, strlen(text))
-                             ? 1 : edits(text, *names);
-        if (n < best_edits || (n == best_edits && !best)) {
+        const unsigned cost = sonde_nearness(text, *names);
+        if (cost < best_cost) {
             best = *names;
-            best_edits = n;
+            best_cost = cost;
         }
     }
     return best;
@@ -117,7 +88,7 @@ static int unknown_option(const struct sonde_cli *cli, const char *name, size_t 
     }
     names[n] = NULL;
 
-    char word[NAME_MAX_SUGGEST + 1];
+    char word[64];
     snprintf(word, sizeof(word), "%.*s", (int)len, name);
     const char *meant = sonde_cli_suggest(word, names);
     if (meant) {
@@ -321,9 +292,12 @@ int sonde_cli_load_config(struct sonde_cli *cli, char *const *envp)
     struct sonde_err err = { "" };
     sonde_config_defaults(&cli->config);
     if (load_config(cli, envp, &err) == 0) return SONDE_EXIT_OK;
-    if (!cli->command->bad_config_ok) return sonde_cli_usage(cli, "%s", err.text);
-    cli->config_err = err;
-    return SONDE_EXIT_OK;
+    if (cli->command->bad_config_ok) {
+        cli->config_err = err;
+        return SONDE_EXIT_OK;
+    }
+    sonde_cli_fail(cli, "%s (see `sonde help config`)", err.text);
+    return SONDE_EXIT_USAGE;
 }
 
 int sonde_cli_was_set(const struct sonde_cli *cli, const char *setting)

@@ -1,6 +1,5 @@
-/* util.c - what several commands need: messages, colour, HTTP, figures for people. */
+/* util.c - what several commands need: messages, colour, settings, HTTP. */
 #include <curl/curl.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "segment/segment.h"
 #include "sonde/sonde.h"
 
 static void tell(const struct sonde_cli *cli, const char *format, va_list ap)
@@ -55,6 +55,13 @@ struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cl
         .limits = { .series_max = (size_t)c->agent_max_series,
                     .spans_max = (size_t)c->agent_max_spans },
     };
+}
+
+int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size)
+{
+    if (!cli->config.agent_dir[0]) return sonde__dir_default(out, out_size) == 0 ? 0 : -1;
+    const int n = snprintf(out, out_size, "%s", cli->config.agent_dir);
+    return n >= 0 && (size_t)n < out_size ? 0 : -1;
 }
 
 /* ---- HTTP --------------------------------------------------------------------------------- */
@@ -117,60 +124,4 @@ int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct s
                              (int)(len < 300 ? len : 300), out->data ? out->data : "");
     }
     return 0;
-}
-
-/* ---- Figures for people ------------------------------------------------------------------- */
-
-/* Three significant digits and a prefix, "12.3 k". */
-static const char *with_prefix(char out[32], double v, const char *const *prefix, double step)
-{
-    size_t i = 0;
-    double a = fabs(v);
-    /* 999.5 would print as 1000: it belongs to the next prefix. */
-    for (; prefix[i + 1] && a >= 999.5; i++) {
-        a /= step;
-        v /= step;
-    }
-    const int digits = a >= 99.95 || a == floor(a) ? 0 : a >= 9.995 ? 1 : 2;
-    snprintf(out, 32, "%.*f%s", digits, v, prefix[i]);
-    return out;
-}
-
-const char *sonde_cli_bytes(char out[32], double bytes)
-{
-    static const char *const prefix[] = { " B", " kB", " MB", " GB", " TB", " PB", NULL };
-    return with_prefix(out, bytes, prefix, 1000);
-}
-
-const char *sonde_cli_number(char out[32], double value)
-{
-    static const char *const prefix[] = { "", " k", " M", " G", " T", " P", NULL };
-    if (!isfinite(value)) {
-        snprintf(out, 32, "%s", isnan(value) ? "-" : value > 0 ? "inf" : "-inf");
-        return out;
-    }
-    if (value != 0 && fabs(value) < 0.01) {
-        snprintf(out, 32, "%.2e", value);
-        return out;
-    }
-    return with_prefix(out, value, prefix, 1000);
-}
-
-const char *sonde_cli_duration(char out[32], double seconds)
-{
-    static const char *const prefix[] = { " ns", " \xc2\xb5s", " ms", " s", NULL };
-    if (!isfinite(seconds)) {
-        snprintf(out, 32, "-");
-        return out;
-    }
-    if (seconds < 60) return with_prefix(out, seconds * 1e9, prefix, 1000);
-    const uint64_t s = (uint64_t)seconds;
-    if (s < 3600) snprintf(out, 32, "%u min %02u s", (unsigned)(s / 60), (unsigned)(s % 60));
-    else if (s < 86400) {
-        snprintf(out, 32, "%u h %02u min", (unsigned)(s / 3600), (unsigned)(s % 3600 / 60));
-    } else {
-        snprintf(out, 32, "%llu d %02u h", (unsigned long long)(s / 86400),
-                 (unsigned)(s % 86400 / 3600));
-    }
-    return out;
 }
