@@ -398,6 +398,18 @@ static void series_unlink(struct sonde_model_index *x, struct sonde_model_series
     *link = s->chain;
 }
 
+void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series *s)
+{
+    struct sonde_model_family *f = s->family;
+    size_t at = f->series_count;
+    while (f->series[--at] != s) assert(at > 0);
+    f->series_count--;
+    memmove(&f->series[at], &f->series[at + 1], (f->series_count - at) * sizeof(f->series[0]));
+    series_unlink(m->index, s);
+    sonde_model_series_free(m, s);
+    m->series_count--;
+}
+
 /* ---- Processes ---------------------------------------------------------------------------- */
 
 struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
@@ -420,6 +432,7 @@ struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t 
         sonde__free(p);
         return NULL;
     }
+    p->serial = ++m->process_serial;
     p->pid = pid;
     p->start_time = start_time;
     m->processes[m->process_count++] = p;

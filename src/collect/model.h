@@ -5,7 +5,7 @@
  * Locking: one read-write lock for the whole model. sonde_model_tick and everything that adds or
  * changes runs under the write lock, everything that looks under the read lock. Pointers are
  * good while the lock is held; a series lives as long as its process (host and agent ones for
- * ever), a family as long as it has series.
+ * ever) unless who added it forgets it, a family as long as it has series.
  *
  * Memory is bounded: series_max, spans_max and per-series history of SONDE_HISTORY ticks. What
  * does not fit is counted in model->dropped_*.
@@ -120,6 +120,8 @@ struct sonde_model_span {
 enum sonde_process_state { SONDE_PROCESS_RUNNING, SONDE_PROCESS_EXITED, SONDE_PROCESS_KILLED };
 
 struct sonde_model_process {
+    uint64_t serial;              /* of the model's processes, from 1, never used again: tells a
+                                     process from a later one in the same memory */
     uint32_t pid;
     uint64_t start_time;          /* as in /proc/PID/stat */
     char *program;                /* owned */
@@ -141,6 +143,7 @@ struct sonde_model {
     size_t family_count, family_cap;
     struct sonde_model_process **processes; /* in the order they were found */
     size_t process_count, process_cap;
+    uint64_t process_serial;      /* of the newest process */
     struct sonde_model_span *spans; /* ring: newest is (span_next - 1) % spans_max */
     size_t spans_max;
     uint64_t span_next;           /* spans ever added */
@@ -177,6 +180,10 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
                                               struct sonde_model_family *f,
                                               struct sonde_model_process *process,
                                               const struct sonde_label *labels, size_t count);
+
+/* Take out one series: what it counted is gone (a thread, a disk). For who added it only: others
+ * may keep pointers to theirs. Its family stays, even without series. */
+void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series *s);
 
 /* The hist of s, allocated if need be; NULL when out of memory. Bucket as sonde__hist_bucket. */
 struct sonde_hist_value *sonde_model_hist(struct sonde_model_series *s);
