@@ -15,7 +15,7 @@ __errno_location __progname program_invocation_short_name __register_atfork __st
 clock_gettime getauxval getenv geteuid getpid getrlimit getrusage getuid sched_yield syscall sysconf
 close flock fstat fstatat fstatvfs ftruncate linkat mkdir open openat posix_fallocate pread read
 unlinkat madvise mmap munmap
-memchr memcmp memcpy memmove memset strchr strcmp strlen strncmp strnlen strrchr strtoul strtoull
+memchr memcmp memcpy memmove memset strchr strcmp strcpy strlen strncmp strnlen strrchr strtoul strtoull
 '
 allowed_hot='
 __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
