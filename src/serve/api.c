@@ -5,16 +5,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/window.h"
 #include "serve/json.h"
 
 enum { SERIES_DEFAULT = 1000, SPANS_DEFAULT = 100 };
 #define WINDOW_DEFAULT_S 60.0
-#define RECENT_S 5.0 /* what a process's CPU share is taken over */
 
 /* Families of the process probe. */
-#define CPU_SECONDS "process_cpu_seconds_total"
-#define RSS_BYTES "process_resident_memory_bytes"
+#define CPU_RATIO "sonde_process_cpu_utilization_ratio"
+#define RSS_BYTES "sonde_process_resident_memory_bytes"
 
 static void put_family_head(struct sonde_buf *out, const struct sonde_model_family *family)
 {
@@ -166,24 +164,18 @@ static const char *state_name(enum sonde_process_state s)
     return "unknown";
 }
 
-/* What the process probe knows of a process: the sum of its series in a family of this name, of
- * their value or of their rate over the last seconds. NaN without any. */
+/* A figure the process probe keeps of p; NaN without one. */
 static double probed(const struct sonde_model *m, const char *name,
-                     const struct sonde_model_process *p, int rate)
+                     const struct sonde_model_process *p)
 {
-    double sum = NAN;
     for (size_t i = 0; i < m->family_count; i++) {
         const struct sonde_model_family *f = m->families[i];
-        if (strcmp(f->name, name) != 0) continue;
+        if (f->type != SONDE_GAUGE || strcmp(f->name, name) != 0) continue;
         for (size_t k = 0; k < f->series_count; k++) {
-            const struct sonde_model_series *s = f->series[k];
-            if (s->process != p) continue;
-            struct sonde_window w = { .rate = s->gauge };
-            if (rate) sonde_window_stats(m, s, RECENT_S, &w);
-            if (!isnan(w.rate)) sum = isnan(sum) ? w.rate : sum + w.rate;
+            if (f->series[k]->process == p) return f->series[k]->gauge;
         }
     }
-    return sum;
+    return NAN;
 }
 
 void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
@@ -207,8 +199,8 @@ void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
         sonde_json_u64(out, "segment_bytes", p->segment_bytes);
         sonde_json_u64(out, "lanes", p->lanes);
         sonde_json_u64(out, "threads", p->threads);
-        sonde_json_num(out, "cpu_ratio", running ? probed(m, CPU_SECONDS, p, 1) : NAN);
-        sonde_json_num(out, "rss_bytes", running ? probed(m, RSS_BYTES, p, 0) : NAN);
+        sonde_json_num(out, "cpu_ratio", running ? probed(m, CPU_RATIO, p) : NAN);
+        sonde_json_num(out, "rss_bytes", running ? probed(m, RSS_BYTES, p) : NAN);
         sonde_json_key_open(out, "drops", '{');
         for (size_t d = 0; d < SONDE__DROP_COUNT; d++) {
             sonde_json_u64(out, drops[d], p->drops[d]);

@@ -1,0 +1,80 @@
+/* route.c - the table of routes, and what their handlers share. */
+#include "serve/route.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/json.h"
+
+#define SONDE_ROUTE(id) extern const struct sonde_route sonde_route_##id;
+#include "serve/route_list.h"
+#undef SONDE_ROUTE
+
+const struct sonde_route *const sonde_routes[] = {
+#define SONDE_ROUTE(id) &sonde_route_##id,
+#include "serve/route_list.h"
+#undef SONDE_ROUTE
+    NULL,
+};
+
+void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    a->status = status;
+    a->content_type = "application/json";
+    sonde_buf_reset(&a->body);
+    sonde_buf_putc(&a->body, '{');
+    sonde_json_str(&a->body, "error", text);
+    sonde_buf_puts(&a->body, "}\n");
+}
+
+const char *sonde_request_param(const struct sonde_request *r, const char *name)
+{
+    for (size_t i = 0; i < r->param_count; i++) {
+        if (strcmp(r->params[i].name, name) == 0) return r->params[i].value;
+    }
+    return NULL;
+}
+
+int sonde_request_number(const struct sonde_request *r, struct sonde_response *a,
+                         const char *name, double min, double max, double *out)
+{
+    const char *text = sonde_request_param(r, name);
+    if (!text) return 1;
+    char *end;
+    const double v = strtod(text, &end);
+    /* Digits first: strtod also takes blanks, nan, inf and hexadecimal. */
+    if (strspn(text, "0123456789.eE+-") != strlen(text) || end == text || *end || !isfinite(v) ||
+        v < min || v > max) {
+        sonde_response_error(a, 400, "parameter %s: \"%.100s\" is not a number from %g to %g",
+                             name, text, min, max);
+        return 0;
+    }
+    *out = v;
+    return 1;
+}
+
+int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
+                        const char *name, uint64_t max, uint64_t *out)
+{
+    const char *text = sonde_request_param(r, name);
+    if (!text) return 1;
+    errno = 0;
+    const unsigned long long v = strtoull(text, NULL, 10);
+    if (!*text || strspn(text, "0123456789") != strlen(text) || errno || v < 1 || v > max) {
+        sonde_response_error(a, 400,
+                             "parameter %s: \"%.100s\" is not a whole number from 1 to %llu",
+                             name, text, (unsigned long long)max);
+        return 0;
+    }
+    *out = v;
+    return 1;
+}

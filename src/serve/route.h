@@ -1,0 +1,59 @@
+/* route.h - what answers a path. One route = one row of route_list.h; the row's struct carries
+ * path, summary and parameters, so that the index page, 404 and 405 answers come from the table.
+ *
+ * A handler sees a parsed request and fills a response; it knows nothing of the HTTP library. It
+ * runs in one of the server's threads, takes the model's read lock while it renders, and does
+ * nothing else under it. */
+#ifndef SONDE_SERVE_ROUTE_H
+#define SONDE_SERVE_ROUTE_H
+
+#include "base/buf.h"
+#include "collect/collector.h"
+
+enum { SONDE_PARAMS_MAX = 64 };
+
+struct sonde_param { const char *name, *value; }; /* decoded; value "" if there was none */
+
+struct sonde_request {
+    const char *path;
+    struct sonde_param params[SONDE_PARAMS_MAX];
+    size_t param_count;
+    const char *accept;              /* headers; NULL = not there */
+    struct sonde_collector *collector;
+    double started_s;                /* unix time the server was started */
+    const char *url;                 /* of the server */
+};
+
+struct sonde_response {
+    unsigned status;                 /* 200 unless set */
+    const char *content_type;        /* JSON unless set */
+    int vary_accept;                 /* the answer depends on Accept */
+    struct sonde_buf body;
+};
+
+struct sonde_route {
+    const char *method;              /* "GET": HEAD is answered too */
+    const char *path;                /* exact */
+    const char *summary;             /* one line; NULL = not listed */
+    const char *const *params;       /* names, NULL-terminated; others are refused. NULL = any
+                                        are passed over */
+    void (*handle)(const struct sonde_request *r, struct sonde_response *a);
+};
+
+/* NULL-terminated. */
+extern const struct sonde_route *const sonde_routes[];
+
+/* The answer {"error": …} with this status; anything in the body is replaced. */
+void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The first value of a parameter, NULL if it is not there. */
+const char *sonde_request_param(const struct sonde_request *r, const char *name);
+
+/* Numbers: 1 = *out is set, or the parameter is not there; 0 = a 400 that names it is in a. */
+int sonde_request_number(const struct sonde_request *r, struct sonde_response *a,
+                         const char *name, double min, double max, double *out);
+int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
+                        const char *name, uint64_t max, uint64_t *out);
+
+#endif

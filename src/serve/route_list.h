@@ -1,0 +1,12 @@
+/* One row a route; the index page shows them in this order. */
+SONDE_ROUTE(index)
+SONDE_ROUTE(metrics)
+SONDE_ROUTE(api_series)
+SONDE_ROUTE(api_query)
+SONDE_ROUTE(api_processes)
+SONDE_ROUTE(api_spans)
+SONDE_ROUTE(api_export)
+SONDE_ROUTE(healthz)
+SONDE_ROUTE(livez)
+SONDE_ROUTE(readyz)
+SONDE_ROUTE(dashboard)

@@ -1,0 +1,177 @@
+/* health.c - /livez, /readyz and /healthz, from what the collector has recorded.
+ *
+ * Live: the server answers. Ready: the model was filled once and is fresh. Fresh: the last tick
+ * is younger than three intervals and two seconds. */
+#include <math.h>
+#include <time.h>
+
+#include "serve/json.h"
+#include "serve/route.h"
+
+enum { REFUSALS_SHOWN = 20 };
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* "starting", "ok" or "stale"; *age of the last tick, NaN before the first. Lock held. */
+static const char *collector_state(const struct sonde_model *m, double *age)
+{
+    *age = NAN;
+    if (m->tick == 0) return "starting";
+    *age = fmax(0, now_s() - m->now_s);
+    return *age <= 3 * m->interval_s + 2 ? "ok" : "stale";
+}
+
+static void livez(const struct sonde_request *r, struct sonde_response *a)
+{
+    (void)r;
+    a->content_type = "text/plain; charset=utf-8";
+    sonde_buf_puts(&a->body, "ok\n");
+}
+
+static void readyz(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    double age;
+    pthread_rwlock_rdlock(&m->lock);
+    const char *state = collector_state(m, &age);
+    pthread_rwlock_unlock(&m->lock);
+    a->content_type = "text/plain; charset=utf-8";
+    if (state[0] == 'o') {
+        sonde_buf_puts(&a->body, "ok\n");
+    } else {
+        a->status = 503;
+        sonde_buf_printf(&a->body, "%s: %s\n", state,
+                         isnan(age) ? "nothing has been read yet"
+                                    : "the collector has stopped reading");
+    }
+}
+
+/* ---- /healthz ------------------------------------------------------------------------------ */
+
+struct counts {
+    const char *state;
+    double age, interval_s;
+    uint64_t ticks, series, series_max, dropped_series, conflicts;
+    uint64_t running, ended, drops, spans_seen, spans_lost;
+};
+
+static void count(struct sonde_model *m, struct counts *c)
+{
+    pthread_rwlock_rdlock(&m->lock);
+    c->state = collector_state(m, &c->age);
+    c->interval_s = m->interval_s;
+    c->ticks = m->tick;
+    c->series = m->series_count;
+    c->series_max = m->series_max;
+    c->dropped_series = m->dropped_series;
+    c->conflicts = m->dropped_conflicts;
+    for (size_t i = 0; i < m->process_count; i++) {
+        const struct sonde_model_process *p = m->processes[i];
+        if (p->state == SONDE_PROCESS_RUNNING) c->running++;
+        else c->ended++;
+        for (size_t d = 0; d < SONDE__DROP_COUNT; d++) {
+            /* These two are noted, and what was recorded is kept. */
+            if (d != SONDE__DROP_label_cut && d != SONDE__DROP_range) c->drops += p->drops[d];
+        }
+        c->spans_seen += p->spans_seen;
+        c->spans_lost += p->spans_lost;
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
+static void put_component(struct sonde_buf *out, const char *name, const char *status)
+{
+    sonde_json_key_open(out, name, '{');
+    sonde_json_str(out, "status", status);
+}
+
+static void put_segments(struct sonde_buf *out, const struct sonde_collector_refusal *refused,
+                         size_t count_refused)
+{
+    put_component(out, "segments", count_refused ? "degraded" : "ok");
+    sonde_json_u64(out, "refused", count_refused);
+    sonde_json_key_open(out, "refusals", '[');
+    for (size_t i = 0; i < count_refused; i++) {
+        sonde_json_open(out, '{');
+        sonde_json_str(out, "path", refused[i].path);
+        sonde_json_str(out, "reason", refused[i].reason);
+        sonde_json_close(out, '}');
+    }
+    sonde_json_close(out, ']');
+    sonde_json_close(out, '}');
+}
+
+static void put_components(struct sonde_buf *out, const struct counts *c,
+                           const struct sonde_collector_refusal *refused, size_t count_refused)
+{
+    sonde_json_key_open(out, "components", '{');
+    put_component(out, "collector", c->state);
+    sonde_json_u64(out, "ticks", c->ticks);
+    sonde_json_num(out, "last_tick_age_s", c->age);
+    sonde_json_num(out, "interval_s", c->interval_s);
+    sonde_json_close(out, '}');
+    put_segments(out, refused, count_refused);
+    put_component(out, "series", c->dropped_series || c->conflicts ? "degraded" : "ok");
+    sonde_json_u64(out, "count", c->series);
+    sonde_json_u64(out, "max", c->series_max);
+    sonde_json_u64(out, "dropped", c->dropped_series);
+    sonde_json_u64(out, "conflicts", c->conflicts);
+    sonde_json_close(out, '}');
+    put_component(out, "processes", c->drops ? "degraded" : "ok");
+    sonde_json_u64(out, "running", c->running);
+    sonde_json_u64(out, "ended", c->ended);
+    sonde_json_u64(out, "records_dropped", c->drops);
+    sonde_json_close(out, '}');
+    put_component(out, "spans", c->spans_lost ? "degraded" : "ok");
+    sonde_json_u64(out, "seen", c->spans_seen);
+    sonde_json_u64(out, "lost", c->spans_lost);
+    sonde_json_close(out, '}');
+    sonde_json_close(out, '}');
+}
+
+static void healthz(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_collector_refusal refused[REFUSALS_SHOWN];
+    struct counts c = { 0 };
+    const size_t refusals = sonde_collector_refusals(r->collector, refused, REFUSALS_SHOWN);
+    count(sonde_collector_model(r->collector), &c);
+    const int fresh = c.state[0] == 'o';
+    const int degraded =
+        refusals || c.dropped_series || c.conflicts || c.drops || c.spans_lost;
+    a->status = fresh ? 200 : 503;
+    sonde_buf_putc(&a->body, '{');
+    sonde_json_str(&a->body, "status", fresh && degraded ? "degraded" : c.state);
+    sonde_json_num(&a->body, "uptime_s", fmax(0, round((now_s() - r->started_s) * 1e3) / 1e3));
+    sonde_json_u64(&a->body, "ticks", c.ticks);
+    sonde_json_num(&a->body, "last_tick_age_s", c.age);
+    sonde_json_u64(&a->body, "series", c.series);
+    sonde_json_u64(&a->body, "processes", c.running);
+    sonde_json_u64(&a->body, "refused_segments", refusals);
+    put_components(&a->body, &c, refused, refusals);
+    sonde_buf_puts(&a->body, "}\n");
+}
+
+extern const struct sonde_route sonde_route_livez, sonde_route_readyz, sonde_route_healthz;
+const struct sonde_route sonde_route_livez = {
+    .method = "GET",
+    .path = "/livez",
+    .summary = "200 as long as the service answers",
+    .handle = livez,
+};
+const struct sonde_route sonde_route_readyz = {
+    .method = "GET",
+    .path = "/readyz",
+    .summary = "200 once series have been read and are fresh",
+    .handle = readyz,
+};
+const struct sonde_route sonde_route_healthz = {
+    .method = "GET",
+    .path = "/healthz",
+    .summary = "state of the collector, segments, series and spans",
+    .handle = healthz,
+};

@@ -1,0 +1,49 @@
+/* metrics.c - /metrics, what Prometheus and its kin scrape. */
+#include <string.h>
+
+#include "serve/accept.h"
+#include "serve/route.h"
+
+static int is_name(const char *param)
+{
+    return strcmp(param, "name") == 0 || strcmp(param, "name[]") == 0;
+}
+
+/* Several names ask for the families of any of them. */
+static void join_names(const struct sonde_request *r, struct sonde_buf *out)
+{
+    for (size_t i = 0; i < r->param_count; i++) {
+        if (!is_name(r->params[i].name)) continue;
+        if (out->len) sonde_buf_putc(out, '|');
+        sonde_buf_puts(out, r->params[i].value);
+    }
+}
+
+static void handle(const struct sonde_request *r, struct sonde_response *a)
+{
+    const struct sonde_export_ops *format = sonde_accept_metrics(r->accept);
+    struct sonde_buf names;
+    sonde_buf_init(&names, 1 << 16);
+    join_names(r, &names);
+    if (names.error) {
+        sonde_response_error(a, 500, "out of memory");
+    } else {
+        const struct sonde_filter filter = { .name = names.data };
+        struct sonde_model *m = sonde_collector_model(r->collector);
+        pthread_rwlock_rdlock(&m->lock);
+        format->render(m, names.len ? &filter : NULL, &a->body);
+        pthread_rwlock_unlock(&m->lock);
+        a->content_type = format->content_type;
+        a->vary_accept = 1;
+    }
+    sonde_buf_release(&names);
+}
+
+extern const struct sonde_route sonde_route_metrics;
+const struct sonde_route sonde_route_metrics = {
+    .method = "GET",
+    .path = "/metrics",
+    .summary = "all series for Prometheus: text, OpenMetrics or protobuf with native histograms",
+    .params = (const char *const[]){ "name", "name[]", NULL },
+    .handle = handle,
+};

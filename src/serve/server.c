@@ -1,0 +1,296 @@
+/* server.c - HTTP around the table of routes, by libmicrohttpd.
+ *
+ * A few threads share the listening socket, so that /livez answers while a large scrape renders.
+ * Everything a client can send is bounded: connections, the time one may be idle, and the memory
+ * of one, which holds its request line and headers. No route takes a body.
+ *
+ * Reading is free for every program on this machine, but not for web pages: a page of another
+ * origin cannot read answers without a CORS header, which we do not send, and a page that
+ * rebinds its own name to 127.0.0.1 is told by its Host header. */
+#include "serve/server.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "serve/accept.h"
+#include "serve/gzip.h"
+#include "serve/listen.h"
+#include "serve/route.h"
+
+enum {
+    THREADS = 4,
+    CONNECTIONS = 1024,
+    IDLE_S = 30,
+    HEADERS_MAX = 32 << 10,  /* bytes of a connection's request line and headers */
+    BODY_MIB_MAX = 1024,     /* of an answer */
+    GZIP_MIN = 1024,         /* shorter answers are sent as they are */
+};
+
+struct sonde_server {
+    struct MHD_Daemon *daemon;
+    struct sonde_collector *collector;
+    double started_s;
+    char url[80];
+};
+
+/* ---- Answers ------------------------------------------------------------------------------ */
+
+static void compress(struct sonde_response *a, int *compressed)
+{
+    struct sonde_buf small;
+    sonde_buf_init(&small, a->body.len);
+    *compressed = sonde_gzip(&a->body, &small) == 0;
+    if (*compressed) {
+        sonde_buf_release(&a->body);
+        a->body = small;
+    } else {
+        sonde_buf_release(&small);
+    }
+}
+
+static void add_headers(struct MHD_Response *response, const struct sonde_response *a,
+                        int compressed)
+{
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                            a->content_type ? a->content_type : "application/json");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY,
+                            a->vary_accept ? "Accept, Accept-Encoding" : "Accept-Encoding");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (compressed) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+    if (a->status == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+}
+
+static enum MHD_Result send_answer(struct MHD_Connection *connection, struct sonde_response *a)
+{
+    int compressed = 0;
+    if (a->body.error) {
+        const int full = a->body.error == SONDE_EFULL;
+        sonde_buf_release(&a->body);
+        if (full) {
+            sonde_response_error(a, 500, "the answer is larger than %d MiB: ask for less, by name",
+                                 BODY_MIB_MAX);
+        } else {
+            sonde_response_error(a, 500, "the agent is out of memory");
+        }
+    }
+    const char *encoding =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    if (a->body.len > GZIP_MIN && sonde_accept_gzip(encoding)) compress(a, &compressed);
+
+    const size_t len = a->body.len;
+    char *data = sonde_buf_take(&a->body);
+    if (!data) return MHD_NO;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback(len, data, sonde__free);
+    if (!response) {
+        sonde__free(data);
+        return MHD_NO;
+    }
+    add_headers(response, a, compressed);
+    const enum MHD_Result queued =
+        MHD_queue_response(connection, a->status ? a->status : 200, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* ---- Requests ----------------------------------------------------------------------------- */
+
+struct parsing { struct sonde_request *request; const char *problem; };
+
+static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len)
+{
+    (void)kind;
+    struct parsing *p = arg;
+    if (p->request->param_count == SONDE_PARAMS_MAX) {
+        p->problem = "too many parameters";
+        return MHD_NO;
+    }
+    if (strlen(name) != name_len || (value && strlen(value) != value_len)) {
+        p->problem = "a parameter holds a NUL";
+        return MHD_NO;
+    }
+    p->request->params[p->request->param_count++] =
+        (struct sonde_param){ name, value ? value : "" };
+    return MHD_YES;
+}
+
+/* 1 if every parameter is one the route takes. */
+static int params_known(const struct sonde_route *route, const struct sonde_request *r,
+                        struct sonde_response *a)
+{
+    for (size_t i = 0; route->params && i < r->param_count; i++) {
+        size_t k = 0;
+        while (route->params[k] && strcmp(route->params[k], r->params[i].name) != 0) {
+            k++;
+        }
+        if (route->params[k]) continue;
+        char known[256] = "none";
+        size_t used = 0;
+        for (k = 0; route->params[k] && used < sizeof(known); k++) {
+            used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", k ? ", " : "",
+                                     route->params[k]);
+        }
+        sonde_response_error(a, 400, "unknown parameter \"%.100s\"; %s takes: %s",
+                             r->params[i].name, route->path, known);
+        return 0;
+    }
+    return 1;
+}
+
+static const struct sonde_route *find_route(const char *path)
+{
+    for (size_t i = 0; sonde_routes[i]; i++) {
+        if (strcmp(sonde_routes[i]->path, path) == 0) return sonde_routes[i];
+    }
+    return NULL;
+}
+
+/* 1 if the request may be answered at all. */
+static int admissible(struct MHD_Connection *connection, const char *version,
+                      struct sonde_response *a)
+{
+    const char *host =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    if (!host && strcmp(version, MHD_HTTP_VERSION_1_0) == 0) return 1; /* no browser */
+    if (!host) {
+        sonde_response_error(a, 400, "the request has no Host header");
+        return 0;
+    }
+    if (!sonde_listen_host_ok(host)) {
+        sonde_response_error(a, 403,
+                             "Host \"%.100s\" is not this machine: use localhost, 127.0.0.1 or "
+                             "[::1]", host);
+        return 0;
+    }
+    return 1;
+}
+
+/* The route for a request that may be answered, or NULL with the reason in a. */
+static const struct sonde_route *resolve(struct MHD_Connection *connection, const char *path,
+                                         const char *method, const char *version,
+                                         struct sonde_response *a)
+{
+    if (!admissible(connection, version, a)) return NULL;
+    const struct sonde_route *route = find_route(path);
+    if (!route) {
+        sonde_response_error(a, 404, "no such path: \"%.200s\"; / lists all there are", path);
+        return NULL;
+    }
+    const int head = strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0;
+    if (!head && strcmp(method, route->method) != 0) {
+        sonde_response_error(a, 405, "%s does not take %.20s, only %s", path, method,
+                             route->method);
+        return NULL;
+    }
+    return route;
+}
+
+static void run(const struct sonde_server *s, struct MHD_Connection *connection,
+                const struct sonde_route *route, struct sonde_response *a)
+{
+    struct sonde_request r = { .path = route->path, .collector = s->collector,
+                               .started_s = s->started_s, .url = s->url };
+    struct parsing parsing = { &r, NULL };
+    MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
+    if (parsing.problem) {
+        sonde_response_error(a, 400, "%s", parsing.problem);
+        return;
+    }
+    if (!params_known(route, &r, a)) return;
+    r.accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    route->handle(&r, a);
+}
+
+static int announces_body(struct MHD_Connection *connection)
+{
+    const char *length =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return (length && strcmp(length, "0") != 0) ||
+           MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+                                       MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
+/* libmicrohttpd calls once when the headers are there, and again when all is. */
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *data_len, void **state)
+{
+    (void)data;
+    static int headers_seen;
+    const int first = !*state;
+    *state = &headers_seen;
+    if (first && !announces_body(connection)) return MHD_YES;
+    if (!first && *data_len) {
+        *data_len = 0;
+        return MHD_YES;
+    }
+    struct sonde_response a = { 0 };
+    sonde_buf_init(&a.body, (size_t)BODY_MIB_MAX << 20);
+    const struct sonde_route *route = resolve(connection, path, method, version, &a);
+    if (route && first) sonde_response_error(&a, 413, "%s takes no body", path);
+    else if (route) run(arg, connection, route, &a);
+    return send_answer(connection, &a);
+}
+
+static void on_log(void *arg, const char *format, va_list args)
+{
+    (void)arg;
+    char text[512];
+    vsnprintf(text, sizeof(text), format, args);
+    text[strcspn(text, "\n")] = 0;
+    sonde_log(SONDE_LOG_DEBUG, "http: %s", text);
+}
+
+/* ---- Start and stop ----------------------------------------------------------------------- */
+
+int sonde_server_start(const struct sonde_server_options *options, struct sonde_server **out,
+                       struct sonde_err *err)
+{
+    struct sonde_listen where;
+    int fd;
+    int rc = sonde_listen_parse(options->listen ? options->listen : "127.0.0.1:6060", &where, err);
+    if (rc) return rc;
+    struct sonde_server *s = sonde__calloc(1, sizeof(*s));
+    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
+    rc = sonde_listen_open(&where, options->port_tries, &fd, err);
+    if (rc) {
+        sonde__free(s);
+        return rc;
+    }
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    s->started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    s->collector = options->collector;
+    sonde_listen_url(&where, s->url, sizeof(s->url));
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
+    if (where.address.any.sa_family == AF_INET6) flags |= MHD_USE_IPv6;
+    s->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MAX, MHD_OPTION_END);
+    if (!s->daemon) {
+        /* fd is not closed: some failures in there have done it already. */
+        sonde__free(s);
+        return sonde_err_set(err, SONDE_EIO,
+                             "cannot start the server's threads: out of memory or threads");
+    }
+    *out = s;
+    return 0;
+}
+
+const char *sonde_server_url(const struct sonde_server *s) { return s->url; }
+
+void sonde_server_stop(struct sonde_server *s)
+{
+    if (!s) return;
+    MHD_stop_daemon(s->daemon);
+    sonde__free(s);
+}
