@@ -385,6 +385,7 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
     s->hash = hash;
     f->series[f->series_count++] = s;
     m->series_count++;
+    if (process) process->series_count++;
     if (m->series_count > x->series_slots) series_rehash(x);
     s->chain = x->series[slot_of(hash, x->series_slots)];
     x->series[slot_of(hash, x->series_slots)] = s;
@@ -406,6 +407,7 @@ void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series 
     f->series_count--;
     memmove(&f->series[at], &f->series[at + 1], (f->series_count - at) * sizeof(f->series[0]));
     series_unlink(m->index, s);
+    if (s->process) s->process->series_count--;
     sonde_model_series_free(m, s);
     m->series_count--;
 }

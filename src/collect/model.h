@@ -132,6 +132,7 @@ struct sonde_model_process {
     uint32_t lanes, threads;      /* lanes in use; live threads as of the last tick */
     uint64_t drops[SONDE__DROP_COUNT];
     uint64_t spans_seen, spans_lost;
+    size_t series_count;          /* kept by the model */
 };
 
 struct sonde_model {

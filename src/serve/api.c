@@ -208,6 +208,7 @@ void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
         sonde_json_close(out, '}');
         sonde_json_u64(out, "spans_seen", p->spans_seen);
         sonde_json_u64(out, "spans_lost", p->spans_lost);
+        sonde_json_u64(out, "series", p->series_count);
         sonde_json_close(out, '}');
     }
     sonde_buf_puts(out, "]}\n");

@@ -30,7 +30,7 @@ void sonde_api_query(const struct sonde_model *m, const struct sonde_api_query *
                      struct sonde_buf *out);
 
 /* {"time","processes":[{"pid","program","state","ended","segment_bytes","lanes","threads",
- *  "cpu_ratio","rss_bytes","drops":{…},"spans_seen","spans_lost"}]} */
+ *  "cpu_ratio","rss_bytes","drops":{…},"spans_seen","spans_lost","series"}]} */
 void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out);
 
 struct sonde_api_spans {

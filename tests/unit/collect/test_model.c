@@ -149,12 +149,16 @@ static void forgetting_frees_everything(void **state)
     }
     sonde_model_tick(m, 1);
     sonde_model_tick(m, 2);
+    assert_int_equal(p->series_count, 100);
     sonde_model_process_forget(m, p);
     assert_int_equal(m->process_count, 1);
     assert_int_equal(m->series_count, 1);
     assert_int_equal(m->family_count, 1);
     assert_ptr_equal(m->families[0]->series[0], kept);
     assert_ptr_equal(sonde_model_series(m, kept->family, q, NULL, 0), kept);
+    assert_int_equal(q->series_count, 1);
+    sonde_model_series_forget(m, kept);
+    assert_int_equal(q->series_count, 0);
     assert_non_null(family(m, "f001", SONDE_GAUGE)); /* the name is free again */
     sonde_model_destroy(m);
 }
