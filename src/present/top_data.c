@@ -105,22 +105,41 @@ int sonde_top_read_processes(struct sonde_top_data *d, const char *text, size_t 
     return 0;
 }
 
-void sonde_top_data_rates(struct sonde_top_data *d, const struct sonde_top_data *before)
+static void rate_since(struct sonde_top_process *p, const struct sonde_top_memory *m,
+                       double seconds)
 {
-    const double seconds = d->time_s - before->time_s;
-    if (!(seconds > 0)) return;
-    for (size_t i = 0; i < d->process_count; i++) {
-        struct sonde_top_process *p = &d->processes[i];
-        for (size_t k = 0; k < before->process_count; k++) {
-            const struct sonde_top_process *b = &before->processes[k];
-            if (b->pid != p->pid || strcmp(b->program, p->program) != 0) continue;
-            /* Fewer than before: a new process with the old one's number and name. */
-            if (p->spans_seen >= b->spans_seen) {
-                p->spans_per_s = (p->spans_seen - b->spans_seen) / seconds;
-            }
-            break;
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->processes[i].pid != p->pid) continue;
+        /* Fewer than before: another process that got the number of one that is gone. */
+        if (p->spans_seen >= m->processes[i].spans_seen) {
+            p->spans_per_s = (p->spans_seen - m->processes[i].spans_seen) / seconds;
         }
+        return;
     }
+}
+
+int sonde_top_data_rates(struct sonde_top_data *d, struct sonde_top_memory *m)
+{
+    const double seconds = d->time_s - m->time_s;
+    if (m->time_s > 0 && seconds > 0) {
+        for (size_t i = 0; i < d->process_count; i++) rate_since(&d->processes[i], m, seconds);
+    }
+    struct sonde_top_remembered *now = sonde__calloc(d->process_count + 1, sizeof(*now));
+    if (!now) return SONDE_ENOMEM;
+    for (size_t i = 0; i < d->process_count; i++) {
+        now[i].pid = d->processes[i].pid;
+        now[i].spans_seen = d->processes[i].spans_seen;
+    }
+    sonde__free(m->processes);
+    *m = (struct sonde_top_memory){ .time_s = d->time_s, .processes = now,
+                                    .count = d->process_count };
+    return 0;
+}
+
+void sonde_top_memory_release(struct sonde_top_memory *m)
+{
+    sonde__free(m->processes);
+    *m = (struct sonde_top_memory){ 0 };
 }
 
 /* ---- Series -------------------------------------------------------------------------------- */

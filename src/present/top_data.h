@@ -22,7 +22,7 @@ struct sonde_top_process {
     uint32_t pid;
     const char *program, *state;
     double cpu_ratio, rss_bytes, threads, series, segment_bytes, drops, spans_seen, spans_lost;
-    double spans_per_s;  /* from the previous data */
+    double spans_per_s;  /* since the reading before */
 };
 
 struct sonde_top_series {
@@ -92,7 +92,15 @@ int sonde_top_read_spans(struct sonde_top_data *d, const char *text, size_t len,
 int sonde_top_read_trace(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err);
 
-/* Fill spans_per_s from what was known before. */
-void sonde_top_data_rates(struct sonde_top_data *d, const struct sonde_top_data *before);
+/* What has to be remembered of processes from one reading to the next. */
+struct sonde_top_memory {
+    double time_s;               /* 0 = nothing yet */
+    struct sonde_top_remembered { uint32_t pid; double spans_seen; } *processes; /* owned */
+    size_t count;
+};
+
+/* Fill spans_per_s from what was remembered, and remember d. 0 or SONDE_ENOMEM. */
+int sonde_top_data_rates(struct sonde_top_data *d, struct sonde_top_memory *m);
+void sonde_top_memory_release(struct sonde_top_memory *m);
 
 #endif

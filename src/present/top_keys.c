@@ -1,4 +1,5 @@
 /* top_keys.c - how keys change what `sonde top` shows. */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,11 +29,42 @@ size_t sonde_top_sort_count(const char *const *sorts)
 
 /* ---- The filter ---------------------------------------------------------------------------- */
 
-static void add_glob(char *out, size_t size, const char *word, size_t len)
+/* Alternative by alternative: *…* around each that is no glob. */
+static void add_globs(char *out, size_t size, const char *word, size_t len)
 {
-    const int plain = !memchr(word, '*', len) && !memchr(word, '?', len) &&
-                      !memchr(word, '[', len);
-    snprintf(out, size, plain ? "*%.*s*" : "%.*s", (int)len, word);
+    const char *const end = word + len;
+    size_t at = 0;
+    out[0] = 0;
+    for (;;) {
+        const char *bar = memchr(word, '|', (size_t)(end - word));
+        const size_t n = (size_t)((bar ? bar : end) - word);
+        const int plain = !memchr(word, '*', n) && !memchr(word, '?', n) && !memchr(word, '[', n);
+        const int wrote = snprintf(out + at, size - at, plain ? "*%.*s*%s" : "%.*s%s", (int)n, word,
+                                   bar ? "|" : "");
+        if (!bar || wrote < 0 || (size_t)wrote >= size - at) return;
+        at += (size_t)wrote;
+        word = bar + 1;
+    }
+}
+
+static int any_matches(const char *globs, const char *name)
+{
+    char one[SONDE_TOP_GLOB_MAX];
+    for (;;) {
+        const size_t n = strcspn(globs, "|");
+        snprintf(one, sizeof(one), "%.*s", (int)n, globs);
+        if (fnmatch(one, name, 0) == 0) return 1;
+        if (!globs[n]) return 0;
+        globs += n + 1;
+    }
+}
+
+int sonde_top_name_passes(const struct sonde_top_words *w, const char *name)
+{
+    for (size_t i = 0; i < w->name_count; i++) {
+        if (!any_matches(w->name[i], name)) return 0;
+    }
+    return 1;
 }
 
 void sonde_top_split_filter(const char *text, struct sonde_top_words *out)
@@ -48,12 +80,12 @@ void sonde_top_split_filter(const char *text, struct sonde_top_words *out)
             if (at < SONDE_TOP_WORDS) {
                 const size_t rest = len - (size_t)(eq + 1 - text);
                 snprintf(out->label[at], sizeof(out->label[at]), "%.*s", (int)(eq - text), text);
-                add_glob(out->value[at], sizeof(out->value[at]), eq + 1, rest);
+                add_globs(out->value[at], sizeof(out->value[at]), eq + 1, rest);
                 out->label_count++;
             }
         } else if (out->name_count < SONDE_TOP_WORDS) {
             const size_t at = out->name_count++;
-            add_glob(out->name[at], sizeof(out->name[at]), text, len);
+            add_globs(out->name[at], sizeof(out->name[at]), text, len);
         }
         text += len;
     }

@@ -1,11 +1,8 @@
 /* top_page_spans.c - spans by name with the slowest of the chosen one below, the latest, the
  * slowest, and the most frequent pairs of parent and child. */
-#include <fnmatch.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "present/top_pages.h"
@@ -39,15 +36,6 @@ static const struct sonde_column span_columns[S_COLUMNS] = {
 };
 
 /* ---- By name and pairs --------------------------------------------------------------------- */
-
-/* The filter is of the series' kind; here its words are matched against the span's name. */
-static int name_passes(const struct sonde_top_words *w, const char *name)
-{
-    for (size_t i = 0; i < w->name_count; i++) {
-        if (fnmatch(w->name[i], name, 0) != 0) return 0;
-    }
-    return 1;
-}
 
 static void add_group(struct sonde_table *t, const struct sonde_top_group *group, int ascii)
 {
@@ -87,7 +75,7 @@ static int draw_groups(struct sonde_top_state *s, const struct sonde_top_group *
     sonde_top_split_filter(s->filter, &words);
     int rc = groups && ids ? 0 : SONDE_ENOMEM;
     for (size_t i = 0; !rc && i < count; i++) {
-        if (!name_passes(&words, from[i].name)) continue;
+        if (!sonde_top_name_passes(&words, from[i].name)) continue;
         groups[n] = &from[i];
         ids[n++] = sonde_top_row_id(from[i].name, from[i].parent ? from[i].parent : "", 0);
         add_group(&t, &from[i], g->ascii);
@@ -165,7 +153,8 @@ static int draw_spans(struct sonde_top_state *s, const struct sonde_top_data *d,
     if (!rc) {
         for (size_t i = 0; i < d->span_count; i++) {
             const char *name = d->spans[i].name;
-            if (choice->name[0] ? strcmp(name, choice->name) == 0 : name_passes(&words, name)) {
+            if (choice->name[0] ? strcmp(name, choice->name) == 0
+                                : sonde_top_name_passes(&words, name)) {
                 spans[n++] = &d->spans[i];
             }
         }

@@ -91,9 +91,11 @@ int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data 
     static const char *const gone[] = {
         "This trace is not at hand.", "Its spans are too old, or have not been read yet. Esc: back.",
         NULL };
+    static const char *const waiting[] = { "Reading …", NULL };
     const size_t n = d->trace_count;
-    if (n == 0) {
-        sonde_top_message(g, area, gone);
+    /* What is at hand may still be from before the trace was chosen. */
+    if (n == 0 || strcmp(d->trace[0].trace_id, s->trace_id) != 0) {
+        sonde_top_message(g, area, d->trace && n == 0 ? gone : waiting);
         return 0;
     }
     struct sonde_top_node *nodes = sonde__calloc(n, sizeof(*nodes));

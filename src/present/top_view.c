@@ -117,7 +117,7 @@ static const char *const help_lines[] = {
     "  /               filter; words that must all match:",
     "                    http_*        a glob on the metric's name",
     "                    route=/pay*   a glob on a label",
-    "                    queue         without * ? [: anywhere in the name",
+    "                    queue|wait    without * ? [: anywhere in the name; | is or",
     "  s r             next way to sort; reverse it",
     "  t               series: all, counters, gauges, histograms",
     "  v               spans: by name, latest, slowest, pairs of parent and child",

@@ -78,15 +78,20 @@ const char *sonde_top_type(const struct sonde_top_state *s);
 
 #define SONDE_TOP_WORDS 4
 
-/* A word is a glob on the metric's name, or label=glob. One without any of *?[ may match
- * anywhere in it. More than SONDE_TOP_WORDS words of either kind are ignored. */
+/* A word is a glob on the metric's name, with alternatives as `a|b*`, or label=glob. One without
+ * any of *?[ may match anywhere in it. More than SONDE_TOP_WORDS words of either kind are
+ * ignored. */
+#define SONDE_TOP_GLOB_MAX (3 * SONDE_TOP_FILTER_MAX)
 struct sonde_top_words {
-    char name[SONDE_TOP_WORDS][SONDE_TOP_FILTER_MAX + 2];
+    char name[SONDE_TOP_WORDS][SONDE_TOP_GLOB_MAX];
     size_t name_count;
     char label[SONDE_TOP_WORDS][SONDE_TOP_FILTER_MAX];
-    char value[SONDE_TOP_WORDS][SONDE_TOP_FILTER_MAX + 2];
+    char value[SONDE_TOP_WORDS][SONDE_TOP_GLOB_MAX];
     size_t label_count;
 };
 void sonde_top_split_filter(const char *text, struct sonde_top_words *out);
+
+/* 1 if every name word matches. */
+int sonde_top_name_passes(const struct sonde_top_words *w, const char *name);
 
 #endif

@@ -31,6 +31,7 @@ static void processes(void **state)
 {
     (void)state;
     struct sonde_top_data d, next;
+    struct sonde_top_memory memory = { 0 };
     sonde_top_data_init(&d);
     load(&d, sonde_top_read_processes, SAMPLE_PROCESSES);
     assert_int_equal(d.process_count, 2);
@@ -41,12 +42,16 @@ static void processes(void **state)
     assert_true(isnan(p->spans_per_s));
     assert_true(isnan(d.processes[1].cpu_ratio) && isnan(d.processes[1].series));
 
+    assert_int_equal(sonde_top_data_rates(&d, &memory), 0);
+    assert_true(isnan(p->spans_per_s)); /* one reading has no rate */
+
     sonde_top_data_init(&next);
     load(&next, sonde_top_read_processes,
          "{\"time\":1700000002.5,\"processes\":[{\"pid\":4242,\"program\":\"example_shop\","
          "\"spans_seen\":12500},{\"pid\":77,\"program\":\"other\",\"spans_seen\":9},"
          "{\"pid\":78,\"program\":\"new\",\"spans_seen\":9}]}");
-    sonde_top_data_rates(&next, &d);
+    assert_int_equal(sonde_top_data_rates(&next, &memory), 0);
+    sonde_top_memory_release(&memory);
     assert_true(next.processes[0].spans_per_s == 250);
     assert_true(isnan(next.processes[1].spans_per_s));
     assert_true(isnan(next.processes[2].spans_per_s));

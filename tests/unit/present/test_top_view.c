@@ -219,6 +219,7 @@ static void sizes(void **state)
                 struct sonde_top_state s = fresh(page < 2 ? (enum sonde_top_page)page
                                                           : SONDE_TOP_SPANS);
                 if (page >= 2) s.view = (enum sonde_top_spans_view)(page - 2);
+                strcpy(s.trace_id, TRACE1);
                 s.help = width % 7 == 0;
                 s.editing = width % 5 == 0;
                 snprintf(s.edit, sizeof(s.edit), "日本語 something long that is typed");
@@ -262,7 +263,7 @@ static void hostile(void **state)
     assert_int_equal(sonde_top_read_series(&d, b.data, b.len, &err), 0);
     sonde_buf_reset(&b);
     sonde_buf_printf(&b, "{\"time\":5,\"spans\":[{\"name\":\"%s\",\"program\":\"%s\",\"trace_id\":"
-                         "\"%s\",\"span_id\":\"%s\",\"parent_id\":\"%s\",\"outcome\":\"%s\","
+                         "\"\\n%.6s\",\"span_id\":\"%s\",\"parent_id\":\"%s\",\"outcome\":\"%s\","
                          "\"start\":1e308,\"duration_s\":1e308,"
                          "\"attributes\":{\"%s\":\"%s\"}}]}",
                      text, evil, text, evil, evil, text, evil, text);
@@ -276,6 +277,7 @@ static void hostile(void **state)
                                                       : SONDE_TOP_SPANS);
             if (page >= 2) s.view = (enum sonde_top_spans_view)(page - 2);
             s.lost = "\x1b[31mlost\n";
+            snprintf(s.trace_id, sizeof(s.trace_id), "%s", d.trace[0].trace_id);
             snprintf(s.filter, sizeof(s.filter), "*\x1b[2J");
             s.filter[1] = 0;
             sonde__free(frame(&s, &d, width, 24, width & 1));
@@ -373,6 +375,18 @@ static void filter_words(void **state)
     assert_string_equal(w.label[0], "route");
     assert_string_equal(w.value[0], "/pay*");
     assert_string_equal(w.value[1], "*7*");
+
+    sonde_top_split_filter("a|b*|c shop", &w);
+    assert_string_equal(w.name[0], "*a*|b*|*c*");
+    assert_true(sonde_top_name_passes(&w, "shop_abc"));
+    assert_true(sonde_top_name_passes(&w, "b_shop"));
+    assert_false(sonde_top_name_passes(&w, "shop_b"));
+    assert_false(sonde_top_name_passes(&w, "abc"));
+    char bars[SONDE_TOP_FILTER_MAX];
+    memset(bars, '|', sizeof(bars) - 1);
+    bars[sizeof(bars) - 1] = 0;
+    sonde_top_split_filter(bars, &w);
+    assert_true(sonde_top_name_passes(&w, "anything"));
 }
 
 int main(void)
