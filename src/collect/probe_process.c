@@ -476,14 +476,15 @@ static int process_check(const struct sonde_probe_env *env, struct sonde_err *no
                              "%.100s with gid= of a group you are in", env->proc_root);
     }
     if (other_io && geteuid() == 0) {
-        return sonde_err_set(note, 0, "CPU, memory and threads of every process can be read; I/O, "
-                             "proportional memory and open files not of processes with "
+        return sonde_err_set(note, 0, "CPU, memory, files and threads of every process can be "
+                             "read; I/O and proportional memory not of processes with "
                              "capabilities that this one lacks (pid 1 is one)");
     }
     if (other_io) {
         return sonde_err_set(note, 0, "everything of your own processes can be read; of other "
-                             "users' all but I/O, proportional memory and open files: run sonde "
-                             "as that user, as root or with CAP_SYS_PTRACE for those");
+                             "users' all but I/O and proportional memory (before Linux 6.2 also "
+                             "open files): run sonde as that user, as root or with "
+                             "CAP_SYS_PTRACE for those");
     }
     return sonde_err_set(note, 0, "CPU, memory, I/O, files and threads of every process can be "
                          "read");
