@@ -17,7 +17,7 @@
  *    the agent shows them.
  *  - Calls that define or bind may wait for another thread that defines. They are safe in any
  *    thread; in a signal handler that interrupts a define they return the sink.
- *  - Handles are values of one word. A failed define yields a handle to a *sink*: recording to
+ *  - Handles are values of a word or two. A failed define yields a handle to a *sink*: recording to
  *    it is harmless, so hot code needs no error branch. Handles stay valid until the process
  *    ends and in children made by fork.
  *  - Strings passed in are copied.
@@ -103,7 +103,7 @@ SONDE_API int sonde_is_enabled(void);
 
 struct sonde_counter { uint64_t off; };
 struct sonde_gauge { uint64_t off; };
-struct sonde_hist { uint64_t off; };
+struct sonde_hist { uint64_t off; double scale; };
 
 /* Define, or find again by name. Names are [a-zA-Z_][a-zA-Z0-9_]*; a counter's ends in _total,
  * and units are Prometheus' base units (_seconds, _bytes, _ratio). */
@@ -276,7 +276,7 @@ SONDE_API void sonde_throughput_end(struct sonde_throughput *t);
 SONDE_API void sonde_fn_counter_add(uint64_t off, uint64_t n);
 SONDE_API void sonde_fn_gauge_set(uint64_t off, double value);
 SONDE_API void sonde_fn_gauge_add(uint64_t off, double delta);
-SONDE_API void sonde_fn_hist_record(uint64_t off, uint64_t value);
+SONDE_API void sonde_fn_hist_record(uint64_t off, double scale, uint64_t value);
 SONDE_API void sonde_fn_span_begin(struct sonde_span *s, uint32_t name);
 SONDE_API void sonde_fn_span_end(struct sonde_span *s, int outcome);
 SONDE_API uint64_t sonde_fn_ticks(void);

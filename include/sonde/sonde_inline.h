@@ -58,13 +58,13 @@ struct sonde__ring {
 #define SONDE__HIST_BUCKETS (SONDE__HIST_OCTAVES * 64u)
 
 struct sonde__hist {       /* one lane's part of one histogram */
+    uint32_t octave[SONDE__HIST_OCTAVES];  /* where its 64 buckets are, /64; 0 = none yet */
     double scale;
     uint64_t sum;          /* of recorded integers, before the scale; wraps */
     uint64_t zero;         /* values below the smallest bucket */
     uint64_t last;
     uint64_t ex_seq;       /* exemplar: odd while being written */
     uint64_t ex_value, ex_trace_hi, ex_trace_lo;
-    uint32_t octave[SONDE__HIST_OCTAVES];  /* where its 64 buckets are, /64; 0 = none yet */
 };
 
 struct sonde__tls {
@@ -81,8 +81,7 @@ struct sonde__tls {
 extern SONDE_API struct sonde__gate sonde__gate;
 extern SONDE_API __thread struct sonde__tls sonde__tls
     __attribute__((tls_model("initial-exec")));
-extern SONDE_API const uint8_t sonde__hist_slot[128];
-extern SONDE_API const uint64_t sonde__hist_bound[65];
+extern SONDE_API const uint64_t sonde__hist_add[128];
 
 SONDE_API void sonde__counter_add_slow(uint64_t off, uint64_t n);
 SONDE_API void sonde__gauge_set_slow(uint64_t off, double value);
@@ -175,20 +174,20 @@ static inline void sonde_gauge_add(struct sonde_gauge g, double delta)
 /* ---- Histograms -------------------------------------------------------------------------- */
 
 /* Bucket p holds values in (2^((p-1)/64), 2^(p/64)], p counted from the octave 2^-40: the
- * bounds of Prometheus native histograms of schema 6 and OTLP exponential ones of scale 6. The
- * position in the octave comes from the top 7 bits of the mantissa and one compare, since a
- * slot of 1/128 holds at most one bound. Out of range (0, NaN, negative, huge): >= BUCKETS. */
+ * bounds of Prometheus native histograms of schema 6 and OTLP exponential ones of scale 6.
+ * Exponent and mantissa of a double are a piecewise linear logarithm already; the table, by the
+ * top 7 bits of the mantissa, bends it to the true one: see hist_tables.c. Out of range (0, NaN,
+ * negative, huge): >= SONDE__HIST_BUCKETS. */
 static inline uint64_t sonde__hist_bucket(double value)
 {
-    uint64_t bits, mantissa, k;
+    uint64_t bits;
     __builtin_memcpy(&bits, &value, sizeof(bits));
-    mantissa = bits & ((1ull << 52) - 1);
-    k = sonde__hist_slot[mantissa >> 45];
-    k += mantissa > sonde__hist_bound[k];
-    return ((bits >> 52) - (1023 + SONDE__HIST_EXP_MIN)) * 64 + k;
+    return (bits + sonde__hist_add[bits >> 45 & 127]) >> 46;
 }
 
-/* h.off is one cell further than a counter's, so that a handle of all zero, which nobody
+/* The scale is in the handle, not only in the block: that takes two dependent loads out of the
+ * way to the bucket (5.6 ns to 4.4 ns with random values on a 2.4 GHz EPYC).
+ * h.off is one cell further than a counter's, so that a handle of all zero, which nobody
  * defined, finds lane.hist_none (always 0) where a counter's would find the sink. */
 static inline void sonde_hist_record(struct sonde_hist h, uint64_t value)
 {
@@ -199,7 +198,7 @@ static inline void sonde_hist_record(struct sonde_hist h, uint64_t value)
                 __atomic_load_n((uint64_t *)(void *)(lane + h.off - 8), __ATOMIC_RELAXED);
             if (SONDE__LIKELY(block != 0)) {
                 struct sonde__hist *b = (struct sonde__hist *)(void *)(base + block);
-                uint64_t p = sonde__hist_bucket((double)(int64_t)value * b->scale);
+                uint64_t p = sonde__hist_bucket((double)(int64_t)value * h.scale);
                 if (SONDE__LIKELY(p < SONDE__HIST_BUCKETS)) {
                     uint32_t o = __atomic_load_n(&b->octave[p >> 6], __ATOMIC_RELAXED);
                     if (SONDE__LIKELY(o != 0)) {

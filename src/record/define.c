@@ -601,7 +601,8 @@ struct sonde_gauge sonde_gauge_bind(struct sonde_family f, const char *const *v)
 struct sonde_hist sonde_hist_bind(struct sonde_family f, const char *const *v)
 {
     const uint32_t id = bind(f.id, SONDE_HISTOGRAM, v);
-    return (struct sonde_hist){ id ? 8ull * id + 8 : 0 };
+    if (!id) return (struct sonde_hist){ 0, 0 };
+    return (struct sonde_hist){ 8ull * id + 8, sonde__family_at(f.id)->scale };
 }
 
 static struct sonde_family define_simple(enum sonde_type type, const char *name,

@@ -213,9 +213,9 @@ void sonde_fn_gauge_add(uint64_t off, double delta)
     sonde_gauge_add((struct sonde_gauge){ off }, delta);
 }
 
-void sonde_fn_hist_record(uint64_t off, uint64_t value)
+void sonde_fn_hist_record(uint64_t off, double scale, uint64_t value)
 {
-    sonde_hist_record((struct sonde_hist){ off }, value);
+    sonde_hist_record((struct sonde_hist){ off, scale }, value);
 }
 
 void sonde_fn_span_begin(struct sonde_span *s, uint32_t name) { sonde_span_begin(s, name); }

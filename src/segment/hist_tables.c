@@ -1,21 +1,9 @@
-/* hist_tables.c - where in an octave a mantissa falls; see sonde__hist_bucket.
- * bound[k] = floor((2^(k/64) - 1) * 2^52), so that mantissa > bound[k] exactly when the value is
- * above 2^(k/64): no bound but k = 0 is a double. bound[64] is never passed. slot[s] = bounds
- * below 1 + s/128. Both are checked against exact arithmetic by tests/unit/segment. */
-#include "sonde/sonde.h"
+/* hist_tables.c - constants of the histogram's index; checked by tests/unit/record. */
+#include "segment/segment.h"
 
-const uint8_t sonde__hist_slot[128] = {
-     0,  1,  2,  3,  3,  4,  5,  5,  6,  7,  7,  8,  9,  9, 10, 11,
-    11, 12, 13, 13, 14, 15, 15, 16, 16, 17, 18, 18, 19, 19, 20, 21,
-    21, 22, 22, 23, 23, 24, 25, 25, 26, 26, 27, 27, 28, 28, 29, 29,
-    30, 30, 31, 31, 32, 32, 33, 34, 34, 35, 35, 36, 36, 36, 37, 37,
-    38, 38, 39, 39, 40, 40, 41, 41, 42, 42, 43, 43, 44, 44, 44, 45,
-    45, 46, 46, 47, 47, 48, 48, 48, 49, 49, 50, 50, 51, 51, 51, 52,
-    52, 53, 53, 53, 54, 54, 55, 55, 55, 56, 56, 57, 57, 57, 58, 58,
-    59, 59, 59, 60, 60, 60, 61, 61, 62, 62, 62, 63, 63, 63, 64, 64,
-};
-
-const uint64_t sonde__hist_bound[65] = {
+/* bound[k] = floor((2^(k/64) - 1) * 2^52): a mantissa above it is a value above 2^(k/64), since
+ * no bound but k = 0 is a double. */
+const uint64_t sonde__hist_bound[64] = {
     0x0000000000000ull, 0x02c9a3e778060ull, 0x059b0d3158574ull, 0x0874518759bc8ull,
     0x0b5586cf9890full, 0x0e3ec32d3d1a2ull, 0x11301d0125b50ull, 0x1429aaea92ddfull,
     0x172b83c7d517aull, 0x1a35beb6fcb75ull, 0x1d4873168b9aaull, 0x2063b88628cd6ull,
@@ -32,5 +20,43 @@ const uint64_t sonde__hist_bound[65] = {
     0xc199bdd85529cull, 0xc67f12e57d14bull, 0xcb720dcef9069ull, 0xd072d4a07897bull,
     0xd5818dcfba487ull, 0xda9e603db3285ull, 0xdfc97337b9b5eull, 0xe502ee78b3ff6ull,
     0xea4afa2a490d9ull, 0xefa1bee615a27ull, 0xf50765b6e4540ull, 0xfa7c1819e90d8ull,
-    0xfffffffffffffull,
+};
+
+/* For mantissas whose top 7 bits are s: with k bounds below the slot and the next one t above
+ * its start (a slot of 1/128 holds at most one), adding
+ *     (k + 1) * 2^46 - s * 2^45 - (t + 1) - (1023 - 40) * 64 * 2^46
+ * to a double's bits makes bits >> 46 its bucket: the borrow of t + 1 is the comparison. */
+const uint64_t sonde__hist_add[128] = {
+    0xc2903fffffffffffull, 0xc2905365c1887f9full, 0xc290664f2cea7a8bull, 0xc290800000000000ull,
+    0xc29078bae78a6437ull, 0xc2908aa7930676f0ull, 0xc290a00000000000ull, 0xc2909c13cd2c2e5dull,
+    0xc290acfe2feda4afull, 0xc290c00000000000ull, 0xc290bd655156d220ull, 0xc290cd47c382ae85ull,
+    0xc290e00000000000ull, 0xc290dca41490348aull, 0xc290eb78ce974655ull, 0xc291000000000000ull,
+    0xc290f9c4779d7329ull, 0xc2910785918a9dc7ull, 0xc291200000000000ull, 0xc29114ba9a1d8322ull,
+    0xc29121620ae0211eull, 0xc291400000000000ull, 0xc2912d7a591bfcf4ull, 0xc291400000000000ull,
+    0xc2913901f5ce48eaull, 0xc29143f74d9be900ull, 0xc291600000000000ull, 0xc2914e58c8c55635ull,
+    0xc291600000000000ull, 0xc2915824cb1a6009ull, 0xc2916159b3edcbddull, 0xc291800000000000ull,
+    0xc29169f5de08d1d6ull, 0xc291800000000000ull, 0xc29171f79f9e76d2ull, 0xc291800000000000ull,
+    0xc291795d4a3ec32full, 0xc29180252ac9d5d8ull, 0xc291a00000000000ull, 0xc291864d8962d359ull,
+    0xc291a00000000000ull, 0xc2918bd4a962b07eull, 0xc291a00000000000ull, 0xc29190b8c94ad825ull,
+    0xc291a00000000000ull, 0xc29194f822b7abd6ull, 0xc291a00000000000ull, 0xc2919890ea52deb7ull,
+    0xc291a00000000000ull, 0xc2919b814fc5aa7bull, 0xc291a00000000000ull, 0xc2919dc77daadddbull,
+    0xc291a00000000000ull, 0xc2919f619980c433ull, 0xc291a04dc39ae5d1ull, 0xc291c00000000000ull,
+    0xc291a08a1713a08cull, 0xc291c00000000000ull, 0xc291a014a9bd9837ull, 0xc291c00000000000ull,
+    0xc291a00000000000ull, 0xc2919eeb8c14fe79ull, 0xc291a00000000000ull, 0xc2919d0cc930b19dull,
+    0xc291a00000000000ull, 0xc2919a7666b331edull, 0xc291a00000000000ull, 0xc291972664bb6d13ull,
+    0xc291a00000000000ull, 0xc291931abdd55f24ull, 0xc291a00000000000ull, 0xc2918e5166ea88c9ull,
+    0xc291a00000000000ull, 0xc29188c84f323a1bull, 0xc291a00000000000ull, 0xc291827d6021b1b0ull,
+    0xc291a00000000000ull, 0xc291800000000000ull, 0xc2917b6e7d5c0f6full, 0xc291800000000000ull,
+    0xc291739984a21a9bull, 0xc291800000000000ull, 0xc2916afc4dc1daa3ull, 0xc291800000000000ull,
+    0xc2916194aa860240ull, 0xc291800000000000ull, 0xc291600000000000ull, 0xc291576066a52c52ull,
+    0xc291600000000000ull, 0xc2914c5d47b0ea05ull, 0xc291600000000000ull, 0xc29140890d04a1b9ull,
+    0xc291600000000000ull, 0xc291400000000000ull, 0xc29133e16fb43e2dull, 0xc291400000000000ull,
+    0xc2912664227aad63ull, 0xc291400000000000ull, 0xc291200000000000ull, 0xc291180ed1a82eb4ull,
+    0xc291200000000000ull, 0xc29108df23106f96ull, 0xc291200000000000ull, 0xc291000000000000ull,
+    0xc290f8d2b5f87684ull, 0xc291000000000000ull, 0xc290e7e723045b78ull, 0xc291000000000000ull,
+    0xc290e00000000000ull, 0xc290d619fc24cd7aull, 0xc290e00000000000ull, 0xc290c368cc8464a1ull,
+    0xc290e00000000000ull, 0xc290c00000000000ull, 0xc290afd11874c009ull, 0xc290c00000000000ull,
+    0xc290a00000000000ull, 0xc2909b505d5b6f26ull, 0xc290a00000000000ull, 0xc29085e4119ea5d8ull,
+    0xc290a00000000000ull, 0xc290800000000000ull, 0xc2906f89a491babfull, 0xc290800000000000ull,
+    0xc290600000000000ull, 0xc290583e7e616f27ull, 0xc290600000000000ull, 0xc290400000000000ull,
 };

@@ -212,6 +212,8 @@ static inline uint64_t sonde__lane_at(const struct sonde__header *h, uint32_t i)
     return h->lane_off + (uint64_t)i * h->lane_stride;
 }
 
+extern const uint64_t sonde__hist_bound[64] __attribute__((visibility("hidden")));
+
 /* Largest value of bucket p (index as in sonde__hist_bucket), in the exported unit. */
 double sonde__hist_upper(uint32_t p);
 

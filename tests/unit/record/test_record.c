@@ -96,8 +96,8 @@ static void undefined_handles_are_harmless(void **state)
     sonde_counter_add((struct sonde_counter){ 0 }, 77);
     sonde_gauge_set((struct sonde_gauge){ 0 }, 7);
     sonde_gauge_add((struct sonde_gauge){ 0 }, 7);
-    sonde_hist_record((struct sonde_hist){ 0 }, 7);
-    sonde_hist_record_traced((struct sonde_hist){ 0 }, 7);
+    sonde_hist_record((struct sonde_hist){ 0, 0 }, 7);
+    sonde_hist_record_traced((struct sonde_hist){ 0, 0 }, 7);
     assert_non_null(sonde__tls.lane);
     assert_int_equal(sonde__lane_of(sonde__tls.lane)->owner_tid, sonde__tls.tid);
 }
