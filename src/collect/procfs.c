@@ -163,7 +163,8 @@ int sonde_procfs_double(struct sonde_procfs_text *t, double *out)
         for (; start < w.p; start++) unit *= 10;
     }
     if (w.p != w.end) return 0;
-    *out = (double)whole + (double)fraction / unit;
+    /* One division of whole numbers, so that 2.28 is the double that is written 2.28. */
+    *out = ((double)whole * unit + (double)fraction) / unit;
     return 1;
 }
 

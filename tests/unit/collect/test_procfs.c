@@ -54,6 +54,7 @@ static void fractions(void **state)
     (void)state;
     static const struct { const char *text; int ok; double value; } cases[] = {
         { "0.07", 1, 0.07 },     { "3", 1, 3 },       { "1387347.29", 1, 1387347.29 },
+        { "2.28", 1, 2.28 },     { "0.0", 1, 0 },     { "98765432.10", 1, 98765432.10 },
         { "1.", 0, 0 },          { ".5", 0, 0 },      { "1.5x", 0, 0 },
         { "nan", 0, 0 },         { "1e9", 0, 0 },     { "", 0, 0 },
     };
@@ -61,7 +62,7 @@ static void fractions(void **state)
         struct sonde_procfs_text t = text_of(cases[i].text);
         double v = 0;
         assert_int_equal(sonde_procfs_double(&t, &v), cases[i].ok);
-        assert_true(v - cases[i].value < 1e-9 && cases[i].value - v < 1e-9);
+        assert_memory_equal(&v, &cases[i].value, sizeof(v)); /* to the last bit */
     }
 }
 
