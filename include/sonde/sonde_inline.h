@@ -241,9 +241,10 @@ static inline void sonde_span_begin(struct sonde_span *s, uint32_t name)
 {
     struct sonde__tls *t = &sonde__tls;
     uint32_t state = SONDE__GATE();
+    s->flags = 0;
+    if (state == SONDE__GATE_OFF) return; /* in line: off must cost nothing beside on */
     if (SONDE__UNLIKELY(state != SONDE__GATE_ON || t->ring == NULL)) {
-        s->flags = 0;
-        if (state == SONDE__GATE_OFF || !sonde__span_begin_slow()) return;
+        if (!sonde__span_begin_slow()) return;
     }
     s->name = name;
     s->flags = SONDE__SPAN_LIVE;
@@ -303,7 +304,9 @@ static inline void sonde_span_end(struct sonde_span *s, enum sonde_outcome outco
 static inline void sonde__scope_begin(struct sonde_span *s, uint32_t *id, const char *name)
 {
     uint32_t n = __atomic_load_n(id, __ATOMIC_RELAXED);
-    if (SONDE__UNLIKELY(n == 0) && SONDE__GATE() != SONDE__GATE_OFF) {
+    if (SONDE__UNLIKELY(n == 0)) {
+        s->flags = 0;
+        if (SONDE__GATE() == SONDE__GATE_OFF) return;
         n = sonde_name(name);
         __atomic_store_n(id, n, __ATOMIC_RELAXED);
     }
