@@ -1,0 +1,138 @@
+/* guard.c - see guard.h. The registry is an array of slots that a signal handler can look
+ * through without a lock: a slot is taken by exchanging its `taken`, and holds a mapping while
+ * `bytes` is not 0. */
+#include "collect/guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sonde/sonde.h"
+
+static struct slot {
+    uint32_t taken, damaged;
+    uintptr_t base;
+    size_t bytes;
+} slots[SONDE_GUARD_SLOTS];
+
+static uint32_t slots_used;  /* slots at and above this were never taken */
+static struct sigaction previous;
+static uintptr_t page_bytes;
+
+static struct slot *find(uintptr_t address)
+{
+    uint32_t used = __atomic_load_n(&slots_used, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < used; i++) {
+        size_t bytes = __atomic_load_n(&slots[i].bytes, __ATOMIC_ACQUIRE);
+        uintptr_t base = __atomic_load_n(&slots[i].base, __ATOMIC_RELAXED);
+        if (bytes != 0 && address >= base && address - base < bytes) return &slots[i];
+    }
+    return NULL;
+}
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    if (previous.sa_flags & SA_SIGINFO) {
+        previous.sa_sigaction(number, info, context);
+    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+        previous.sa_handler(number);
+    } else {
+        /* Returning runs the faulting instruction again, now with the default action. */
+        signal(number, SIG_DFL);
+    }
+}
+
+/* Zeros go under everything from the faulting page on, not under that page alone: the file ends
+ * there, and a mapping a page would use up the kernel's limit of mappings. */
+static void on_bus(int number, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    uintptr_t address = (uintptr_t)info->si_addr;
+    struct slot *s = find(address);
+    if (s) {
+        uintptr_t page = address & ~(page_bytes - 1);
+        size_t rest = s->bytes - (page - s->base);
+        __atomic_store_n(&s->damaged, 1, __ATOMIC_RELEASE);
+        if (mmap((void *)page, rest, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED |
+                 MAP_NORESERVE, -1, 0) != MAP_FAILED) {
+            errno = saved;
+            return;
+        }
+    }
+    errno = saved;
+    pass_on(number, info, context);
+}
+
+/* With every mapping, since somebody may have set a handler of his own meanwhile. */
+static void install(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct sigaction now, action = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
+    action.sa_sigaction = on_bus;
+    sigemptyset(&action.sa_mask);
+    pthread_mutex_lock(&lock);
+    page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (sigaction(SIGBUS, NULL, &now) == 0 &&
+        !((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus)) {
+        previous = now;
+        sigaction(SIGBUS, &action, NULL);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static int slot_take(void)
+{
+    for (uint32_t i = 0; i < SONDE_GUARD_SLOTS; i++) {
+        if (__atomic_exchange_n(&slots[i].taken, 1, __ATOMIC_ACQUIRE) != 0) continue;
+        uint32_t used = __atomic_load_n(&slots_used, __ATOMIC_RELAXED);
+        while (used < i + 1 && !__atomic_compare_exchange_n(&slots_used, &used, i + 1, 0,
+                                                            __ATOMIC_RELEASE,
+                                                            __ATOMIC_RELAXED)) {
+        }
+        return (int)i;
+    }
+    return -1;
+}
+
+int sonde_guard_map(int fd, size_t bytes, struct sonde_guard *out, struct sonde_err *err)
+{
+    install();
+    int i = slot_take();
+    if (i < 0) {
+        return sonde_err_set(err, SONDE_EFULL, "%d segments are being read already",
+                             SONDE_GUARD_SLOTS);
+    }
+    size_t whole = (bytes + page_bytes - 1) & ~(page_bytes - 1);
+    void *base = mmap(NULL, whole, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED) {
+        int failure = errno;
+        __atomic_store_n(&slots[i].taken, 0, __ATOMIC_RELEASE);
+        return sonde_err_set(err, SONDE_ENOMEM, "cannot map its %zu bytes: %s", bytes,
+                             strerror(failure));
+    }
+    __atomic_store_n(&slots[i].damaged, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&slots[i].base, (uintptr_t)base, __ATOMIC_RELAXED);
+    __atomic_store_n(&slots[i].bytes, whole, __ATOMIC_RELEASE);
+    *out = (struct sonde_guard){ base, whole, i };
+    return 0;
+}
+
+void sonde_guard_unmap(struct sonde_guard *g)
+{
+    if (!g->base) return;
+    struct slot *s = &slots[g->slot];
+    /* The range must be out of the registry before its addresses can be anybody else's. */
+    __atomic_store_n(&s->bytes, 0, __ATOMIC_SEQ_CST);
+    munmap((void *)(uintptr_t)g->base, g->bytes);
+    __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
+    *g = (struct sonde_guard){ 0 };
+}
+
+int sonde_guard_damaged(const struct sonde_guard *g)
+{
+    return g->base && __atomic_load_n(&slots[g->slot].damaged, __ATOMIC_ACQUIRE) != 0;
+}

@@ -1,0 +1,29 @@
+/* guard.h - read-only mappings of files that somebody else may cut short at any moment.
+ *
+ * Touching a page behind the end of a mapped file raises SIGBUS, which would end the agent. A
+ * process-wide handler finds the mapping, puts zeros under the rest of it and marks it damaged;
+ * whoever reads it looks at the mark when done. A SIGBUS elsewhere goes where it went before. */
+#ifndef SONDE_COLLECT_GUARD_H
+#define SONDE_COLLECT_GUARD_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+#define SONDE_GUARD_SLOTS 4096  /* mappings at one time */
+
+struct sonde_guard {
+    const char *base;
+    size_t bytes;
+    int slot;
+};
+
+/* Map the first bytes of fd, which may be closed afterwards. SONDE_EFULL: all slots are taken.
+ * Thread-safe. */
+int sonde_guard_map(int fd, size_t bytes, struct sonde_guard *out, struct sonde_err *err);
+/* Nobody may be reading it. A guard that is all zero is fine. */
+void sonde_guard_unmap(struct sonde_guard *g);
+/* 1 if something was read that the file did not have. */
+int sonde_guard_damaged(const struct sonde_guard *g);
+
+#endif
