@@ -1,0 +1,107 @@
+/* segment_private.h - what the files that read a segment share. */
+#ifndef SONDE_COLLECT_SEGMENT_PRIVATE_H
+#define SONDE_COLLECT_SEGMENT_PRIVATE_H
+
+#include "collect/guard.h"
+#include "collect/segment_read.h"
+
+#define SEGMENT_PENDING_ATTRS 512u  /* attributes waiting for their span's end */
+
+struct segment_family {
+    char *text;                   /* owned: all strings below */
+    const char *name, *help, *unit, *source;
+    const char *label[SONDE_LABELS_MAX];
+    struct sonde_label tag[SONDE_LABELS_MAX];
+    uint32_t label_count, tag_count;
+    uint32_t type, kind;
+    double scale;
+    uint64_t overflowed;          /* as last seen */
+    struct sonde_model_series *overflow;          /* sonde_series_overflow_total */
+    struct sonde_model_series *duration[4];       /* names: by outcome */
+};
+
+/* One lane's block of one histogram, as last seen. */
+struct segment_block { uint64_t off, sum, zero, ex_seq; };
+
+struct segment_hist {
+    struct segment_block *block;  /* by lane */
+    uint32_t lanes;               /* of block */
+    uint64_t zero, sum_raw;       /* over lanes, as last seen */
+    uint64_t *octave[SONDE__HIST_OCTAVES];
+};
+
+struct segment_series {
+    struct sonde_model_series *model; /* NULL = the model has no room for it */
+    uint32_t family, type;
+    uint64_t total;               /* counters: over lanes, as last seen */
+    struct segment_hist *hist;
+};
+
+struct segment_ring {
+    uint64_t off;                 /* 0 = none yet */
+    uint64_t next;                /* index of the record to read next */
+    uint32_t waited;              /* drains that found record next unfinished */
+};
+
+struct segment_attr {
+    uint64_t span;                /* 0 = empty */
+    uint32_t key, type, len;
+    unsigned char bytes[SONDE__ATTR_BYTES];
+};
+
+struct sonde_segment {
+    struct sonde_guard map;
+    const struct sonde__header *live;  /* in the mapping; counts are loaded with acquire */
+    struct sonde__header h;            /* checked copy */
+    int fresh;                         /* see sonde_segment_open */
+    int tables_read, spans_read;       /* at least once */
+
+    struct segment_family *family;
+    uint32_t family_count, family_cap;
+    struct segment_series *series;
+    uint32_t series_count, series_cap;
+    uint64_t *sum;                     /* scratch, series_cap of them */
+    uint64_t *hist_sum;                /* scratch, SONDE__HIST_BUCKETS of them; with the first
+                                          histogram */
+    struct segment_ring *ring;         /* by lane */
+    uint32_t ring_count;
+    struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
+    uint32_t attr_next;
+    uint64_t attrs_pending;
+
+    uint64_t drops[SONDE__DROP_COUNT]; /* as last seen */
+    struct sonde_model_series *dropped[SONDE__DROP_COUNT], *lost, *bytes;
+};
+
+/* Counts of the mutable header that all passes need, checked against the limits. */
+struct segment_counts {
+    uint32_t families, series, lanes, cells;
+    uint64_t strings, heap_end;        /* heap_end: offset behind the populated heap */
+};
+
+/* rc, unless the file was cut short meanwhile: then that is the reason for whatever else seemed
+ * wrong. */
+int segment_verdict(const struct sonde_segment *s, int rc, struct sonde_err *err);
+
+int segment_counts_load(const struct sonde_segment *s, struct segment_counts *out,
+                        struct sonde_err *err);
+
+/* New families and series since the last call, into the model too. */
+int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
+                        struct sonde_model_process *p, struct sonde_err *err);
+void segment_tables_free(struct sonde_segment *s);
+
+int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err);
+void segment_hist_free(struct segment_hist *h);
+
+/* Is [off, off + bytes) in the populated heap and off a multiple of 64? Looks again if not,
+ * since the heap may have grown. */
+int segment_in_heap(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
+                    uint64_t bytes);
+
+static inline uint64_t segment_load(const void *p)
+{
+    return __atomic_load_n((const uint64_t *)p, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,267 @@
+/* segment_span.c - spans out of the lanes' rings; see "Span rings" in segment.h for the protocol.
+ *
+ * A record that is reserved but not finished holds up its ring for a few drains, since its
+ * writer may only be preempted: in a lane that several threads share that is common. After
+ * that, or when the ring fills up meanwhile, it is passed over.
+ *
+ * Attributes come before their span ends, so they wait here; the oldest are given up when too
+ * many wait for spans that never end. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "collect/segment_private.h"
+
+#define WAIT_DRAINS 3u
+
+struct drain {
+    struct sonde_segment *s;
+    struct sonde_model *m;
+    struct sonde_model_process *p;
+    const struct sonde_tick_clock *clock;
+};
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+/* A name may have been defined after the tables were read. */
+static const struct segment_family *name_find(struct drain *d, uint32_t id)
+{
+    struct sonde_segment *s = d->s;
+    if (id >= s->family_count && segment_tables_read(s, d->m, d->p, NULL) != 0) return NULL;
+    if (id == 0 || id >= s->family_count || s->family[id].type != SONDE__TYPE_NAME) return NULL;
+    return &s->family[id];
+}
+
+static const char *outcome_name(uint32_t outcome)
+{
+    static const char *const names[] = { "ok", "error", "cancelled", "timeout" };
+    return names[outcome];
+}
+
+/* ---- Attributes --------------------------------------------------------------------------- */
+
+static void attr_keep(struct sonde_segment *s, const struct sonde__span_rec *r)
+{
+    if (!s->attr) s->attr = sonde__calloc(SEGMENT_PENDING_ATTRS, sizeof(*s->attr));
+    if (!s->attr || r->start == 0) return;
+    struct segment_attr *a = &s->attr[s->attr_next++ % SEGMENT_PENDING_ATTRS];
+    if (a->span == 0) s->attrs_pending++;
+    uint32_t len = (uint32_t)(r->end >> 32);
+    a->span = r->start;
+    a->key = (uint32_t)(r->end & 0xffffff);
+    a->type = (uint32_t)(r->end >> 24 & 0xff);
+    a->len = len > SONDE__ATTR_BYTES ? SONDE__ATTR_BYTES : len;
+    memcpy(a->bytes, &r->trace_hi, sizeof(a->bytes));
+}
+
+static int attr_decode(struct drain *d, const struct segment_attr *from,
+                       struct sonde_model_attr *to)
+{
+    const struct segment_family *key = name_find(d, from->key);
+    int changed = 0;
+    if (!key) return 0;
+    memset(to, 0, sizeof(*to));
+    to->key = key->name;
+    to->type = from->type;
+    switch (from->type) {
+    case SONDE__ATTR_INT: memcpy(&to->value.i, from->bytes, sizeof(to->value.i)); return 1;
+    case SONDE__ATTR_DOUBLE: memcpy(&to->value.d, from->bytes, sizeof(to->value.d)); return 1;
+    case SONDE__ATTR_STR:
+        sonde__utf8_copy(to->value.str, SONDE__ATTR_BYTES, (const char *)from->bytes, from->len,
+                         &changed);
+        return 1;
+    default: return 0;
+    }
+}
+
+/* Oldest first; the slots are free afterwards. */
+static uint32_t attrs_take(struct drain *d, uint64_t span,
+                           struct sonde_model_attr out[SONDE_SPAN_ATTRS_MAX])
+{
+    struct sonde_segment *s = d->s;
+    uint32_t count = 0;
+    if (s->attrs_pending == 0) return 0;
+    for (uint32_t i = 0; i < SEGMENT_PENDING_ATTRS && s->attrs_pending > 0; i++) {
+        struct segment_attr *a = &s->attr[(s->attr_next + i) % SEGMENT_PENDING_ATTRS];
+        if (a->span != span) continue;
+        if (count < SONDE_SPAN_ATTRS_MAX && attr_decode(d, a, &out[count])) count++;
+        a->span = 0;
+        s->attrs_pending--;
+    }
+    return count;
+}
+
+/* ---- Spans -------------------------------------------------------------------------------- */
+
+static struct sonde_model_series *duration_series(struct drain *d, const char *name,
+                                                  uint32_t outcome)
+{
+    static const struct sonde_model_family_spec spec = {
+        .name = "sonde_span_duration_seconds",
+        .help = "How long spans took, by name and outcome.",
+        .unit = "seconds", .source = "sonde", .type = SONDE_HISTOGRAM,
+        .kind = SONDE_KIND_TIME, .scale = 1e-9,
+    };
+    struct sonde_label labels[] = { { "span", name }, { "outcome", outcome_name(outcome) } };
+    struct sonde_model_family *f = sonde_model_family(d->m, &spec);
+    struct sonde_model_series *series = f ? sonde_model_series(d->m, f, d->p, labels, 2) : NULL;
+    if (series) series->from_zero = 1; /* it is the agent that counts here */
+    return series;
+}
+
+static void duration_record(struct sonde_model_series *series, const struct sonde_model_span *span)
+{
+    struct sonde_hist_value *h = sonde_model_hist(series);
+    if (!h) return;
+    double seconds = (double)span->duration_ns * 1e-9;
+    uint64_t p = sonde__hist_bucket(seconds);
+    if (p < SONDE__HIST_BUCKETS) {
+        if (sonde_hist_value_add(h, (uint32_t)p, 1) != 0) return;
+    } else {
+        h->zero++;
+        h->count++;
+    }
+    h->sum_raw += span->duration_ns;
+    h->last_raw = span->duration_ns;
+    if (!(span->trace_hi | span->trace_lo)) return;
+    struct sonde_exemplar e = {
+        .value = seconds, .trace_hi = span->trace_hi, .trace_lo = span->trace_lo,
+        .time_s = (double)span->start_ns * 1e-9 + seconds,
+    };
+    sonde_model_exemplar(series, &e);
+}
+
+static void span_deliver(struct drain *d, const struct sonde__span_rec *r)
+{
+    struct sonde_segment *s = d->s;
+    int tsc = s->h.tsc != 0;
+    uint32_t id = (uint32_t)(r->name_tid & 0xffffff);
+    uint32_t outcome = (uint32_t)(r->name_tid >> 24 & 0xff);
+    if (outcome > SONDE_TIMEOUT) outcome = SONDE_ERROR;
+    struct sonde_model_attr attrs[SONDE_SPAN_ATTRS_MAX];
+    uint32_t attr_count = attrs_take(d, r->id, attrs);
+    const struct segment_family *name = name_find(d, id);
+    struct sonde_model_span span = {
+        .name = name ? name->name : "(unnamed)", /* the table of names was full */
+        .program = d->p->program,
+        .pid = d->p->pid,
+        .tid = (uint32_t)(r->name_tid >> 32),
+        .start_ns = sonde_tick_unix_ns(d->clock, tsc, r->start),
+        .duration_ns = sonde_tick_span_ns(d->clock, tsc, r->start, r->end),
+        .trace_hi = r->trace_hi, .trace_lo = r->trace_lo, .id = r->id, .parent = r->parent,
+        .outcome = outcome,
+        .attrs = attrs, .attr_count = attr_count,
+    };
+    sonde_model_span(d->m, &span);
+    d->p->spans_seen++;
+    struct sonde_model_series *series = name ? name->duration[outcome] : NULL;
+    if (!series) {
+        series = duration_series(d, span.name, outcome);
+        if (name) s->family[id].duration[outcome] = series;
+    }
+    if (series) duration_record(series, &span);
+}
+
+/* ---- Rings -------------------------------------------------------------------------------- */
+
+enum found { FOUND_RECORD, FOUND_OVERWRITTEN, FOUND_UNFINISHED };
+
+static enum found record_copy(const struct sonde__ring *ring, uint64_t index,
+                              struct sonde__span_rec *out)
+{
+    const struct sonde__span_rec *slot = &ring->rec[index % SONDE__RING_RECS];
+    uint64_t seq = __atomic_load_n(&slot->seq_type, __ATOMIC_ACQUIRE);
+    if (seq >> 8 > index + 1) return FOUND_OVERWRITTEN;
+    if (seq >> 8 < index + 1) return FOUND_UNFINISHED;
+    const uint64_t *from = (const uint64_t *)(const void *)slot;
+    uint64_t words[8] = { seq };
+    for (int i = 1; i < 8; i++) words[i] = segment_load(&from[i]);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&ring->reserve, __ATOMIC_RELAXED) > index + SONDE__RING_RECS) {
+        return FOUND_OVERWRITTEN;
+    }
+    memcpy(out, words, sizeof(*out));
+    return FOUND_RECORD;
+}
+
+static int ring_drain(struct drain *d, struct segment_ring *r, int first, int last,
+                      struct sonde_err *err)
+{
+    const struct sonde__ring *ring =
+        (const struct sonde__ring *)(const void *)(d->s->map.base + r->off);
+    uint64_t reserve = __atomic_load_n(&ring->reserve, __ATOMIC_ACQUIRE);
+    if (reserve < r->next) {
+        return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans went backwards");
+    }
+    if (reserve - r->next > SONDE__RING_RECS) {
+        /* What a restarted agent did not see was its predecessor's, not lost. */
+        if (!first) d->p->spans_lost += reserve - SONDE__RING_RECS - r->next;
+        r->next = reserve - SONDE__RING_RECS;
+        r->waited = 0;
+    }
+    while (r->next < reserve) {
+        struct sonde__span_rec rec;
+        enum found found = record_copy(ring, r->next, &rec);
+        if (found == FOUND_UNFINISHED && !last && r->waited < WAIT_DRAINS &&
+            reserve - r->next < SONDE__RING_RECS / 2) {
+            r->waited++;
+            return 0;
+        }
+        if (found == FOUND_OVERWRITTEN) d->p->spans_lost++;
+        if (found == FOUND_RECORD && (rec.seq_type & 0xff) == SONDE__REC_SPAN) {
+            span_deliver(d, &rec);
+        } else if (found == FOUND_RECORD && (rec.seq_type & 0xff) == SONDE__REC_ATTR) {
+            attr_keep(d->s, &rec);
+        }
+        r->waited = 0;
+        r->next++;
+    }
+    return 0;
+}
+
+static int rings_grow(struct sonde_segment *s, uint32_t lanes)
+{
+    if (lanes <= s->ring_count) return 0;
+    struct segment_ring *ring = sonde__realloc(s->ring, lanes * sizeof(*ring));
+    if (!ring) return SONDE_ENOMEM;
+    memset(ring + s->ring_count, 0, (lanes - s->ring_count) * sizeof(*ring));
+    s->ring = ring;
+    s->ring_count = lanes;
+    return 0;
+}
+
+static int rings_drain(struct drain *d, int last, struct sonde_err *err)
+{
+    struct sonde_segment *s = d->s;
+    struct segment_counts c;
+    int rc = segment_counts_load(s, &c, err);
+    if (rc != 0 || rings_grow(s, c.lanes) != 0) return rc;
+    for (uint32_t lane = 0; lane < c.lanes; lane++) {
+        struct segment_ring *r = &s->ring[lane];
+        const struct sonde__lane *from = (const struct sonde__lane *)(const void *)(
+            s->map.base + sonde__lane_at(&s->h, lane));
+        uint64_t off = __atomic_load_n(&from->ring, __ATOMIC_ACQUIRE);
+        int first = 0;
+        if (off == 0 && r->off == 0) continue;
+        if (off != r->off) {
+            if (r->off != 0 || !segment_in_heap(s, &c, off, sizeof(struct sonde__ring))) {
+                return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans lies outside "
+                                     "the heap or has moved");
+            }
+            r->off = off;
+            first = !s->fresh && !s->spans_read;
+        }
+        rc = ring_drain(d, r, first, last, err);
+        if (rc != 0) return rc;
+    }
+    s->spans_read = 1;
+    return 0;
+}
+
+int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
+                        struct sonde_model_process *p, const struct sonde_tick_clock *clock,
+                        int last, struct sonde_err *err)
+{
+    struct drain d = { s, m, p, clock };
+    return segment_verdict(s, rings_drain(&d, last, err), err);
+}
