@@ -19,7 +19,8 @@ struct sonde_collector_options {
     int processes;            /* 1 = per-process and per-thread metrics */
     int agent;                /* 1 = this is the resident agent: take dir/agent.lock so that
                                  processes leave their segments behind, and unlink segments
-                                 whose process has been gone for retain_s */
+                                 whose process has been gone for retain_s; with pid, those of
+                                 ended processes also on destroy */
     struct sonde_model_limits limits;
 };
 

@@ -1,0 +1,315 @@
+/* collector.c - the agent's loop; see collector.h. What happens to segments is in
+ * collector_entries.c. */
+#include "collect/collector.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "collect/collector_private.h"
+
+#define DRAINS_PER_TICK 10
+
+double collector_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint64_t clock_ns(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- Creating ----------------------------------------------------------------------------- */
+
+static int dir_set(struct sonde_collector *c, const char *dir, struct sonde_err *err)
+{
+    if (!dir || !*dir) {
+        if (sonde__dir_default(c->dir, sizeof(c->dir)) == 0) return 0;
+        dir = "of SONDE_DIR";
+    } else if (strlen(dir) < sizeof(c->dir)) {
+        memcpy(c->dir, dir, strlen(dir) + 1);
+        return 0;
+    }
+    return sonde_err_set(err, SONDE_EINVAL, "the path of the directory of segments %s is longer "
+                         "than %zu bytes", dir, sizeof(c->dir) - 1);
+}
+
+/* Whether the directory can be used is said now, not in a log line of the first tick. */
+static int dir_check(struct sonde_collector *c, struct sonde_err *err)
+{
+    int fd;
+    if (c->agent && mkdir(c->dir, 0700) != 0 && errno != EEXIST) {
+        return sonde_err_set(err, SONDE_EACCES, "cannot create the directory of segments %s: %s; "
+                             "choose another with SONDE_DIR", c->dir, strerror(errno));
+    }
+    int rc = sonde_discover_open(c->dir, &fd, err);
+    if (rc == SONDE_ENOENT) return 0; /* nobody has recorded yet */
+    if (rc != 0) return rc;
+    struct stat st;
+    if (c->agent && fstat(fd, &st) == 0) {
+        c->lock_fd = sonde_discover_lock(fd, err);
+        c->lock_dev = st.st_dev;
+        c->lock_ino = st.st_ino;
+        if (c->lock_fd < 0) rc = c->lock_fd;
+    }
+    close(fd);
+    return rc;
+}
+
+static struct sonde_probe_env probe_env(const struct sonde_collector *c, double now_s)
+{
+    return (struct sonde_probe_env){ .model = c->model, .proc_root = "/proc", .sys_root = "/sys",
+                                     .now_s = now_s };
+}
+
+static void probes_open(struct sonde_collector *c, const struct sonde_collector_options *o)
+{
+    struct sonde_probe_env env = probe_env(c, collector_now());
+    for (size_t i = 0; sonde_probes[i] && c->probe_count < COLLECTOR_PROBES; i++) {
+        const struct sonde_probe_ops *ops = sonde_probes[i];
+        struct sonde_err err;
+        void *state = NULL;
+        if (!o->host && strcmp(ops->name, "host") == 0) continue;
+        if (!o->processes && strcmp(ops->name, "process") == 0) continue;
+        if (ops->open(&env, &state, &err) != 0) {
+            sonde_log(SONDE_LOG_WARN, "probe %s is off: %s", ops->name, err.text);
+            continue;
+        }
+        c->probes[c->probe_count++] = (struct probe){ ops, state };
+    }
+}
+
+static int wake_init(pthread_cond_t *wake)
+{
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0) return SONDE_ENOMEM;
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(wake, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc == 0 ? 0 : SONDE_ENOMEM;
+}
+
+int sonde_collector_create(const struct sonde_collector_options *options,
+                           struct sonde_collector **out, struct sonde_err *err)
+{
+    struct sonde_collector *c = sonde__calloc(1, sizeof(*c));
+    if (!c) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the collector");
+    c->interval_s = options->interval_s > 0 ? options->interval_s : 1;
+    c->retain_s = options->retain_s > 0 ? options->retain_s : 300;
+    c->pid = options->pid;
+    c->agent = options->agent;
+    c->lock_fd = -1;
+    int rc = dir_set(c, options->dir, err);
+    if (rc != 0) goto fail;
+    if (sonde_model_create(&options->limits, &c->model) != 0 || wake_init(&c->wake) != 0) {
+        rc = sonde_err_set(err, SONDE_ENOMEM, "no memory for the model");
+        goto fail;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    rc = dir_check(c, err);
+    if (rc != 0) {
+        pthread_cond_destroy(&c->wake);
+        pthread_mutex_destroy(&c->lock);
+        goto fail;
+    }
+    c->model->now_s = collector_now();
+    sonde_tick_clock_init(&c->clock);
+    pthread_rwlock_wrlock(&c->model->lock);
+    probes_open(c, options);
+    pthread_rwlock_unlock(&c->model->lock);
+    *out = c;
+    return 0;
+
+fail:
+    sonde_model_destroy(c->model);
+    if (c->lock_fd >= 0) close(c->lock_fd);
+    sonde__free(c);
+    return rc;
+}
+
+void sonde_collector_destroy(struct sonde_collector *c)
+{
+    if (!c) return;
+    sonde_collector_stop(c);
+    for (size_t i = 0; i < c->probe_count; i++) c->probes[i].ops->close(c->probes[i].state);
+    collector_entries_free(c);
+    sonde_model_destroy(c->model);
+    if (c->lock_fd >= 0) close(c->lock_fd);
+    pthread_cond_destroy(&c->wake);
+    pthread_mutex_destroy(&c->lock);
+    sonde__free(c);
+}
+
+struct sonde_model *sonde_collector_model(struct sonde_collector *c) { return c->model; }
+
+/* ---- About the agent itself --------------------------------------------------------------- */
+
+static struct sonde_model_series *self_series(struct sonde_collector *c, const char *name,
+                                              const char *help, const char *unit,
+                                              enum sonde_type type, double scale)
+{
+    struct sonde_model_family_spec spec = {
+        .name = name, .help = help, .unit = unit, .source = "sonde", .type = type,
+        .scale = scale,
+    };
+    struct sonde_model_family *f = sonde_model_family(c->model, &spec);
+    struct sonde_model_series *s = f ? sonde_model_series(c->model, f, NULL, NULL, 0) : NULL;
+    if (s) s->from_zero = 1;
+    return s;
+}
+
+static uint64_t resident_bytes(void)
+{
+    char text[128];
+    unsigned long long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0) return 0;
+    text[n] = '\0';
+    if (sscanf(text, "%*u %llu", &pages) != 1) return 0;
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void self_step(struct sonde_collector *c, uint64_t began_ns)
+{
+    struct self *s = &c->self;
+    if (!s->series) {
+        s->series = self_series(c, "sonde_agent_series", "Series the agent keeps.", "",
+                                SONDE_GAUGE, 1);
+        s->tick_seconds = self_series(c, "sonde_agent_tick_seconds",
+                                      "How long the agent's last reading took.", "seconds",
+                                      SONDE_GAUGE, 1);
+        s->refused = self_series(c, "sonde_agent_refused_segments_total",
+                                 "Segments the agent did not read, or stopped reading.", "",
+                                 SONDE_COUNTER, 1);
+        s->cpu = self_series(c, "sonde_agent_cpu_seconds_total", "CPU time the agent used.",
+                             "seconds", SONDE_COUNTER, 1e-9);
+        s->memory = self_series(c, "sonde_agent_memory_bytes", "Memory the agent uses.", "bytes",
+                                SONDE_GAUGE, 1);
+    }
+    if (s->series) s->series->gauge = (double)c->model->series_count;
+    if (s->refused) s->refused->counter = c->refused;
+    if (s->cpu) s->cpu->counter = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    if (s->memory) s->memory->gauge = (double)resident_bytes();
+    if (s->tick_seconds) {
+        s->tick_seconds->gauge = (double)(clock_ns(CLOCK_MONOTONIC) - began_ns) * 1e-9;
+    }
+}
+
+/* ---- Stepping ----------------------------------------------------------------------------- */
+
+static void step_locked(struct sonde_collector *c)
+{
+    sonde_tick_clock_update(&c->clock);
+    uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+    double now_s = collector_now();
+    pthread_rwlock_wrlock(&c->model->lock);
+    collector_entries_step(c, now_s);
+    collector_watched_step(c, now_s);
+    struct sonde_probe_env env = probe_env(c, now_s);
+    for (size_t i = 0; i < c->probe_count; i++) {
+        c->probes[i].ops->read(c->probes[i].state, &env);
+    }
+    self_step(c, began_ns);
+    sonde_model_tick(c->model, now_s);
+    pthread_rwlock_unlock(&c->model->lock);
+}
+
+void sonde_collector_step(struct sonde_collector *c)
+{
+    pthread_mutex_lock(&c->lock);
+    step_locked(c);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void drain_locked(struct sonde_collector *c)
+{
+    sonde_tick_clock_update(&c->clock);
+    pthread_rwlock_wrlock(&c->model->lock);
+    collector_entries_drain(c);
+    pthread_rwlock_unlock(&c->model->lock);
+}
+
+static void *run(void *arg)
+{
+    struct sonde_collector *c = arg;
+    uint64_t pause_ns = (uint64_t)(c->interval_s * 1e9 / DRAINS_PER_TICK);
+    uint64_t next_ns = clock_ns(CLOCK_MONOTONIC);
+    pthread_mutex_lock(&c->lock);
+    for (uint64_t i = 0; !c->stopping; i++) {
+        if (i % DRAINS_PER_TICK == 0) step_locked(c);
+        else drain_locked(c);
+        /* On schedule, not a pause after the work; but what was missed is not made up for. */
+        next_ns += pause_ns;
+        uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+        if (next_ns < now_ns) next_ns = now_ns;
+        struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u),
+                                  .tv_nsec = (long)(next_ns % 1000000000u) };
+        while (!c->stopping &&
+               pthread_cond_timedwait(&c->wake, &c->lock, &until) != ETIMEDOUT) {
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+int sonde_collector_start(struct sonde_collector *c, struct sonde_err *err)
+{
+    if (c->started) return 0;
+    c->stopping = 0;
+    int failure = pthread_create(&c->thread, NULL, run, c);
+    if (failure != 0) {
+        return sonde_err_set(err, SONDE_ENOMEM, "cannot start the collector's thread: %s",
+                             strerror(failure));
+    }
+    c->started = 1;
+    return 0;
+}
+
+void sonde_collector_stop(struct sonde_collector *c)
+{
+    if (!c->started) return;
+    pthread_mutex_lock(&c->lock);
+    c->stopping = 1;
+    pthread_cond_signal(&c->wake);
+    pthread_mutex_unlock(&c->lock);
+    pthread_join(c->thread, NULL);
+    c->started = 0;
+}
+
+void sonde_collector_watch(struct sonde_collector *c, uint32_t pid)
+{
+    pthread_mutex_lock(&c->lock);
+    int known = 0;
+    for (size_t i = 0; i < c->watched_count; i++) known |= c->watched[i].pid == pid;
+    if (!known && c->watched_count < COLLECTOR_WATCHED) {
+        c->watched[c->watched_count++] = (struct watched){ .pid = pid };
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+size_t sonde_collector_refusals(struct sonde_collector *c, struct sonde_collector_refusal *out,
+                                size_t max)
+{
+    pthread_mutex_lock(&c->lock);
+    size_t n = c->refused < COLLECTOR_REFUSALS ? (size_t)c->refused : COLLECTOR_REFUSALS;
+    if (n > max) n = max;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = c->refusals[(c->refused - 1 - i) % COLLECTOR_REFUSALS];
+    }
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}

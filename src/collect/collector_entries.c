@@ -1,0 +1,352 @@
+/* collector_entries.c - the life of a segment in the agent: found, read, read for the last time
+ * when its process is gone, kept for a while, forgotten.
+ *
+ * Names are <pid>.<start>[.<n>]: of one process that still runs only the highest n does, the
+ * others were replaced by exec. A series is known to the world by its program and pid, so when
+ * a pid comes back with the same program the older process is forgotten early: two series with
+ * the same labels would make every scrape invalid. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "collect/collector_private.h"
+
+void collector_refuse(struct sonde_collector *c, const char *path, const char *reason)
+{
+    struct sonde_collector_refusal *r = &c->refusals[c->refused++ % COLLECTOR_REFUSALS];
+    snprintf(r->path, sizeof(r->path), "%s", path);
+    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    sonde_log(SONDE_LOG_WARN, "refused %s: %s", path, reason);
+}
+
+static void entry_refuse(struct sonde_collector *c, struct entry *e, const struct sonde_err *err)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", c->dir, e->name);
+    collector_refuse(c, path, err->text);
+    sonde_segment_close(e->segment);
+    e->segment = NULL;
+}
+
+static int process_is_used(const struct sonde_collector *c, const struct entry *but,
+                           const struct sonde_model_process *p)
+{
+    for (size_t i = 0; i < c->entry_count; i++) {
+        if (&c->entries[i] != but && c->entries[i].process == p) return 1;
+    }
+    return 0;
+}
+
+static void entry_forget(struct sonde_collector *c, struct entry *e)
+{
+    sonde_segment_close(e->segment);
+    e->segment = NULL;
+    if (e->process && !process_is_used(c, e, e->process)) {
+        sonde_model_process_forget(c->model, e->process);
+    }
+    e->process = NULL;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+static int entry_wanted(const struct sonde_collector *c, const struct entry *e)
+{
+    if (c->pid == 0) return 1;
+    struct sonde_proc_stat st;
+    if (e->id.pid == c->pid) {
+        return sonde_proc_stat(c->pid, &st) != 0 || st.start == e->id.start;
+    }
+    if (sonde_proc_descends(e->id.pid, c->pid)) return 1;
+    /* Its parent may be gone already, but have been one of ours. */
+    uint32_t parent = sonde_segment_header(e->segment)->parent_pid;
+    if (parent == c->pid) return 1;
+    for (size_t i = 0; parent && i < c->entry_count; i++) {
+        if (c->entries[i].id.pid == parent && c->entries[i].process) return 1;
+    }
+    return 0;
+}
+
+/* 0: e's process must stay unknown, since a later one has its pid and program. */
+static int entry_supersedes(struct sonde_collector *c, const struct entry *e, const char *program)
+{
+    for (size_t i = 0; i < c->entry_count; i++) {
+        struct entry *other = &c->entries[i];
+        if (!other->process || other->id.pid != e->id.pid || other->id.start == e->id.start ||
+            strcmp(other->process->program, program) != 0) {
+            continue;
+        }
+        if (other->id.start > e->id.start) return 0;
+        entry_forget(c, other);
+    }
+    return 1;
+}
+
+static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
+{
+    struct sonde_err err;
+    int rc = sonde_segment_open(dirfd, e->name, c->scans > 0, &e->segment, &err);
+    if (rc == SONDE_ENOENT) return;
+    if (rc != 0) {
+        entry_refuse(c, e, &err);
+        return;
+    }
+    const char *program = sonde_segment_header(e->segment)->program;
+    if (!program[0]) program = "unknown";
+    if (!entry_wanted(c, e) || !entry_supersedes(c, e, program)) {
+        sonde_segment_close(e->segment);
+        e->segment = NULL;
+        return;
+    }
+    struct sonde_model_process *p =
+        sonde_model_process(c->model, e->id.pid, e->id.start, program);
+    char *path = sonde__alloc(strlen(c->dir) + strlen(e->name) + 2);
+    if (!p || !path) {
+        sonde__free(path);
+        sonde_err_set(&err, SONDE_ENOMEM, "no memory to read it");
+        entry_refuse(c, e, &err);
+        return;
+    }
+    snprintf(path, strlen(c->dir) + strlen(e->name) + 2, "%s/%s", c->dir, e->name);
+    sonde__free(p->path);
+    p->path = path;
+    p->state = SONDE_PROCESS_RUNNING;
+    p->ended_s = 0;
+    e->process = p;
+    e->wanted = 1;
+}
+
+/* ---- Scanning ----------------------------------------------------------------------------- */
+
+static struct entry *entry_find(struct sonde_collector *c, const struct sonde_segment_name *id)
+{
+    for (size_t i = 0; i < c->entry_count; i++) {
+        const struct sonde_segment_name *k = &c->entries[i].id;
+        if (k->pid == id->pid && k->start == id->start && k->n == id->n) return &c->entries[i];
+    }
+    return NULL;
+}
+
+struct scan { struct sonde_collector *c; int dirfd; };
+
+static void scan_found(const char *name, const struct sonde_segment_name *id, void *arg)
+{
+    const struct scan *scan = arg;
+    struct sonde_collector *c = scan->c;
+    struct entry *e = entry_find(c, id);
+    if (!e) {
+        if (strlen(name) >= sizeof(e->name)) return;
+        if (c->entry_count == c->entry_cap) {
+            size_t cap = c->entry_cap ? c->entry_cap * 2 : 32;
+            struct entry *grown = sonde__realloc(c->entries, cap * sizeof(*grown));
+            if (!grown) return;
+            c->entries = grown;
+            c->entry_cap = cap;
+        }
+        e = &c->entries[c->entry_count++];
+        *e = (struct entry){ .id = *id };
+        snprintf(e->name, sizeof(e->name), "%s", name);
+        entry_open(c, scan->dirfd, e);
+    }
+    e->seen = 1;
+}
+
+/* The lock belongs in the directory that is there now; somebody may have replaced it. */
+static void lock_renew(struct sonde_collector *c, int dirfd)
+{
+    struct stat st;
+    struct sonde_err err;
+    if (!c->agent || fstat(dirfd, &st) != 0) return;
+    if (c->lock_fd >= 0 && c->lock_dev == st.st_dev && c->lock_ino == st.st_ino) return;
+    if (c->lock_fd >= 0) close(c->lock_fd);
+    c->lock_fd = sonde_discover_lock(dirfd, &err);
+    if (c->lock_fd < 0) sonde_log(SONDE_LOG_WARN, "%s", err.text);
+    c->lock_dev = st.st_dev;
+    c->lock_ino = st.st_ino;
+}
+
+/* The directory's descriptor, or -1. */
+static int scan(struct sonde_collector *c)
+{
+    struct sonde_err err;
+    int dirfd = -1;
+    for (size_t i = 0; i < c->entry_count; i++) c->entries[i].seen = 0;
+    if (c->agent && mkdir(c->dir, 0700) != 0 && errno != EEXIST) {
+        sonde_log(SONDE_LOG_DEBUG, "cannot create %s: %s", c->dir, strerror(errno));
+    }
+    int rc = sonde_discover_open(c->dir, &dirfd, &err);
+    if (rc == 0) {
+        struct scan arg = { c, dirfd };
+        c->dir_refused = 0;
+        lock_renew(c, dirfd);
+        rc = sonde_discover_scan(dirfd, scan_found, &arg, &err);
+    }
+    if (rc != 0 && rc != SONDE_ENOENT && !c->dir_refused) {
+        c->dir_refused = 1;
+        collector_refuse(c, c->dir, err.text);
+    }
+    c->scans++;
+    return dirfd;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* Of an image that exec replaced, the process lives on. */
+static int entry_replaced(const struct sonde_collector *c, const struct entry *e)
+{
+    for (size_t i = 0; i < c->entry_count; i++) {
+        const struct sonde_segment_name *k = &c->entries[i].id;
+        if (k->pid == e->id.pid && k->start == e->id.start && k->n > e->id.n) return 1;
+    }
+    return 0;
+}
+
+static void entry_read(struct sonde_collector *c, struct entry *e, int last)
+{
+    struct sonde_err err;
+    int rc = sonde_segment_drain(e->segment, c->model, e->process, &c->clock, last, &err);
+    if (rc == 0) rc = sonde_segment_read(e->segment, c->model, e->process, last, &err);
+    if (rc == SONDE_ENOMEM) sonde_log(SONDE_LOG_WARN, "%s: %s", e->name, err.text);
+    else if (rc != 0) entry_refuse(c, e, &err);
+}
+
+static void entry_end(struct sonde_collector *c, struct entry *e, int replaced, double now_s)
+{
+    int closed = e->segment && sonde_segment_closed(e->segment);
+    struct sonde_model_process *p = e->process;
+    e->ended = 1;
+    e->ended_s = now_s;
+    sonde_segment_close(e->segment);
+    e->segment = NULL;
+    if (!p) return;
+    /* Another image with the same name goes on in its place. */
+    for (size_t i = 0; i < c->entry_count; i++) {
+        const struct entry *other = &c->entries[i];
+        if (other != e && other->process == p && !other->ended) return;
+    }
+    p->state = closed || replaced ? SONDE_PROCESS_EXITED : SONDE_PROCESS_KILLED;
+    p->ended_s = now_s;
+    p->threads = 0;
+}
+
+/* Whether it lives is asked before it is read: then the last reading misses nothing. */
+static void entry_step(struct sonde_collector *c, struct entry *e, double now_s)
+{
+    struct sonde_proc_stat st;
+    int replaced = entry_replaced(c, e);
+    int alive = !replaced && sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start;
+    if (e->segment) entry_read(c, e, !alive);
+    if (!alive) entry_end(c, e, replaced, now_s);
+    else if (e->process) e->process->threads = st.threads;
+}
+
+static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, double now_s)
+{
+    if (!e->ended || now_s - e->ended_s < c->retain_s) return;
+    entry_forget(c, e);
+    /* Who looks at one program only leaves the others' files alone. */
+    if (!c->agent || !e->seen || dirfd < 0 || (c->pid != 0 && !e->wanted)) return;
+    if (unlinkat(dirfd, e->name, 0) == 0 || errno == ENOENT) e->seen = 0;
+}
+
+void collector_entries_step(struct sonde_collector *c, double now_s)
+{
+    int dirfd = scan(c);
+    for (size_t i = 0; i < c->entry_count; i++) {
+        if (!c->entries[i].ended) entry_step(c, &c->entries[i], now_s);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        struct entry *e = &c->entries[i];
+        entry_expire(c, e, dirfd, now_s);
+        /* A file that is still there stays known, or it would be found as a new one. */
+        if (e->seen || e->process) c->entries[kept++] = *e;
+    }
+    c->entry_count = kept;
+    if (dirfd >= 0) close(dirfd);
+}
+
+void collector_entries_drain(struct sonde_collector *c)
+{
+    struct sonde_err err;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        struct entry *e = &c->entries[i];
+        if (!e->segment) continue;
+        int rc = sonde_segment_drain(e->segment, c->model, e->process, &c->clock, 0, &err);
+        if (rc != 0 && rc != SONDE_ENOMEM) entry_refuse(c, e, &err);
+    }
+}
+
+/* The agent of a single program is not started again, so it leaves nothing behind. */
+static void remove_ended(struct sonde_collector *c)
+{
+    int dirfd;
+    if (!c->agent || c->pid == 0 || sonde_discover_open(c->dir, &dirfd, NULL) != 0) return;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        const struct entry *e = &c->entries[i];
+        if (e->wanted && e->ended) unlinkat(dirfd, e->name, 0);
+    }
+    close(dirfd);
+}
+
+void collector_entries_free(struct sonde_collector *c)
+{
+    remove_ended(c);
+    for (size_t i = 0; i < c->entry_count; i++) sonde_segment_close(c->entries[i].segment);
+    sonde__free(c->entries);
+}
+
+/* ---- Processes without a segment ---------------------------------------------------------- */
+
+static int has_segment(const struct sonde_collector *c, const struct watched *w)
+{
+    for (size_t i = 0; i < c->entry_count; i++) {
+        const struct entry *e = &c->entries[i];
+        if (e->process && e->id.pid == w->pid && e->id.start == w->start) return 1;
+    }
+    return 0;
+}
+
+/* 0: done with it. */
+static int watched_step(struct sonde_collector *c, struct watched *w, double now_s)
+{
+    struct sonde_proc_stat st;
+    int alive = sonde_proc_stat(w->pid, &st) == 0 && (w->start == 0 || w->start == st.start);
+    if (alive) w->start = st.start;
+    struct sonde_model_process *p = w->process;
+    int told = has_segment(c, w);
+    /* It may be another program by now, or have opened a segment, which knows its name better;
+     * under the same name it is the same process in the model. */
+    if (p && (told || (alive && strcmp(p->program, st.comm) != 0))) {
+        w->process = NULL;
+        if (!p->path) sonde_model_process_forget(c->model, p);
+    }
+    if (!alive) {
+        if (told || !w->process) return 0;
+        if (w->ended_s > 0 && now_s - w->ended_s >= c->retain_s) {
+            sonde_model_process_forget(c->model, w->process);
+            return 0;
+        }
+        if (w->ended_s > 0) return 1;
+        w->ended_s = w->process->ended_s = now_s;
+        w->process->state = SONDE_PROCESS_EXITED;
+        w->process->threads = 0;
+        return 1;
+    }
+    if (told) return 1;
+    if (!w->process) w->process = sonde_model_process(c->model, w->pid, w->start, st.comm);
+    if (w->process) w->process->threads = st.threads;
+    return 1;
+}
+
+void collector_watched_step(struct sonde_collector *c, double now_s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < c->watched_count; i++) {
+        if (watched_step(c, &c->watched[i], now_s)) c->watched[kept++] = c->watched[i];
+    }
+    c->watched_count = kept;
+}

@@ -1,0 +1,80 @@
+/* collector_private.h - what the files of the collector share.
+ *
+ * Locks: collector.lock before model.lock. */
+#ifndef SONDE_COLLECT_COLLECTOR_PRIVATE_H
+#define SONDE_COLLECT_COLLECTOR_PRIVATE_H
+
+#include <pthread.h>
+
+#include "collect/collector.h"
+#include "collect/discover.h"
+#include "collect/probe.h"
+
+#define COLLECTOR_REFUSALS 64u
+#define COLLECTOR_PROBES 16u
+#define COLLECTOR_WATCHED 256u
+
+/* A file in the directory of segments. */
+struct entry {
+    char name[48];
+    struct sonde_segment_name id;
+    struct sonde_segment *segment;        /* NULL: refused, not wanted, or read for the last time */
+    struct sonde_model_process *process;  /* NULL: never had one, or forgotten */
+    int seen;                             /* in the last scan */
+    int wanted;                           /* had a process in the model */
+    int ended;                            /* its process is gone, or went on as another image */
+    double ended_s;
+};
+
+struct watched {
+    uint32_t pid;
+    uint64_t start;                       /* 0 = not looked at yet */
+    struct sonde_model_process *process;  /* NULL: a segment tells about it */
+    double ended_s;
+};
+
+struct probe { const struct sonde_probe_ops *ops; void *state; };
+
+/* Series about the agent itself. */
+struct self {
+    struct sonde_model_series *series, *tick_seconds, *refused, *cpu, *memory;
+};
+
+struct sonde_collector {
+    pthread_mutex_t lock;                 /* all below but model, which has its own */
+    struct sonde_model *model;
+    char dir[256];
+    double interval_s, retain_s;
+    uint32_t pid;
+    int agent, scans;
+    int lock_fd;                          /* agent.lock, -1 = not held */
+    uint64_t lock_dev, lock_ino;          /* of the directory it is in */
+    int dir_refused;                      /* said so already */
+    struct sonde_tick_clock clock;
+    struct entry *entries;
+    size_t entry_count, entry_cap;
+    struct watched watched[COLLECTOR_WATCHED];
+    size_t watched_count;
+    struct probe probes[COLLECTOR_PROBES];
+    size_t probe_count;
+    struct sonde_collector_refusal refusals[COLLECTOR_REFUSALS];
+    uint64_t refused;                     /* ever */
+    struct self self;
+
+    pthread_t thread;
+    pthread_cond_t wake;
+    int started, stopping;
+};
+
+double collector_now(void);
+
+/* Take down why path was refused, once. */
+void collector_refuse(struct sonde_collector *c, const char *path, const char *reason);
+
+/* Both with c->lock and the model's write lock held. */
+void collector_entries_step(struct sonde_collector *c, double now_s);
+void collector_watched_step(struct sonde_collector *c, double now_s);
+void collector_entries_drain(struct sonde_collector *c);
+void collector_entries_free(struct sonde_collector *c);
+
+#endif

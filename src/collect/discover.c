@@ -1,0 +1,136 @@
+/* discover.c - see discover.h. */
+#include "collect/discover.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+
+int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err)
+{
+    struct stat st;
+    uid_t me = geteuid();
+    int d = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (d < 0) {
+        int failure = errno;
+        if (failure == ENOENT) return sonde_err_set(err, SONDE_ENOENT, "%s is not there", dir);
+        return sonde_err_set(err, SONDE_EACCES, "cannot open the directory of segments %s: %s; "
+                             "choose another with SONDE_DIR", dir, strerror(failure));
+    }
+    int rc = 0;
+    if (fstat(d, &st) != 0) {
+        rc = sonde_err_set(err, SONDE_EIO, "cannot look at %s: %s", dir, strerror(errno));
+    } else if (st.st_uid != me && me != 0) {
+        rc = sonde_err_set(err, SONDE_EACCES, "the directory of segments %s belongs to user %u, "
+                           "not to this one (%u); choose another with SONDE_DIR", dir,
+                           (unsigned)st.st_uid, (unsigned)me);
+    } else if (st.st_mode & 022) {
+        rc = sonde_err_set(err, SONDE_EACCES, "others may write to the directory of segments %s; "
+                           "run: chmod 700 %s", dir, dir);
+    }
+    if (rc != 0) close(d);
+    else *fd = d;
+    return rc;
+}
+
+int sonde_discover_scan(int dirfd, sonde_discover_fn *found, void *arg, struct sonde_err *err)
+{
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        int failure = errno;
+        if (fd >= 0) close(fd);
+        return sonde_err_set(err, SONDE_EIO, "cannot list the directory of segments: %s",
+                             strerror(failure));
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(d)) != NULL) {
+        struct sonde_segment_name id;
+        if (sonde_segment_name_parse(entry->d_name, &id) == 0) found(entry->d_name, &id, arg);
+    }
+    closedir(d);
+    return 0;
+}
+
+/* ---- Processes ---------------------------------------------------------------------------- */
+
+static ssize_t stat_text(uint32_t pid, char *out, size_t size)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t n = read(fd, out, size - 1);
+    close(fd);
+    if (n > 0) out[n] = '\0';
+    return n;
+}
+
+int sonde_proc_stat(uint32_t pid, struct sonde_proc_stat *out)
+{
+    char text[1024];
+    unsigned long long start;
+    long threads;
+    int ppid, changed = 0;
+    char state;
+    if (stat_text(pid, text, sizeof(text)) <= 0) return SONDE_ENOENT;
+    /* The name is in parentheses and may itself hold any of them. */
+    const char *name = strchr(text, '('), *end = strrchr(text, ')');
+    if (!name || !end || end < name) return SONDE_ENOENT;
+    if (sscanf(end + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld "
+               "%*d %llu", &state, &ppid, &threads, &start) != 4) {
+        return SONDE_ENOENT;
+    }
+    if (state == 'Z' || state == 'X' || state == 'x') return SONDE_ENOENT;
+    *out = (struct sonde_proc_stat){ .start = start, .ppid = (uint32_t)ppid,
+                                     .threads = (uint32_t)threads };
+    sonde__utf8_copy(out->comm, sizeof(out->comm) - 1, name + 1, (size_t)(end - name - 1),
+                     &changed);
+    return 0;
+}
+
+int sonde_proc_descends(uint32_t pid, uint32_t root)
+{
+    for (int depth = 0; depth < 64 && pid > 1; depth++) {
+        struct sonde_proc_stat st;
+        if (pid == root) return 1;
+        if (sonde_proc_stat(pid, &st) != 0) return 0;
+        pid = st.ppid;
+    }
+    return pid == root;
+}
+
+/* ---- The lock ----------------------------------------------------------------------------- */
+
+int sonde_discover_lock(int dirfd, struct sonde_err *err)
+{
+    int fd = openat(dirfd, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return sonde_err_set(err, SONDE_EACCES, "cannot create agent.lock in the directory of "
+                             "segments: %s", strerror(errno));
+    }
+    /* A program that ends tries for the lock alone, but holds it for an instant only. */
+    for (int i = 0; i < 100; i++) {
+        if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
+            char text[16];
+            int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+            if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
+                /* Only for people who look; the lock is what counts. */
+            }
+            return fd;
+        }
+        struct timespec pause = { .tv_nsec = 1000000 };
+        nanosleep(&pause, NULL);
+    }
+    close(fd);
+    return sonde_err_set(err, SONDE_EACCES, "agent.lock in the directory of segments is held by "
+                         "somebody who is no agent; find out who with: fuser agent.lock");
+}
