@@ -1,0 +1,190 @@
+/* profile.h - many samples of stacks, of every kind the same way: CPU, off-CPU, bytes allocated.
+ *
+ *   sample ─▶ stack ─▶ location ─▶ line, line, … ─▶ function
+ *             (node of a tree)     (inlined ones)
+ *
+ * Everything is interned: a string, function, location or stack is stored once and named by a
+ * 32-bit id, so a sample is 32 bytes however deep its stack. A stack is the id of its innermost
+ * node in a tree of (parent, location): stacks that share callers share memory. Id 0 is "none"
+ * in every table, and string 0 is "".
+ *
+ * A location is an address in a module; until it is symbolized it has no lines. Symbolizing
+ * happens once per unique location, after sampling (src/profile/symbolize.h).
+ *
+ * Not thread-safe: one owner at a time. Memory is bounded by limits given at creation; what does
+ * not fit is counted in dropped_samples and goes to no stack but is part of no total either.
+ */
+#ifndef SONDE_PROFILE_PROFILE_H
+#define SONDE_PROFILE_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* What a sample's weight counts. Names are used by --type and in files: append only. */
+#define SONDE_SAMPLE_KINDS(X)                                                                  \
+    X(CPU, "cpu", "nanoseconds", "CPU time")                                                   \
+    X(OFFCPU, "off-cpu", "nanoseconds", "time blocked")                                        \
+    X(LIVE, "live", "bytes", "memory in use")                                                  \
+    X(PEAK, "peak", "bytes", "memory in use at the peak")                                      \
+    X(LEAKED, "leaked", "bytes", "memory leaked")                                              \
+    X(ALLOC, "alloc", "bytes", "memory allocated")                                             \
+    X(TEMPORARY, "temporary", "bytes", "memory freed before the next allocation")              \
+    X(OTHER, "samples", "count", "samples of an imported profile")
+
+enum sonde_sample_kind {
+#define SONDE__X(id, name, unit, title) SONDE_SAMPLE_##id,
+    SONDE_SAMPLE_KINDS(SONDE__X)
+#undef SONDE__X
+    SONDE_SAMPLE_KIND_COUNT
+};
+
+const char *sonde_sample_kind_name(enum sonde_sample_kind k);   /* "cpu" */
+const char *sonde_sample_kind_unit(enum sonde_sample_kind k);   /* "nanoseconds" */
+const char *sonde_sample_kind_title(enum sonde_sample_kind k);
+int sonde_sample_kind_find(const char *name);                   /* or -1 */
+
+#define SONDE_MODULE_KERNEL 1u      /* the kernel, or a module of it */
+#define SONDE_MODULE_VDSO 2u
+#define SONDE_MODULE_JIT 4u         /* code without a file; names from /tmp/perf-PID.map */
+#define SONDE_MODULE_DELETED 8u     /* the file was deleted or replaced while it ran */
+#define SONDE_MODULE_STRIPPED 16u   /* no symbol table was found for it */
+#define SONDE_MODULE_NO_LINES 32u   /* symbols, but no debug information */
+
+struct sonde_profile_module {
+    uint32_t path;          /* string: as the process saw it, "[vdso]", "[kernel]" */
+    uint32_t build_id;      /* string: hex; "" = none */
+    uint64_t start, end;    /* where it was mapped; 0 0 = unknown */
+    uint64_t offset;        /* file offset of start */
+    uint32_t flags;
+    uint32_t open_path;     /* string: where the agent can open it (/proc/PID/root/…); "" = path */
+};
+
+struct sonde_profile_function {
+    uint32_t name;          /* string: demangled */
+    uint32_t file;          /* string: source; "" = unknown */
+    uint32_t start_line;
+    uint32_t module;
+};
+
+struct sonde_profile_line {
+    uint32_t function;
+    uint32_t line;          /* 0 = unknown */
+};
+
+struct sonde_profile_location {
+    uint64_t address;       /* in the process; for a caller the return address - 1 */
+    uint32_t module;        /* 0 = unknown */
+    uint32_t line;          /* first of its lines in lines[]; innermost (inlined) first */
+    uint32_t line_count;    /* 0 = not symbolized: shown as module+offset */
+    uint32_t pad;
+};
+
+struct sonde_profile_stack {
+    uint32_t parent;        /* caller's stack; 0 = this is the thread's start */
+    uint32_t location;
+};
+
+struct sonde_profile_thread {
+    uint32_t pid, tid;
+    uint32_t name;          /* string */
+};
+
+/* A span that samples are joined with, by thread and time. */
+struct sonde_profile_span {
+    uint64_t start_ns, end_ns;   /* unix time */
+    uint64_t trace_hi, trace_lo, id, parent;
+    uint32_t thread;
+    uint32_t name;               /* string */
+    uint32_t outcome;
+    uint32_t pad;
+};
+
+#define SONDE_SAMPLE_TRUNCATED 1u /* the stack does not reach the thread's start */
+
+struct sonde_profile_sample {
+    uint64_t time_ns;       /* unix time; 0 = unknown */
+    uint64_t weight;        /* in the kind's unit */
+    uint32_t stack;
+    uint32_t thread;        /* 0 = unknown */
+    uint32_t count;         /* how many samples or events this stands for */
+    uint16_t kind;          /* enum sonde_sample_kind */
+    uint16_t flags;
+};
+
+#define SONDE_PROFILE_TABLE(type, name) type *name; uint32_t name##_count, name##_cap
+
+struct sonde_profile {
+    SONDE_PROFILE_TABLE(char *, strings);       /* owned, NUL-terminated */
+    SONDE_PROFILE_TABLE(struct sonde_profile_module, modules);
+    SONDE_PROFILE_TABLE(struct sonde_profile_function, functions);
+    SONDE_PROFILE_TABLE(struct sonde_profile_line, lines);
+    SONDE_PROFILE_TABLE(struct sonde_profile_location, locations);
+    SONDE_PROFILE_TABLE(struct sonde_profile_stack, stacks);
+    SONDE_PROFILE_TABLE(struct sonde_profile_thread, threads);
+    SONDE_PROFILE_TABLE(struct sonde_profile_span, spans);
+    SONDE_PROFILE_TABLE(struct sonde_profile_sample, samples);
+    uint64_t start_ns, end_ns;     /* unix time it covers */
+    double rate_hz, achieved_hz;   /* CPU: asked for and reached; 0 = unknown */
+    uint64_t lost_records;         /* by the kernel or the ring */
+    uint64_t dropped_samples;      /* for lack of memory */
+    uint32_t program;              /* string */
+    uint32_t command;              /* string: the command line; "" = unknown */
+    uint32_t engine;               /* string: "perf", "timer", "import" */
+    struct sonde_profile_index *index; /* private to profile.c */
+    size_t bytes, bytes_max;       /* memory taken, and its cap */
+};
+
+/* bytes_max 0 = 1 GiB. */
+int sonde_profile_create(size_t bytes_max, struct sonde_profile **out);
+void sonde_profile_destroy(struct sonde_profile *p);
+
+/* Interning: the id, or 0 when out of memory (string "" is 0 as well). */
+uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len);
+uint32_t sonde_profile_cstring(struct sonde_profile *p, const char *s);
+uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profile_module *m);
+uint32_t sonde_profile_function(struct sonde_profile *p, const struct sonde_profile_function *f);
+uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64_t address);
+uint32_t sonde_profile_stack(struct sonde_profile *p, uint32_t parent, uint32_t location);
+uint32_t sonde_profile_thread(struct sonde_profile *p, uint32_t pid, uint32_t tid,
+                              const char *name);
+
+/* A location known by name only (imported formats): one line, no module, no address. */
+uint32_t sonde_profile_named_location(struct sonde_profile *p, const char *name, size_t len);
+
+/* Give a location its lines, innermost first. Replaces what it had. */
+int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
+                            const struct sonde_profile_line *lines, uint32_t count);
+
+int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile_sample *s);
+int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s);
+
+/* Add all of from's samples, spans and tables to p. */
+int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *from);
+
+static inline const char *sonde_profile_str(const struct sonde_profile *p, uint32_t id)
+{
+    return id < p->strings_count ? p->strings[id] : "";
+}
+
+/* ---- Looking at a part of it --------------------------------------------------------------- */
+
+struct sonde_profile_filter {
+    int kind;                  /* enum sonde_sample_kind; -1 = the first kind that has samples */
+    const char *thread;        /* glob on the name, or a tid; NULL = any */
+    const char *span;          /* glob: only samples inside a span of that name, on its thread */
+    uint64_t trace_hi, trace_lo; /* only samples inside spans of this trace; 0 0 = any */
+    uint64_t from_ns, to_ns;   /* unix time; 0 = open */
+};
+
+/* A view of the filter on p: for each sample 1 if it passes. Call once, then ask per sample. */
+struct sonde_profile_match;
+int sonde_profile_match_create(const struct sonde_profile *p,
+                               const struct sonde_profile_filter *f,
+                               struct sonde_profile_match **out, struct sonde_err *err);
+int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample);
+int sonde_profile_match_kind(const struct sonde_profile_match *m);  /* as resolved */
+void sonde_profile_match_destroy(struct sonde_profile_match *m);
+
+#endif

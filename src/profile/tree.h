@@ -1,0 +1,65 @@
+/* tree.h - samples folded into a tree of functions, from the thread's start down to the leaf:
+ * what flame graphs, reports and diffs draw.
+ *
+ * Nodes are in an array; children of a node follow each other as a linked list sorted by name, so
+ * that the same profile always draws the same picture. Names are the frames' display names:
+ * demangled function, or module+0xoffset when there is no symbol. Inlined frames are nodes of
+ * their own. */
+#ifndef SONDE_PROFILE_TREE_H
+#define SONDE_PROFILE_TREE_H
+
+#include "profile/profile.h"
+
+#define SONDE_NODE_KERNEL 1u
+#define SONDE_NODE_INLINED 2u
+#define SONDE_NODE_UNKNOWN 4u      /* no symbol */
+#define SONDE_NODE_TRUNCATED 8u    /* "[truncated]": stacks that do not reach the start */
+
+struct sonde_tree_node {
+    const char *name;        /* owned by the tree */
+    const char *module;      /* base name of its module; "" = unknown */
+    const char *file;        /* source file; "" = unknown */
+    uint32_t line;           /* of the function's start, else of its first sample; 0 = unknown */
+    uint32_t flags;
+    uint32_t parent, first_child, next; /* 0 = none; node 0 is the root "all" */
+    uint32_t depth;          /* root = 0 */
+    uint64_t total, self;    /* weight */
+    uint64_t samples;        /* count */
+    uint64_t base_total, base_self; /* the other profile's, in a diff; else 0 */
+};
+
+struct sonde_tree {
+    struct sonde_tree_node *nodes;
+    uint32_t node_count, node_cap;
+    uint32_t depth_max;
+    enum sonde_sample_kind kind;
+    uint64_t base_total;     /* of a diff: weight of the other profile */
+    uint64_t truncated;      /* weight of stacks that do not reach the thread's start */
+    struct sonde_tree_names *names; /* private */
+};
+
+struct sonde_tree_options {
+    int invert;              /* leaf first: who is called, by whom */
+    int by_thread;           /* first level is the thread */
+};
+
+/* 0; SONDE_ENOENT with a sentence when nothing passes the filter; SONDE_ENOMEM. */
+int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                     const struct sonde_tree_options *o, struct sonde_tree **out,
+                     struct sonde_err *err);
+
+/* Both trees merged by name: total/self of after, base_* of before. */
+int sonde_tree_diff(const struct sonde_tree *before, const struct sonde_tree *after,
+                    struct sonde_tree **out);
+void sonde_tree_destroy(struct sonde_tree *t);
+
+/* Functions by self or total weight: a flat table. A recursive function counts once a stack. */
+struct sonde_flat {
+    const char *name, *module, *file;
+    uint32_t line;
+    uint64_t self, total, samples;
+    uint64_t base_self, base_total;
+};
+int sonde_tree_flat(const struct sonde_tree *t, struct sonde_flat **out, size_t *count);
+
+#endif
