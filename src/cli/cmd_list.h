@@ -1,2 +1,3 @@
 /* One row a command, in the order `sonde help` shows them. */
+SONDE_COMMAND(top)
 SONDE_COMMAND(help)

@@ -119,6 +119,28 @@ void sonde_grid_field(struct sonde_grid *g, int x, int y, int cells, int right, 
     }
 }
 
+void sonde_grid_field_middle(struct sonde_grid *g, int x, int y, int cells, unsigned style,
+                             const char *s)
+{
+    int left_over = sonde_text_cells(s, g->ascii);
+    if (left_over <= cells || cells < 3) {
+        sonde_grid_field(g, x, y, cells, 0, style, s);
+        return;
+    }
+    const int head = (cells - 1) / 2, tail = cells - 1 - head;
+    sonde_grid_field(g, x, y, cells, 0, style, "");
+    sonde_grid_text(g, x, y, head, style, s);
+    sonde_grid_text(g, x + head, y, 1, style, "…");
+    for (size_t len = strlen(s); left_over > tail && len > 0;) {
+        struct sonde_glyph glyph;
+        const size_t n = sonde_text_next(s, len, g->ascii, &glyph);
+        left_over -= glyph.cells;
+        s += n;
+        len -= n;
+    }
+    sonde_grid_text(g, x + head + 1, y, tail, style, s);
+}
+
 void sonde_grid_restyle(struct sonde_grid *g, int x, int y, int cells, unsigned style)
 {
     for (int i = 0; i < cells; i++) {

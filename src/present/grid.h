@@ -46,6 +46,10 @@ int sonde_grid_text(struct sonde_grid *g, int x, int y, int max, unsigned style,
 void sonde_grid_field(struct sonde_grid *g, int x, int y, int cells, int right, unsigned style,
                       const char *s);
 
+/* Cut in the middle instead: of long names both the beginning and the end tell something. */
+void sonde_grid_field_middle(struct sonde_grid *g, int x, int y, int cells, unsigned style,
+                             const char *s);
+
 /* Give cells a style without changing them; flags are added, a colour replaces. */
 void sonde_grid_restyle(struct sonde_grid *g, int x, int y, int cells, unsigned style);
 

@@ -33,8 +33,8 @@ static int level_of(double v, double lo, double hi)
     if (!(hi > lo)) return v == 0 ? 0 : LEVELS / 2 - 1;
     /* Halved first: hi - lo of two huge values of opposite sign would be infinite. */
     const double share = (v / 2 - lo / 2) / (hi / 2 - lo / 2);
-    const int level = (int)(share * LEVELS);
-    return level < 0 ? 0 : level >= LEVELS ? LEVELS - 1 : level;
+    if (share <= 0) return 0;
+    return share >= 1 ? LEVELS - 1 : (int)(share * LEVELS);
 }
 
 size_t sonde_sparkline(char *out, size_t out_size, const double *value, size_t count, int cells,
@@ -53,6 +53,7 @@ size_t sonde_sparkline(char *out, size_t out_size, const double *value, size_t c
         if (v > hi) hi = v;
     }
     if (base == SONDE_SPARK_ZERO && lo > 0 && hi > 0) lo = 0;
+    if (base == SONDE_SPARK_PERCENT) { lo = 0; hi = 100; }
 
     for (size_t i = 0; i < width; i++) {
         const char *glyph = " ";

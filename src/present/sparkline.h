@@ -10,6 +10,7 @@
 enum sonde_spark_base {
     SONDE_SPARK_ZERO,   /* the bottom is 0 (or the smallest value, if negative): rates */
     SONDE_SPARK_MIN,    /* the bottom is the smallest value: levels whose change matters */
+    SONDE_SPARK_PERCENT, /* from 0 to 100, so that idle looks idle */
 };
 
 /* Draw value[0..count), oldest first, into exactly `cells` cells, right-aligned: the newest is

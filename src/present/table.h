@@ -14,7 +14,7 @@
 #define SONDE_TABLE_CELL_MAX 2048  /* bytes kept of a cell */
 
 struct sonde_column {
-    const char *title;
+    const char *title;         /* "" and no text in any row: not shown */
     enum sonde_align align;
     int min;    /* cells below which it is not squeezed; 0 = its title's, and for right-aligned
                    ones what they need: half a number is worse than none */

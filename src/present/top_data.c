@@ -286,7 +286,7 @@ static char *attribute_text(const json_t *attributes)
         if (json_is_string(v)) sonde_buf_puts(&b, json_string_value(v));
         else if (json_is_integer(v)) {
             sonde_buf_printf(&b, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-        } else if (json_is_real(v)) sonde_buf_double(&b, json_real_value(v));
+        } else if (json_is_real(v)) sonde_buf_printf(&b, "%.6g", json_real_value(v));
         else sonde_buf_puts(&b, "?");
     }
     return take_text(&b);

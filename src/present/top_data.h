@@ -11,7 +11,7 @@
 
 #define SONDE_TOP_HISTORY 60      /* points of a sparkline */
 #define SONDE_TOP_SERIES_MAX 1000 /* asked for, and kept */
-#define SONDE_TOP_SPANS_MAX 2000
+#define SONDE_TOP_SPANS_MAX 5000
 #define SONDE_TOP_PROCESSES_MAX 10000
 
 struct json_t;
@@ -67,6 +67,8 @@ struct sonde_top_data {
     size_t series_total;         /* that matched; more than series_count when cut */
     struct sonde_top_span *spans; /* newest first */
     size_t span_count;
+    double spans_from_s;         /* set before reading them: asked for all since then, unix time;
+                                    0 = for the newest */
     double spans_seconds;        /* the time they cover */
     struct sonde_top_group *names, *pairs; /* most frequent first */
     size_t name_count, pair_count;

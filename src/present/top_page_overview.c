@@ -38,11 +38,8 @@ static unsigned load_style(double ratio)
 static void host_cpu(const struct sonde_top_host *h, int ascii, struct sonde_top_part *out)
 {
     char v[SONDE_VALUE_BYTES], spark[SONDE_SPARKLINE_BYTES(20)];
-    /* A minute of history in 20 cells; 100 % is the top, so that idle looks idle. */
-    double history[SONDE_TOP_HISTORY + 1];
-    memcpy(history, h->cpu_history, sizeof(h->cpu_history));
-    sonde_sparkline(spark, sizeof(spark), history, h->cpu_history_count, 20, SONDE_SPARK_ZERO,
-                    ascii);
+    sonde_sparkline(spark, sizeof(spark), h->cpu_history, h->cpu_history_count, 20,
+                    SONDE_SPARK_PERCENT, ascii);
     const char *shown = spark;
     while (*shown == ' ') shown++;
     snprintf(out->text, sizeof(out->text), "CPU %6s %s",

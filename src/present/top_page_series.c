@@ -15,17 +15,17 @@ enum { NAME, PROCESS, TYPE, VALUE, RATE, AVG, P50, P95, P99, TREND, LINE, COLUMN
 #define FIGURE_COLUMN(text, number) \
     { .title = text, .align = SONDE_RIGHT, .want = SONDE_VALUE_CELLS, .drop = number }
 static const struct sonde_column columns[COLUMNS] = {
-    [NAME] = { .title = "SERIES", .min = 16 },
-    [PROCESS] = { .title = "PROCESS", .min = 9, .max = 24, .drop = 7 },
-    [TYPE] = { .title = "TYPE", .want = 5, .drop = 8 },
+    [NAME] = { .title = "SERIES" },                    /* min and line's want follow the width */
+    [PROCESS] = { .title = "PROCESS", .min = 9, .max = 24, .drop = 8 },
+    [TYPE] = { .title = "TYPE", .min = 5, .drop = 9 },
     [VALUE] = FIGURE_COLUMN("VALUE", 1),
     [RATE] = FIGURE_COLUMN("RATE/s", 2),
-    [AVG] = FIGURE_COLUMN("AVG", 6),
-    [P50] = FIGURE_COLUMN("P50", 5),
-    [P95] = FIGURE_COLUMN("P95", 9),
+    [AVG] = FIGURE_COLUMN("AVG", 7),
+    [P50] = FIGURE_COLUMN("P50", 6),
+    [P95] = FIGURE_COLUMN("P95", 10),
     [P99] = FIGURE_COLUMN("P99", 3),
-    [TREND] = { .title = " ", .want = 1, .drop = 10 },
-    [LINE] = { .title = "LAST 60", .min = 10, .want = 30, .drop = 4 },
+    [TREND] = { .title = " ", .want = 1, .drop = 5 },
+    [LINE] = { .title = "LAST 60", .align = SONDE_RIGHT, .min = 10, .drop = 4 },
 };
 
 const char *const sonde_top_series_sorts[] = { "name", "rate", "p99", "value", NULL };
@@ -71,14 +71,14 @@ static struct row_units units_of(const struct sonde_top_series *s)
     return (struct row_units){ u, u, u };
 }
 
-static void add_row(struct sonde_table *t, const struct sonde_top_series *s, int ascii)
+static void add_row(struct sonde_table *t, const struct sonde_top_series *s, int with_process,
+                    int ascii)
 {
     char v[SONDE_VALUE_BYTES];
     const struct row_units u = units_of(s);
     sonde_table_row(t);
     sonde_table_cell(t, NAME, "%s%s", s->name, s->labels);
-    if (s->pid) sonde_table_cell(t, PROCESS, "%s %u", s->process, s->pid);
-    else sonde_table_cell(t, PROCESS, "host");
+    if (with_process && s->pid) sonde_table_cell(t, PROCESS, "%s %u", s->process, s->pid);
     sonde_table_cell(t, TYPE, "%s", strcmp(s->type, "counter") == 0     ? "count"
                                     : strcmp(s->type, "histogram") == 0 ? "hist" : s->type);
 #define FIGURE(column, value, unit) \
@@ -106,11 +106,18 @@ static unsigned cell_style(const void *arg, size_t row, size_t column)
     return 0;
 }
 
-static int draw_line(const void *arg, size_t row, size_t column, struct sonde_grid *g, int x,
+/* Names are cut in the middle, where cutting hurts least: family and last labels stay. */
+static int draw_cell(const void *arg, size_t row, size_t column, struct sonde_grid *g, int x,
                      int y, int cells)
 {
     const struct order *order = arg;
     const struct sonde_top_series *s = order[row].s;
+    if (column == NAME) {
+        char name[SONDE_TABLE_CELL_MAX];
+        snprintf(name, sizeof(name), "%s%s", s->name, s->labels);
+        sonde_grid_field_middle(g, x, y, cells, SONDE_STYLE_NORMAL, name);
+        return 1;
+    }
     char line[SONDE_SPARKLINE_BYTES(SONDE_TOP_HISTORY)];
     if (column != LINE || cells > SONDE_TOP_HISTORY) return 0;
     const int gauge = strcmp(s->type, "gauge") == 0;
@@ -158,10 +165,15 @@ static int draw_series(struct sonde_top_state *s, const struct sonde_top_data *d
                        struct sonde_grid *g, struct sonde_top_area area)
 {
     const size_t n = d->series_count;
+    struct sonde_column shown[COLUMNS];
+    memcpy(shown, columns, sizeof(shown));
+    shown[NAME].min = g->width * 2 / 5 < 24 ? 24 : g->width * 2 / 5 > 60 ? 60 : g->width * 2 / 5;
+    shown[LINE].want = g->width >= 240 ? SONDE_TOP_HISTORY : SONDE_TOP_HISTORY / 2;
+    if (s->pid) shown[PROCESS].title = ""; /* one process: the context line names it */
     struct order *order = sonde__calloc(n, sizeof(*order));
     uint64_t *ids = sonde__calloc(n, sizeof(*ids));
     struct sonde_table t;
-    sonde_table_init(&t, columns, COLUMNS);
+    sonde_table_init(&t, shown, COLUMNS);
     int rc = order && ids ? 0 : SONDE_ENOMEM;
     if (!rc) {
         for (size_t i = 0; i < n; i++) {
@@ -170,7 +182,7 @@ static int draw_series(struct sonde_top_state *s, const struct sonde_top_data *d
         }
         qsort(order, n, sizeof(*order), by_choice);
         for (size_t i = 0; i < n; i++) {
-            add_row(&t, order[i].s, g->ascii);
+            add_row(&t, order[i].s, !s->pid, g->ascii);
             ids[i] = sonde_top_row_id(order[i].s->name, order[i].s->labels, order[i].s->pid);
         }
         rc = t.error;
@@ -178,7 +190,7 @@ static int draw_series(struct sonde_top_state *s, const struct sonde_top_data *d
     if (!rc) {
         const struct sonde_top_list list = {
             .table = &t, .ids = ids, .cursor = sonde_top_cursor(s), .style = cell_style,
-            .fill = draw_line, .sorted = sort_columns[s->sort[s->page]], .arg = order };
+            .fill = draw_cell, .sorted = sort_columns[s->sort[s->page]], .arg = order };
         sonde_top_draw_list(s, &list, g, area);
         s->row_pid = order[list.cursor->index].s->pid;
     }

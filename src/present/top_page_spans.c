@@ -197,7 +197,8 @@ static void draw_context(const struct sonde_top_state *s, const struct sonde_top
     }
     if (s->pid) snprintf(part[2].text, sizeof(part[2].text), "process %u", s->pid);
     if (s->filter[0]) snprintf(part[3].text, sizeof(part[3].text), "filter %s", s->filter);
-    snprintf(part[4].text, sizeof(part[4].text), "newest %zu spans, %s", d->span_count,
+    snprintf(part[4].text, sizeof(part[4].text), "%s%zu spans of the last %s",
+             d->spans_from_s > 0 ? "" : "newest ", d->span_count,
              sonde_value_format(v, d->spans_seconds, SONDE_UNIT_SECONDS, g->ascii));
     part[4].style = SONDE_STYLE_DIM;
     sonde_top_parts(g, 0, y, part, 5);

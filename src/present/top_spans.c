@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 
+#define RATE_S 60.0
+
 /* A span with what it is sorted by. Sorting brings equal names together, so that grouping is one
  * pass, and the durations of a group in order, so that quantiles are look-ups. */
 struct item {
@@ -52,19 +54,23 @@ static int is_failure(const struct sonde_top_span *s)
     return s->outcome[0] && strcmp(s->outcome, "ok") != 0;
 }
 
-/* Groups of items, which get sorted; out has room for n. Returns how many. */
-static size_t group(struct item *items, size_t n, double seconds, struct sonde_top_group *out)
+/* Groups of items, which get sorted; out has room for n. Returns how many. Rates are of the spans
+ * since from_s, seconds long. */
+static size_t group(struct item *items, size_t n, double from_s, double seconds,
+                    struct sonde_top_group *out)
 {
     size_t groups = 0;
     qsort(items, n, sizeof(*items), by_name);
     for (size_t from = 0, to; from < n; from = to) {
         struct sonde_top_group g = { .name = items[from].span->name,
                                      .parent = items[from].parent };
+        size_t recent = 0;
         for (to = from; to < n && same_group(&items[from], &items[to]); to++) {
             g.errors += (size_t)is_failure(items[to].span);
+            recent += items[to].span->start >= from_s;
         }
         g.count = to - from;
-        g.rate = seconds > 0 ? (double)g.count / seconds : NAN;
+        g.rate = seconds > 0 ? (double)recent / seconds : NAN;
         g.p50 = quantile(items + from, g.count, 0.50);
         g.p95 = quantile(items + from, g.count, 0.95);
         g.p99 = quantile(items + from, g.count, 0.99);
@@ -114,17 +120,17 @@ int sonde_top_group_spans(struct sonde_top_data *d)
     const int ok = ids && items && d->names && d->pairs;
 
     if (ok && n > 0) {
-        double first = INFINITY, last = -INFINITY;
+        double first = INFINITY;
         for (size_t i = 0; i < n; i++) {
-            const double end = d->spans[i].start + d->spans[i].duration_s;
-            if (end < first) first = end;
-            if (end > last) last = end;
+            if (d->spans[i].start < first) first = d->spans[i].start;
             items[i] = (struct item){ .span = &d->spans[i] };
         }
-        /* Spans that stopped coming have a rate that falls: the time runs until now. */
-        if (d->time_s > last) last = d->time_s;
-        d->spans_seconds = last - first;
-        d->name_count = group(items, n, d->spans_seconds, d->names);
+        if (d->spans_from_s > 0) first = d->spans_from_s;
+        d->spans_seconds = d->time_s - first;
+        /* Of an hour of spans, what happens now is the last minute. */
+        const double seconds = d->spans_seconds < RATE_S ? d->spans_seconds : RATE_S;
+        const double from_s = d->time_s - seconds;
+        d->name_count = group(items, n, from_s, seconds, d->names);
 
         size_t pairs = 0;
         for (size_t i = 0; i < n; i++) {
@@ -133,7 +139,7 @@ int sonde_top_group_spans(struct sonde_top_data *d)
                 items[pairs++] = (struct item){ .span = &d->spans[i], .parent = parent->name };
             }
         }
-        d->pair_count = group(items, pairs, d->spans_seconds, d->pairs);
+        d->pair_count = group(items, pairs, from_s, seconds, d->pairs);
     }
     sonde__free(ids);
     sonde__free(items);

@@ -132,7 +132,7 @@ static const char *const help_lines[] = {
     "                  gauge's values, of a histogram's recorded values",
     "  trend           ↑ ↓ when the last minute rises or falls beyond noise",
     "  drops           records the process could not keep; `sonde doctor` says why",
-    "  spans           rates and percentiles are of the newest spans at hand",
+    "  spans           of the time shown above the list: as long as a few thousand take",
     NULL,
 };
 

@@ -99,7 +99,8 @@ const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde
     while (i + 1 < count && fabs(v) >= p[i + 1].factor * (1 - slack)) i++;
     if (v == 0 && u == SONDE_UNIT_SECONDS) i = 3; /* "0 s" */
 
-    if (fabs(v / p[i].factor) >= 9999.5) { /* past the last prefix */
+    /* Past the last prefix, as far as there is room for more digits. */
+    if (fabs(v / p[i].factor) >= (strlen(p[i].plain) > 2 ? 9999.5 : 99999.5)) {
         snprintf(out, SONDE_VALUE_BYTES, "%.0e", v);
         return out;
     }

@@ -30,6 +30,14 @@ static void drawing(void **state)
     expect(&g, "hello\n        cl\n");
     sonde_grid_field(&g, 0, 0, 4, 0, 0, "hello");
     expect(&g, "hel…o\n        cl\n");
+    sonde_grid_field_middle(&g, 0, 0, 6, 0, "beginning");
+    expect(&g, "be…ing\n        cl\n");
+    sonde_grid_field_middle(&g, 0, 0, 6, 0, "日本語日本");
+    expect(&g, "日…本\n        cl\n");
+    sonde_grid_field_middle(&g, 0, 0, 10, 0, "whole");
+    expect(&g, "whole\n        cl\n");
+    sonde_grid_field_middle(&g, 0, 0, 2, 0, "whole");
+    expect(&g, "w…ole\n        cl\n");
     sonde_grid_field(&g, 0, 0, 10, 1, 0, "right");
     expect(&g, "     right\n        cl\n");
     sonde_grid_restyle(&g, 0, 0, 99, SONDE_STYLE_REVERSE);
@@ -72,7 +80,8 @@ static void outside(void **state)
         static const char *const texts[] = { "日本語", "abc", "", "e\xcc\x81\xcc\x81\xcc\x81\xcc\x81",
                                              "\xff\x1b[2J\n", "🙂🙂" };
         const char *text = texts[rand() % 6];
-        switch (rand() % 3) {
+        switch (rand() % 4) {
+        case 2: sonde_grid_field_middle(&g, x, y, n, 0, text); break;
         case 0: sonde_grid_text(&g, x, y, n, 0, text); break;
         case 1: sonde_grid_field(&g, x, y, n, rand() % 2, 0, text); break;
         default: sonde_grid_restyle(&g, x, y, n, SONDE_STYLE_BOLD); break;

@@ -34,6 +34,7 @@ static void lines(void **state)
         { "negative", { -4, 4 }, 2, 2, SONDE_SPARK_ZERO, 0, "▁█" },
         { "means of shares", { 0, 0, 8, 8 }, 4, 2, SONDE_SPARK_ZERO, 0, "▁█" },
         { "huge", { -DBL_MAX, DBL_MAX }, 2, 2, SONDE_SPARK_ZERO, 0, "▁█" },
+        { "percent", { 0, 2, 50, 100, 1e300, -1e300 }, 6, 6, SONDE_SPARK_PERCENT, 0, "▁▁▅██▁" },
         { "no cells", { 1, 2 }, 2, 0, SONDE_SPARK_ZERO, 0, "" },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

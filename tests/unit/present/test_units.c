@@ -36,6 +36,7 @@ static void values(void **state)
         { 750, SONDE_UNIT_SECONDS, "12.5 min" },
         { 7200, SONDE_UNIT_SECONDS, "2.00 h" },
         { 200000, SONDE_UNIT_SECONDS, "2.31 d" },
+        { 1.7e9, SONDE_UNIT_SECONDS, "19676 d" }, /* a time of day since 1970 */
         { 512, SONDE_UNIT_BYTES, "512 B" },
         { 1024, SONDE_UNIT_BYTES, "1.00 KiB" },
         { 1023 * 1024, SONDE_UNIT_BYTES, "1023 KiB" },

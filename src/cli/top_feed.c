@@ -1,0 +1,210 @@
+/* top_feed.c - see top_feed.h. One thread; one lock over what is asked for and what was read. */
+#include "cli/top_feed.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+
+struct sonde_top_feed {
+    struct sonde_top_source *source;
+    pthread_t thread;
+    int fd;                           /* eventfd */
+    struct sonde_top_memory memory;   /* the thread's */
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    /* Under the lock. */
+    struct sonde_top_request request;
+    double interval_s;
+    int paused, stop, again;          /* again: something was asked for */
+    struct sonde_top_data fresh;      /* of fresh_page, if news and not lost */
+    enum sonde_top_page fresh_page;
+    struct sonde_err lost;            /* "" = not */
+    int news;
+};
+
+static void publish(struct sonde_top_feed *f, enum sonde_top_page page, struct sonde_top_data *d,
+                    int rc, const struct sonde_err *err)
+{
+    pthread_mutex_lock(&f->lock);
+    sonde_top_data_release(&f->fresh);
+    f->fresh_page = page;
+    if (rc == 0) {
+        f->fresh = *d;
+        f->lost.text[0] = 0;
+    } else {
+        sonde_top_data_release(d);
+        snprintf(f->lost.text, sizeof(f->lost.text), "%s",
+                 err->text[0] ? err->text : sonde_strerror(rc));
+    }
+    f->news = 1;
+    pthread_mutex_unlock(&f->lock);
+    const uint64_t one = 1;
+    (void)!write(f->fd, &one, sizeof(one));
+}
+
+static void read_once(struct sonde_top_feed *f, const struct sonde_top_request *r)
+{
+    struct sonde_top_data d;
+    struct sonde_err err = { "" };
+    sonde_top_data_init(&d);
+    int rc = sonde_top_source_read(f->source, r, &d, &err);
+    if (!rc && r->page == SONDE_TOP_OVERVIEW) rc = sonde_top_data_rates(&d, &f->memory);
+    publish(f, r->page, &d, rc, &err);
+}
+
+static struct timespec after(struct timespec t, double seconds)
+{
+    const time_t whole = (time_t)seconds;
+    t.tv_sec += whole;
+    t.tv_nsec += (long)((seconds - (double)whole) * 1e9);
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+/* Wait until the next tick is due or something is asked for. Lock held. */
+static void wait_turn(struct sonde_top_feed *f, struct timespec last)
+{
+    while (!f->stop && !f->again) {
+        if (f->paused) {
+            pthread_cond_wait(&f->wake, &f->lock);
+            continue;
+        }
+        const struct timespec due = after(last, f->interval_s);
+        if (pthread_cond_timedwait(&f->wake, &f->lock, &due) == ETIMEDOUT) return;
+    }
+}
+
+/* A tick when one is due; what is asked for in between is answered from what there is, so that
+ * keys do not disturb the length of intervals. */
+static void *run(void *arg)
+{
+    struct sonde_top_feed *f = arg;
+    struct timespec last;
+    clock_gettime(CLOCK_MONOTONIC, &last);
+    sonde_top_source_tick(f->source);
+
+    pthread_mutex_lock(&f->lock);
+    f->again = 1;
+    for (;;) {
+        wait_turn(f, last);
+        if (f->stop) break;
+        const struct sonde_top_request r = f->request;
+        const int tick = !f->again && !f->paused;
+        f->again = 0;
+        pthread_mutex_unlock(&f->lock);
+        if (tick) {
+            clock_gettime(CLOCK_MONOTONIC, &last);
+            sonde_top_source_tick(f->source);
+        }
+        read_once(f, &r);
+        pthread_mutex_lock(&f->lock);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+static void set_request(struct sonde_top_feed *f, const struct sonde_top_state *s)
+{
+    sonde_top_request_of(s, &f->request);
+    f->interval_s = s->interval_s;
+    f->paused = s->paused;
+}
+
+int sonde_top_feed_start(struct sonde_top_source *source, const struct sonde_top_state *s,
+                         struct sonde_top_feed **out, struct sonde_err *err)
+{
+    struct sonde_top_feed *f = sonde__calloc(1, sizeof(*f));
+    if (!f) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    f->source = source;
+    sonde_top_data_init(&f->fresh);
+    set_request(f, s);
+    f->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->fd < 0) {
+        const int rc = sonde_err_set(err, SONDE_EIO, "eventfd: %s", strerror(errno));
+        sonde__free(f);
+        return rc;
+    }
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&f->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&f->lock, NULL);
+
+    /* Signals are for the thread that has the terminal. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&f->thread, NULL, run, f);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        close(f->fd);
+        sonde__free(f);
+        return sonde_err_set(err, SONDE_EIO, "cannot start a thread: %s", strerror(failed));
+    }
+    *out = f;
+    return 0;
+}
+
+void sonde_top_feed_stop(struct sonde_top_feed *f)
+{
+    if (!f) return;
+    pthread_mutex_lock(&f->lock);
+    f->stop = 1;
+    pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+    sonde_top_source_cancel(f->source);
+    pthread_join(f->thread, NULL);
+    pthread_cond_destroy(&f->wake);
+    pthread_mutex_destroy(&f->lock);
+    close(f->fd);
+    sonde_top_data_release(&f->fresh);
+    sonde_top_memory_release(&f->memory);
+    sonde__free(f);
+}
+
+int sonde_top_feed_fd(const struct sonde_top_feed *f)
+{
+    return f->fd;
+}
+
+void sonde_top_feed_ask(struct sonde_top_feed *f, const struct sonde_top_state *s)
+{
+    pthread_mutex_lock(&f->lock);
+    set_request(f, s);
+    f->again = 1;
+    pthread_cond_signal(&f->wake);
+    pthread_mutex_unlock(&f->lock);
+}
+
+int sonde_top_feed_take(struct sonde_top_feed *f, struct sonde_top_data pages[SONDE_TOP_PAGES],
+                        struct sonde_err *lost)
+{
+    uint64_t count;
+    (void)!read(f->fd, &count, sizeof(count));
+    pthread_mutex_lock(&f->lock);
+    const int news = f->news;
+    if (news) {
+        f->news = 0;
+        *lost = f->lost;
+        if (!f->lost.text[0]) {
+            sonde_top_data_release(&pages[f->fresh_page]);
+            pages[f->fresh_page] = f->fresh;
+            sonde_top_data_init(&f->fresh);
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
+    return news;
+}

@@ -1,0 +1,372 @@
+/* top_source.c - see top_source.h. */
+#include "cli/top_source.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "cli/cli.h"
+#include "serve/api.h"
+#include "sonde/sonde.h"
+
+#define ANSWER_MAX ((size_t)64 << 20) /* bytes taken of one answer */
+#define WINDOW_START_S 10.0
+#define WINDOW_MIN_S 0.05
+#define WINDOW_MAX_S 3600.0
+#define WINDOW_TRIES 6
+#define HOST_SERIES "system_*|sonde_host_load*|sonde_host_memory_*"
+
+enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE };
+
+struct source_ops {
+    void (*tick)(struct sonde_top_source *s);
+    int (*get)(struct sonde_top_source *s, enum answer what, const struct sonde_top_request *r,
+               struct sonde_buf *out, struct sonde_err *err);
+    void (*close)(struct sonde_top_source *s);
+};
+
+struct sonde_top_source {
+    const struct source_ops *ops;
+    struct sonde_collector *collector;  /* local */
+    CURL *curl;                         /* url; keeps its connection */
+    const char *url;                    /* borrowed */
+    double window_s;                    /* spans of so long a time are asked for */
+    double time_s;                      /* the agent's clock at the last answer; 0 = not known */
+    double from_s;                      /* spans since then; 0 = the newest */
+    int cancelled;                      /* atomic */
+};
+
+void sonde_top_request_of(const struct sonde_top_state *s, struct sonde_top_request *out)
+{
+    *out = (struct sonde_top_request){ .page = s->page, .type = sonde_top_type(s), .pid = s->pid };
+    sonde_top_split_filter(s->filter, &out->words);
+    if (s->page == SONDE_TOP_SPANS && s->view == SONDE_TOP_TRACE) {
+        memcpy(out->trace_id, s->trace_id, sizeof(out->trace_id));
+    }
+}
+
+/* ---- A collector in this process ------------------------------------------------------------ */
+
+static void local_tick(struct sonde_top_source *s)
+{
+    sonde_collector_step(s->collector);
+}
+
+/* One filter for each word about the name, since a filter has one; the rest is in the first. */
+static size_t make_filters(const struct sonde_top_request *r, struct sonde_filter *out)
+{
+    size_t n = 1;
+    memset(out, 0, SONDE_TOP_WORDS * sizeof(*out));
+    out[0].type = r->type;
+    out[0].pid = r->pid;
+    out[0].label_count = r->words.label_count;
+    for (size_t i = 0; i < r->words.label_count; i++) {
+        out[0].label[i] = (struct sonde_label){ .name = r->words.label[i],
+                                                .value = r->words.value[i] };
+    }
+    for (size_t i = 0; i < r->words.name_count; i++) {
+        out[i].name = r->words.name[i];
+        if (i + 1 > n) n = i + 1;
+    }
+    return n;
+}
+
+static int parse_trace(const char *text, uint64_t *hi, uint64_t *lo)
+{
+    return strlen(text) == 32 && strspn(text, "0123456789abcdefABCDEF") == 32 &&
+           sscanf(text, "%16lx%16lx", hi, lo) == 2;
+}
+
+static int local_get(struct sonde_top_source *s, enum answer what,
+                     const struct sonde_top_request *r, struct sonde_buf *out,
+                     struct sonde_err *err)
+{
+    struct sonde_model *m = sonde_collector_model(s->collector);
+    struct sonde_filter filters[SONDE_TOP_WORDS];
+    struct sonde_api_query q = { .filters = filters, .limit = SONDE_TOP_SERIES_MAX,
+                                 .history = SONDE_TOP_HISTORY };
+    struct sonde_api_spans spans = { .pid = r->pid, .from_s = s->from_s,
+                                     .limit = SONDE_TOP_SPANS_MAX };
+
+    if (what == TRACE) {
+        spans.pid = 0; /* a trace may lead through several processes */
+        spans.from_s = 0;
+        if (!parse_trace(r->trace_id, &spans.trace_hi, &spans.trace_lo)) {
+            return sonde_err_set(err, SONDE_EINVAL, "'%s' is no trace id", r->trace_id);
+        }
+    }
+    if (what == HOST) {
+        filters[0] = (struct sonde_filter){ .name = HOST_SERIES };
+        q.filter_count = 1;
+        q.window_s = 5;
+    } else {
+        q.filter_count = make_filters(r, filters);
+    }
+    pthread_rwlock_rdlock(&m->lock);
+    if (what == PROCESSES) sonde_api_processes(m, out);
+    else if (what == SPANS || what == TRACE) sonde_api_spans(m, &spans, out);
+    else sonde_api_query(m, &q, out);
+    pthread_rwlock_unlock(&m->lock);
+    return 0;
+}
+
+static void local_close(struct sonde_top_source *s)
+{
+    sonde_collector_destroy(s->collector);
+}
+
+static const struct source_ops local_ops = { local_tick, local_get, local_close };
+
+int sonde_top_source_local(const struct sonde_collector_options *options,
+                           struct sonde_top_source **out, struct sonde_err *err)
+{
+    struct sonde_top_source *s = sonde__calloc(1, sizeof(*s));
+    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    s->ops = &local_ops;
+    s->window_s = WINDOW_START_S;
+    const int rc = sonde_collector_create(options, &s->collector, err);
+    if (rc) {
+        sonde__free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+/* ---- An agent by URL ------------------------------------------------------------------------ */
+
+static size_t on_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct sonde_buf *b = arg;
+    sonde_buf_add(b, data, size * count);
+    return b->error ? 0 : size * count;
+}
+
+static int on_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t up_total,
+                       curl_off_t up_now)
+{
+    const struct sonde_top_source *s = arg;
+    (void)total, (void)now, (void)up_total, (void)up_now;
+    return __atomic_load_n(&s->cancelled, __ATOMIC_RELAXED);
+}
+
+/* key=value with what needs it percent-encoded. */
+static void add_parameter(struct sonde_top_source *s, struct sonde_buf *b, const char *key,
+                          const char *value)
+{
+    char *escaped = curl_easy_escape(s->curl, value, 0);
+    if (!escaped) {
+        b->error = SONDE_ENOMEM;
+        return;
+    }
+    sonde_buf_printf(b, "%s%s=%s", strchr(b->data, '?') ? "&" : "?", key, escaped);
+    curl_free(escaped);
+}
+
+static void add_number(struct sonde_top_source *s, struct sonde_buf *b, const char *key, size_t n)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%zu", n);
+    add_parameter(s, b, key, text);
+}
+
+static void add_words(struct sonde_top_source *s, struct sonde_buf *b,
+                      const struct sonde_top_request *r)
+{
+    for (size_t i = 0; i < r->words.name_count; i++) {
+        add_parameter(s, b, "name", r->words.name[i]);
+    }
+    for (size_t i = 0; i < r->words.label_count; i++) {
+        char both[SONDE_TOP_FILTER_MAX + SONDE_TOP_GLOB_MAX];
+        snprintf(both, sizeof(both), "%s:%s", r->words.label[i], r->words.value[i]);
+        add_parameter(s, b, "label", both);
+    }
+    if (r->type) add_parameter(s, b, "type", r->type);
+}
+
+static void make_url(struct sonde_top_source *s, enum answer what,
+                     const struct sonde_top_request *r, struct sonde_buf *b)
+{
+    static const char *const paths[] = {
+        [PROCESSES] = "/api/processes", [HOST] = "/api/query", [SERIES] = "/api/query",
+        [SPANS] = "/api/spans", [TRACE] = "/api/spans" };
+    char base[512];
+    if (sonde_cli_url(base, sizeof(base), s->url, paths[what])) {
+        b->error = SONDE_EFULL;
+        return;
+    }
+    sonde_buf_puts(b, base);
+    if (b->error || what == PROCESSES) return;
+    if (what == HOST) {
+        add_parameter(s, b, "name", HOST_SERIES);
+        add_number(s, b, "window", 5);
+    }
+    if (what == HOST || what == SERIES) {
+        add_number(s, b, "limit", SONDE_TOP_SERIES_MAX);
+        add_number(s, b, "history", SONDE_TOP_HISTORY);
+    } else {
+        add_number(s, b, "limit", SONDE_TOP_SPANS_MAX);
+    }
+    if (what == SPANS && s->from_s > 0) {
+        char text[32];
+        snprintf(text, sizeof(text), "%.3f", s->from_s);
+        add_parameter(s, b, "from", text);
+    }
+    if (what == SERIES) add_words(s, b, r);
+    if (what == TRACE) add_parameter(s, b, "trace", r->trace_id);
+    if ((what == SERIES || what == SPANS) && r->pid) add_number(s, b, "pid", r->pid);
+}
+
+static int url_get(struct sonde_top_source *s, enum answer what,
+                   const struct sonde_top_request *r, struct sonde_buf *out,
+                   struct sonde_err *err)
+{
+    struct sonde_buf url;
+    char why[CURL_ERROR_SIZE] = "";
+    long status = 0;
+    sonde_buf_init(&url, 1 << 14);
+    make_url(s, what, r, &url);
+    if (url.error) {
+        sonde_buf_release(&url);
+        return sonde_err_set(err, SONDE_EINVAL, "the URL is too long");
+    }
+    curl_easy_setopt(s->curl, CURLOPT_URL, url.data);
+    curl_easy_setopt(s->curl, CURLOPT_ERRORBUFFER, why);
+    curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, out);
+    const CURLcode code = curl_easy_perform(s->curl);
+    curl_easy_setopt(s->curl, CURLOPT_ERRORBUFFER, NULL);
+    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    sonde_buf_release(&url);
+
+    if (out->error == SONDE_EFULL) {
+        return sonde_err_set(err, SONDE_EIO, "the answer is larger than %zu MiB",
+                             ANSWER_MAX >> 20);
+    }
+    if (out->error) return sonde_err_set(err, out->error, "out of memory");
+    if (code != CURLE_OK) {
+        return sonde_err_set(err, SONDE_EIO, "%s", why[0] ? why : curl_easy_strerror(code));
+    }
+    if (status != 200) {
+        const size_t len = out->data ? strcspn(out->data, "\r\n") : 0;
+        return sonde_err_set(err, SONDE_EIO, "status %ld: %.*s", status,
+                             (int)(len < 200 ? len : 200), out->data ? out->data : "");
+    }
+    return 0;
+}
+
+static void url_tick(struct sonde_top_source *s)
+{
+    (void)s;
+}
+
+static void url_close(struct sonde_top_source *s)
+{
+    curl_easy_cleanup(s->curl);
+}
+
+static const struct source_ops url_ops = { url_tick, url_get, url_close };
+
+int sonde_top_source_url(const char *url, struct sonde_top_source **out, struct sonde_err *err)
+{
+    struct sonde_top_source *s = sonde__calloc(1, sizeof(*s));
+    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    s->ops = &url_ops;
+    s->window_s = WINDOW_START_S;
+    s->url = url;
+    s->curl = curl_easy_init();
+    if (!s->curl) {
+        sonde__free(s);
+        return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    }
+    curl_easy_setopt(s->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(s->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(s->curl, CURLOPT_XFERINFODATA, s);
+    curl_easy_setopt(s->curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(s->curl, CURLOPT_ACCEPT_ENCODING, "");
+    curl_easy_setopt(s->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(s->curl, CURLOPT_CONNECTTIMEOUT, 3L);
+    curl_easy_setopt(s->curl, CURLOPT_TIMEOUT, 10L);
+    curl_easy_setopt(s->curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
+    *out = s;
+    return 0;
+}
+
+/* ---- Both ----------------------------------------------------------------------------------- */
+
+void sonde_top_source_destroy(struct sonde_top_source *s)
+{
+    if (!s) return;
+    s->ops->close(s);
+    sonde__free(s);
+}
+
+void sonde_top_source_tick(struct sonde_top_source *s)
+{
+    s->ops->tick(s);
+}
+
+void sonde_top_source_cancel(struct sonde_top_source *s)
+{
+    __atomic_store_n(&s->cancelled, 1, __ATOMIC_RELAXED);
+}
+
+static int read_one(struct sonde_top_source *s, enum answer what,
+                    const struct sonde_top_request *r, struct sonde_top_data *d,
+                    struct sonde_err *err)
+{
+    static int (*const readers[])(struct sonde_top_data *, const char *, size_t,
+                                  struct sonde_err *) = {
+        [PROCESSES] = sonde_top_read_processes, [HOST] = sonde_top_read_host,
+        [SERIES] = sonde_top_read_series, [SPANS] = sonde_top_read_spans,
+        [TRACE] = sonde_top_read_trace };
+    struct sonde_buf text;
+    sonde_buf_init(&text, ANSWER_MAX);
+    int rc = s->ops->get(s, what, r, &text, err);
+    if (!rc && text.error) rc = sonde_err_set(err, text.error, "out of memory");
+    if (!rc) rc = readers[what](d, text.data ? text.data : "", text.len, err);
+    sonde_buf_release(&text);
+    return rc;
+}
+
+/* All spans of the longest time whose spans are not too many. The newest N would do for a list
+ * but not for rates: an agent takes spans thread by thread, so the oldest of N are those of a few
+ * threads only. */
+static int read_spans(struct sonde_top_source *s, const struct sonde_top_request *r,
+                      struct sonde_top_data *d, struct sonde_err *err)
+{
+    for (int left = WINDOW_TRIES;; left--) {
+        s->from_s = s->time_s > s->window_s ? s->time_s - s->window_s : 0;
+        if (left == 0) s->from_s = 0;
+        d->spans_from_s = s->from_s;
+        const int rc = read_one(s, SPANS, r, d, err);
+        if (rc) return rc;
+        s->time_s = d->time_s;
+        const int too_many = d->span_count == SONDE_TOP_SPANS_MAX;
+        if (too_many && s->window_s > WINDOW_MIN_S) s->window_s /= 3;
+        else if (d->span_count < SONDE_TOP_SPANS_MAX / 10 && s->window_s < WINDOW_MAX_S) {
+            s->window_s *= 2;
+        }
+        /* Few are good enough until next time, none may mean that they are older. */
+        if (left == 0 || !(too_many || (d->span_count == 0 && s->from_s > 0))) return 0;
+        sonde_top_data_release(d);
+    }
+}
+
+int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_request *r,
+                          struct sonde_top_data *d, struct sonde_err *err)
+{
+    int rc = 0;
+    switch (r->page) {
+    case SONDE_TOP_OVERVIEW:
+        rc = read_one(s, PROCESSES, r, d, err);
+        return rc ? rc : read_one(s, HOST, r, d, err);
+    case SONDE_TOP_SERIES:
+        return read_one(s, SERIES, r, d, err);
+    default:
+        rc = read_spans(s, r, d, err);
+        return rc || !r->trace_id[0] ? rc : read_one(s, TRACE, r, d, err);
+    }
+}
