@@ -568,6 +568,34 @@ static void test_scrapes_during_ticks(void **state)
     pthread_join(thread, NULL);
 }
 
+static void *write_once(void *done)
+{
+    struct sonde_model *m = sonde_collector_model(collector);
+    pthread_rwlock_wrlock(&m->lock);
+    *(int *)done = 1;
+    pthread_rwlock_unlock(&m->lock);
+    return NULL;
+}
+
+/* While a tick waits for a scrape to end, no other scrape gets in before it. */
+static void test_ticks_go_first(void **state)
+{
+    (void)state;
+    struct sonde_model *m = sonde_collector_model(collector);
+    int done = 0;
+    pthread_t thread;
+    pthread_rwlock_rdlock(&m->lock);
+    assert_int_equal(pthread_create(&thread, NULL, write_once, &done), 0);
+    while (pthread_rwlock_tryrdlock(&m->lock) == 0) {
+        pthread_rwlock_unlock(&m->lock);
+        sched_yield();
+    }
+    assert_int_equal(done, 0);
+    pthread_rwlock_unlock(&m->lock);
+    pthread_join(thread, NULL);
+    assert_int_equal(done, 1);
+}
+
 static void test_ports(void **state)
 {
     (void)state;
@@ -608,7 +636,7 @@ int main(void)
         ROW(test_refusals), ROW(test_hosts), ROW(test_index), ROW(test_api),
         ROW(test_processes_and_spans), ROW(test_export), ROW(test_health),
         ROW(test_pipelined_and_slow), ROW(test_oversized), ROW(test_parallel),
-        ROW(test_scrapes_during_ticks), ROW(test_ports),
+        ROW(test_scrapes_during_ticks), ROW(test_ticks_go_first), ROW(test_ports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
