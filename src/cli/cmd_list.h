@@ -1,3 +1,4 @@
 /* One row a command, in the order `sonde help` shows them. */
+SONDE_COMMAND(run)
 SONDE_COMMAND(top)
 SONDE_COMMAND(help)
