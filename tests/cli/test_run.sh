@@ -115,6 +115,12 @@ status 2 "$sonde" run --listen nonsense -- true
 status 9 "${run[@]}" -- "${run[@]}" -- "$programs/recorder" 10 0 9
 same "nested" ready "$(cat "$scratch/out")"
 
+# ---- programs of a script, gone before the agent looks ------------------------------------------
+"${run[@]}" --interval 5 -v -- sh -c '"$0" 5; (exec "$0" 7); sh -c "\"$0\" 11; true"; true' "$programs/recorder" \
+    >"$scratch/out" 2>"$scratch/err"
+has "records of short-lived grandchildren" ' series, 23 spans' "$scratch/err"
+same "no segment is left behind" "" "$(find "$SONDE_DIR" -name '[0-9]*')"
+
 # ---- a grandchild that stays is not waited for ------------------------------------------------
 status 0 timeout 20 "${run[@]}" -- sh -c 'sleep 60 >/dev/null 2>&1 & echo $!'
 started+=("$(cat "$scratch/out")")
