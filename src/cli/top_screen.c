@@ -87,8 +87,10 @@ static int check_terminal(struct sonde_err *err)
                              "the terminal type '%s' (TERM) is not known here; try "
                              "TERM=xterm-256color, or install ncurses-term; %s", term, advice);
     }
-    const char *move_cursor = tigetstr("cup");
-    if (!move_cursor || move_cursor == (const char *)-1) {
+    const char *text = tigetstr("cup");
+    const int moves_cursor = text && text != (const char *)-1;
+    del_curterm(set_curterm(NULL)); /* newterm reads it again for itself */
+    if (!moves_cursor) {
         return sonde_err_set(err, SONDE_EINVAL,
                              "the terminal type '%s' (TERM) cannot move its cursor; %s", term,
                              advice);

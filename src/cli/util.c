@@ -1,5 +1,6 @@
 /* util.c - what several commands need: messages, colour, settings, HTTP. */
 #include <curl/curl.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,15 +88,35 @@ static size_t on_body(char *data, size_t size, size_t count, void *arg)
     return b->error ? 0 : size * count;
 }
 
+/* How much of a URL a message names: parameters would crowd out the rest. */
+static int shown(const char *url)
+{
+    return (int)strcspn(url, "?");
+}
+
+/* An agent explains itself as {"error": …}; anything else gets its first line shown. */
+static int status_error(const char *url, long status, const struct sonde_buf *body,
+                        struct sonde_err *err)
+{
+    json_t *answer = body->len ? json_loadb(body->data, body->len, 0, NULL) : NULL;
+    const char *text = json_string_value(json_object_get(answer, "error"));
+    if (!text) text = body->len ? body->data : "no explanation";
+    const int rc = sonde_err_set(err, SONDE_EIO, "%.*s: status %ld: %.*s", shown(url), url, status,
+                                 (int)strcspn(text, "\r\n"), text);
+    json_decref(answer);
+    return rc;
+}
+
 int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct sonde_err *err)
 {
     sonde_buf_init(out, max);
     CURL *curl = curl_easy_init();
-    if (!curl) return sonde_err_set(err, SONDE_ENOMEM, "%s: out of memory", url);
+    if (!curl) return sonde_err_set(err, SONDE_ENOMEM, "%.*s: out of memory", shown(url), url);
 
     char why[CURL_ERROR_SIZE] = "";
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*"); /* none could reach a loopback address */
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
@@ -111,17 +132,13 @@ int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct s
     curl_easy_cleanup(curl);
 
     if (out->error == SONDE_EFULL) {
-        return sonde_err_set(err, SONDE_EIO, "%s: the answer is larger than %zu bytes", url, max);
+        return sonde_err_set(err, SONDE_EIO, "%.*s: the answer is larger than %zu bytes",
+                             shown(url), url, max);
     }
-    if (out->error) return sonde_err_set(err, out->error, "%s: out of memory", url);
+    if (out->error) return sonde_err_set(err, out->error, "%.*s: out of memory", shown(url), url);
     if (code != CURLE_OK) {
-        return sonde_err_set(err, SONDE_EIO, "%s: %s", url,
+        return sonde_err_set(err, SONDE_EIO, "%.*s: %s", shown(url), url,
                              why[0] ? why : curl_easy_strerror(code));
     }
-    if (status != 200) {
-        const size_t len = out->data ? strcspn(out->data, "\r\n") : 0;
-        return sonde_err_set(err, SONDE_EIO, "%s: status %ld: %.*s", url, status,
-                             (int)(len < 300 ? len : 300), out->data ? out->data : "");
-    }
-    return 0;
+    return status == 200 ? 0 : status_error(url, status, out, err);
 }

@@ -100,6 +100,16 @@ static int wake_init(pthread_cond_t *wake)
     return rc == 0 ? 0 : SONDE_ENOMEM;
 }
 
+/* The agent of one program also wants what its shells started; see entry_wanted. */
+static void group_set(struct sonde_collector *c)
+{
+    struct sonde_proc_stat st;
+    if (!c->agent || c->pid == 0 || sonde_proc_stat(c->pid, &st) != 0) return;
+    const pid_t group = getpgid((pid_t)c->pid);
+    c->group = group > 0 ? (uint32_t)group : 0;
+    c->pid_start = st.start;
+}
+
 int sonde_collector_create(const struct sonde_collector_options *options,
                            struct sonde_collector **out, struct sonde_err *err)
 {
@@ -110,6 +120,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     c->pid = options->pid;
     c->agent = options->agent;
     c->lock_fd = -1;
+    group_set(c);
     int rc = dir_set(c, options->dir, err);
     if (rc != 0) goto fail;
     if (sonde_model_create(&options->limits, &c->model) != 0 || wake_init(&c->wake) != 0) {

@@ -62,12 +62,17 @@ static int entry_wanted(const struct sonde_collector *c, const struct entry *e)
     }
     if (sonde_proc_descends(e->id.pid, c->pid)) return 1;
     /* Its parent may be gone already, but have been one of ours. */
-    uint32_t parent = sonde_segment_header(e->segment)->parent_pid;
+    const struct sonde__header *h = sonde_segment_header(e->segment);
+    uint32_t parent = h->parent_pid;
     if (parent == c->pid) return 1;
     for (size_t i = 0; parent && i < c->entry_count; i++) {
         if (c->entries[i].id.pid == parent && c->entries[i].process) return 1;
     }
-    return 0;
+    /* Gone before anybody could ask whose child it was, and the script that started it records
+     * nothing: the job it was part of tells. One that still runs and does not descend is another
+     * part of the same job, as in `sonde run a | b`. */
+    return c->group != 0 && h->group == c->group && e->id.start >= c->pid_start &&
+           (sonde_proc_stat(e->id.pid, &st) != 0 || st.start != e->id.start);
 }
 
 /* 0: e's process must stay unknown, since a later one has its pid and program. */

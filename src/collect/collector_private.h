@@ -46,6 +46,8 @@ struct sonde_collector {
     char dir[256];
     double interval_s, retain_s;
     uint32_t pid;
+    uint32_t group;                       /* process group of pid, 0 = does not count */
+    uint64_t pid_start;                   /* start time of pid */
     int agent, scans;
     int lock_fd;                          /* agent.lock, -1 = not held */
     uint64_t lock_dev, lock_ino;          /* of the directory it is in */

@@ -2,7 +2,8 @@
  * and recent spans. Collectors write it once an interval; HTTP routes, exporters and terminal
  * views read it. Nobody who reads it ever touches a recorded process.
  *
- * Locking: one read-write lock for the whole model. sonde_model_tick and everything that adds or
+ * Locking: one read-write lock for the whole model; a waiting writer goes first, so no thread may
+ * take it for reading twice. sonde_model_tick and everything that adds or
  * changes runs under the write lock, everything that looks under the read lock. Pointers are
  * good while the lock is held; a series lives as long as its process (host and agent ones for
  * ever) unless who added it forgets it, a family as long as it has series.

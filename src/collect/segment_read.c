@@ -180,7 +180,7 @@ int sonde_segment_open(int dirfd, const char *name, int fresh, struct sonde_segm
 {
     struct sonde_segment_name parsed;
     struct stat st;
-    int fd;
+    int fd = -1;
     if (sonde_segment_name_parse(name, &parsed) != 0) {
         return sonde_err_set(err, SONDE_EINVAL, "not the name of a segment");
     }

@@ -192,6 +192,7 @@ static void identify(struct sonde__header *h, uint32_t parent_pid)
     h->uid = getuid();
     h->start_time = sonde__start_time(h->pid);
     h->parent_pid = parent_pid;
+    h->group = (uint32_t)getpgrp();
     sonde__boot_id(h->boot_id);
     if (random) memcpy(h->exec_id, random, sizeof(h->exec_id));
     if (name) {

@@ -93,7 +93,9 @@ struct sonde__header {
     uint64_t mono0_ns;
     uint64_t real0_ns;
     uint64_t bytes_max;      /* what populated_bytes may reach */
-    uint64_t fixed_pad[3];
+    uint32_t group;          /* process group when the segment was made; 0 = not known */
+    uint32_t fixed_pad32;
+    uint64_t fixed_pad[2];
 
     /* Counts: release-stored by the define lock's holder. */
     uint32_t family_count __attribute__((aligned(64)));

@@ -15,7 +15,7 @@
 enum {
     NUMBER_MAX = 32,     /* bytes of any number */
     SAMPLE_MAX = 160,    /* bytes of a sample beside name and labels, exemplar included */
-    AHEAD = 8,           /* series fetched ahead */
+    AHEAD = 16,          /* series fetched ahead */
 };
 
 struct writer {
@@ -243,17 +243,26 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     put_created(w, s, labels, labels_len);
 }
 
+/* Ask memory for what comes AHEAD series later, and half way there, when its address is known,
+ * for the labels' text. */
+static inline void fetch_ahead(const struct sonde_model_family *family, size_t i)
+{
+    if (i + AHEAD >= family->series_count) return;
+    const struct sonde_model_series *s = family->series[i + AHEAD];
+    __builtin_prefetch(s);
+    __builtin_prefetch(&s->counter);
+    s = family->series[i + AHEAD / 2];
+    __builtin_prefetch(s->label_text);
+    __builtin_prefetch(s->label_text + s->label_text_len);
+}
+
 static void put_family(struct writer *w, const struct sonde_model *m,
                        struct sonde_model_family *family, const struct sonde_filter *f)
 {
     int head = 0;
     for (size_t i = 0; i < family->series_count; i++) {
         const struct sonde_model_series *s = family->series[i];
-        if (i + AHEAD < family->series_count) {
-            __builtin_prefetch(family->series[i + AHEAD]);
-            __builtin_prefetch(&family->series[i + AHEAD]->counter);
-            __builtin_prefetch(family->series[i + AHEAD / 2]->label_text);
-        }
+        fetch_ahead(family, i);
         if ((f && !sonde_filter_series(f, s)) || sonde_export_hidden(&w->twins, s)) continue;
         if (!head) {
             head = 1;

@@ -1,0 +1,258 @@
+/* child.c - a command run in front of the user as if we were not there.
+ *
+ * The child is forked first thing, before threads, sockets and changed signal dispositions, and
+ * waits on a pipe until the agent is ready. So whatever it inherits is what we inherited, by
+ * construction rather than by undoing. Both stay in one process group: the terminal treats them
+ * as one job.
+ *
+ * Signals. What the kernel sends for the terminal (Ctrl-C, Ctrl-\, Ctrl-Z, a resized window)
+ * goes to the whole foreground group, so the child has it already: si_code is SI_KERNEL and it
+ * is not passed on. What a process sends to us alone is. Hangup is the exception: the kernel
+ * sends it to the session's leader alone, so if that is us we pass it on.
+ *
+ * Stopping. When the child stops for job control (SIGTSTP, SIGTTIN, SIGTTOU) we stop as well so
+ * that the shell gets the terminal back; a child that ignores Ctrl-Z keeps us running too. A
+ * child stopped by SIGSTOP is being looked at by somebody: we keep serving. */
+#include "cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sonde/sonde.h"
+
+static const int passed_on[] = { SIGTERM, SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
+                                 SIGWINCH, SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU };
+
+static void watched_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGCHLD);
+    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+        sigaddset(set, passed_on[i]);
+    }
+}
+
+static int close_fd(int *fd)
+{
+    const int rc = *fd >= 0 ? close(*fd) : 0;
+    *fd = -1;
+    return rc;
+}
+
+static ssize_t read_all(int fd, void *data, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        const ssize_t n = read(fd, (char *)data + done, size - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+/* In the child; does not return. */
+static void child_main(const struct sonde_child *c, const struct sigaction *found_chld,
+                       int go_read, int exec_write, char **argv, const char *dir)
+{
+    sigaction(SIGCHLD, found_chld, NULL);
+    sigprocmask(SIG_SETMASK, &c->found_mask, NULL);
+    char go = 0;
+    if (read_all(go_read, &go, 1) != 1) _exit(0);
+    int error = 0;
+    if (dir && setenv("SONDE_DIR", dir, 1) != 0) error = errno;
+    if (!error) {
+        execvp(argv[0], argv);
+        error = errno;
+    }
+    /* Whole or not at all: an int is less than PIPE_BUF. */
+    while (write(exec_write, &error, sizeof(error)) < 0 && errno == EINTR) continue;
+    _exit(127);
+}
+
+int sonde_child_fork(struct sonde_child *c, char **argv, const char *dir, struct sonde_err *err)
+{
+    int go[2], status[2];
+    if (pipe2(go, O_CLOEXEC) != 0) {
+        return sonde_err_set(err, SONDE_EIO, "cannot make a pipe: %s", strerror(errno));
+    }
+    if (pipe2(status, O_CLOEXEC) != 0) {
+        const int e = errno;
+        close(go[0]);
+        close(go[1]);
+        return sonde_err_set(err, SONDE_EIO, "cannot make a pipe: %s", strerror(e));
+    }
+    *c = (struct sonde_child){ .go_fd = go[1], .exec_fd = status[0] };
+
+    sigset_t watched;
+    watched_signals(&watched);
+    sigprocmask(SIG_BLOCK, &watched, &c->found_mask);
+    /* A parent that ignores SIGCHLD would make us unable to learn how the command ended. */
+    struct sigaction found_chld, dfl = { .sa_handler = SIG_DFL };
+    sigaction(SIGCHLD, &dfl, &found_chld);
+
+    c->pid = fork();
+    const int fork_errno = errno;
+    if (c->pid == 0) {
+        close(go[1]);
+        close(status[0]);
+        child_main(c, &found_chld, go[0], status[1], argv, dir);
+    }
+    close(go[0]);
+    close(status[1]);
+    if (c->pid > 0) {
+        /* Clients that hang up, and a closed stderr, must not end us. The child is past this. */
+        signal(SIGPIPE, SIG_IGN);
+        return 0;
+    }
+    c->pid = 0;
+    close_fd(&c->go_fd);
+    close_fd(&c->exec_fd);
+    sigprocmask(SIG_SETMASK, &c->found_mask, NULL);
+    return sonde_err_set(err, SONDE_EIO, "cannot start a process: %s%s", strerror(fork_errno),
+                         fork_errno == EAGAIN ? " (see `ulimit -u`)" : "");
+}
+
+static int reap(struct sonde_child *c)
+{
+    int status = 0;
+    pid_t pid;
+    do {
+        pid = waitpid(c->pid, &status, 0);
+    } while (pid < 0 && errno == EINTR);
+    c->pid = 0;
+    return status;
+}
+
+int sonde_child_exec(struct sonde_child *c)
+{
+    const char go = 1;
+    /* If this fails the child is gone (killed while it waited); waiting for it tells how. */
+    while (write(c->go_fd, &go, 1) < 0 && errno == EINTR) continue;
+    close_fd(&c->go_fd);
+    int error = 0;
+    const ssize_t n = read_all(c->exec_fd, &error, sizeof(error));
+    close_fd(&c->exec_fd);
+    if (n != (ssize_t)sizeof(error)) return 0;
+    reap(c);
+    return error;
+}
+
+void sonde_child_cancel(struct sonde_child *c)
+{
+    close_fd(&c->go_fd);
+    close_fd(&c->exec_fd);
+    if (c->pid) reap(c);
+}
+
+static void pass_on(const struct sonde_child *c, const siginfo_t *info)
+{
+    const int sig = info->si_signo;
+    const int leader_hangup = sig == SIGHUP && getsid(0) == getpid();
+    if (info->si_code == SI_KERNEL && sig != SIGCONT && !leader_hangup) return;
+    if (c->pid) kill(c->pid, sig);
+}
+
+/* The child stopped for job control: so do we, until somebody continues us. */
+static void stop_too(int sig)
+{
+    if (sig != SIGTSTP && sig != SIGTTIN && sig != SIGTTOU) return;
+    sigset_t one, old;
+    sigemptyset(&one);
+    sigaddset(&one, sig);
+    kill(getpid(), sig);
+    pthread_sigmask(SIG_UNBLOCK, &one, &old); /* stops here */
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* 1 if the child has ended. Others we reap may be orphans given to us as process 1. */
+static int child_changed(struct sonde_child *c, int *status)
+{
+    for (;;) {
+        int s;
+        const pid_t pid = waitpid(-1, &s, WNOHANG | WUNTRACED);
+        if (pid < 0 && errno == EINTR) continue;
+        if (pid <= 0) return 0;
+        if (pid != c->pid) continue;
+        if (WIFSTOPPED(s)) {
+            stop_too(WSTOPSIG(s));
+            continue;
+        }
+        c->pid = 0;
+        *status = s;
+        return 1;
+    }
+}
+
+int sonde_child_wait(struct sonde_child *c)
+{
+    sigset_t watched;
+    watched_signals(&watched);
+    int status = 0;
+    /* It may have ended or stopped before we came here; its SIGCHLD is pending then. */
+    for (;;) {
+        siginfo_t info;
+        if (sigwaitinfo(&watched, &info) < 0) continue; /* EINTR: stopped and continued */
+        if (info.si_signo != SIGCHLD) pass_on(c, &info);
+        else if (child_changed(c, &status)) return status;
+    }
+}
+
+static double monotonic_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void sonde_child_linger(double seconds)
+{
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigaddset(&ends, SIGQUIT);
+    /* Ctrl-Z is the user's again. */
+    sigset_t stops;
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTSTP);
+    pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
+
+    const double until = monotonic_s() + seconds;
+    for (;;) {
+        const double left = until - monotonic_s();
+        if (left <= 0) return;
+        const struct timespec t = { .tv_sec = (time_t)left,
+                                    .tv_nsec = (long)((left - (double)(time_t)left) * 1e9) };
+        if (sigtimedwait(&ends, NULL, &t) >= 0) return;
+    }
+}
+
+int sonde_child_exec_status(int exec_errno)
+{
+    return exec_errno == ENOENT || exec_errno == ENOTDIR ? 127 : 126;
+}
+
+int sonde_child_end(int status)
+{
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    const int sig = WTERMSIG(status);
+
+    /* The command has written its core file if it was to; ours would overwrite it. */
+    const struct rlimit none = { 0, 0 };
+    setrlimit(RLIMIT_CORE, &none);
+    signal(sig, SIG_DFL);
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, sig);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+    raise(sig);
+    return 128 + sig; /* process 1 of a container cannot kill itself */
+}

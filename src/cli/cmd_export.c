@@ -1,0 +1,319 @@
+/* cmd_export.c - `sonde export`: what is known now, in a format other tools read; straight from
+ * the segments, or from an agent by its URL. */
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "cli/cli.h"
+#include "collect/collector.h"
+#include "serve/export.h"
+#include "sonde/sonde.h"
+
+enum { LABELS_MAX = 4, BETWEEN_STEPS_MS = 200 };
+static const size_t output_max = (size_t)4 << 30;
+
+struct export_values {
+    const char *format, *output, *type;
+    struct sonde_cli_list names, labels;
+    const char *source, *process;
+};
+
+#define AT(field) .offset = offsetof(struct export_values, field)
+static const struct sonde_cli_opt options[] = {
+    { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT", AT(format),
+      .help = "prometheus (default), openmetrics, protobuf, json or csv" },
+    { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
+      .help = "write to FILE, which is replaced when all is written (default: standard output)" },
+    { .name = "name", .letter = 'n', .type = SONDE_OPT_LIST, .value = "GLOB", AT(names),
+      .help = "series with such a name; any of several" },
+    { .name = "type", .letter = 't', .type = SONDE_OPT_STR, .value = "TYPE", AT(type),
+      .help = "series of this type or kind",
+      .choices = "counter|gauge|histogram|time|throughput|memory|ratio|percentage|custom" },
+    { .name = "source", .type = SONDE_OPT_STR, .value = "GLOB", AT(source),
+      .help = "series of such a part of the program" },
+    { .name = "process", .type = SONDE_OPT_STR, .value = "GLOB", AT(process),
+      .help = "series of programs with such a name" },
+    { .name = "label", .type = SONDE_OPT_LIST, .value = "NAME=GLOB", AT(labels),
+      .help = "series with such a label; all of up to four" },
+    SONDE_OPT_DIR,
+    { .name = NULL },
+};
+#undef AT
+
+/* ---- Output ------------------------------------------------------------------------------- */
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        const ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* A reader of path sees the old file or the new one, never a part. */
+static int replace_file(const struct sonde_cli *cli, const char *path, const struct sonde_buf *b)
+{
+    char temp[4096];
+    const int n = snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
+    if (n < 0 || (size_t)n >= sizeof(temp)) {
+        return sonde_cli_usage(cli, "--output: '%s' is too long", path);
+    }
+    const int fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0) {
+        return sonde_cli_fail(cli, "cannot create a file beside '%s': %s", path, strerror(errno));
+    }
+    const mode_t mask = umask(0);
+    umask(mask);
+    int bad = write_all(fd, b->data, b->len) || fchmod(fd, 0666 & ~mask) || fsync(fd);
+    int error = errno;
+    if (close(fd) != 0 && !bad) {
+        bad = 1;
+        error = errno;
+    }
+    if (!bad && rename(temp, path) != 0) {
+        bad = 1;
+        error = errno;
+    }
+    if (!bad) return SONDE_EXIT_OK;
+    unlink(temp);
+    return sonde_cli_fail(cli, "writing '%s' failed: %s; it is as it was before", path,
+                          strerror(error));
+}
+
+static int write_output(const struct sonde_cli *cli, const char *path, const struct sonde_buf *b)
+{
+    if (!path || strcmp(path, "-") == 0) {
+        if (write_all(STDOUT_FILENO, b->data, b->len) == 0) return SONDE_EXIT_OK;
+        return sonde_cli_fail(cli, "writing to the standard output failed: %s", strerror(errno));
+    }
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        /* A device or pipe cannot be replaced. */
+        const int fd = open(path, O_WRONLY | O_CLOEXEC);
+        const int bad = fd < 0 || write_all(fd, b->data, b->len) != 0;
+        const int error = errno;
+        if (fd >= 0) close(fd);
+        if (!bad) return SONDE_EXIT_OK;
+        return sonde_cli_fail(cli, "writing '%s' failed: %s", path, strerror(error));
+    }
+    /* Replace what a symbolic link points to, not the link. */
+    char *real = realpath(path, NULL);
+    const int status = replace_file(cli, real ? real : path, b);
+    free(real); /* realpath's own allocation */
+    return status;
+}
+
+/* ---- Filter ------------------------------------------------------------------------------- */
+
+/* Globs joined by |, which a filter's name takes as alternatives; out is empty without any. */
+static void join_names(const struct sonde_cli_list *names, struct sonde_buf *out)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (i) sonde_buf_putc(out, '|');
+        sonde_buf_puts(out, names->item[i]);
+    }
+}
+
+/* Labels are split at = in place. */
+static int make_filter(const struct sonde_cli *cli, const char *names, uint32_t pid,
+                       struct sonde_filter *f)
+{
+    const struct export_values *v = cli->values;
+    *f = (struct sonde_filter){ .name = names, .source = v->source, .process = v->process,
+                                .type = v->type, .pid = pid };
+    if (v->labels.count > LABELS_MAX) {
+        return sonde_cli_usage(cli, "--label may be given %d times at most", LABELS_MAX);
+    }
+    for (size_t i = 0; i < v->labels.count; i++) {
+        /* The strings are argv's, which may be written to. */
+        char *text = (char *)(uintptr_t)v->labels.item[i];
+        char *equals = strchr(text, '=');
+        if (!equals || equals == text) {
+            return sonde_cli_usage(cli, "--label: '%s' is not NAME=GLOB", text);
+        }
+        *equals = '\0';
+        f->label[f->label_count++] = (struct sonde_label){ text, equals + 1 };
+    }
+    return SONDE_EXIT_OK;
+}
+
+/* ---- From the segments -------------------------------------------------------------------- */
+
+static int has_process(struct sonde_model *m, uint32_t pid)
+{
+    for (size_t i = 0; i < m->process_count; i++) {
+        if (m->processes[i]->pid == pid && m->processes[i]->path) return 1;
+    }
+    return 0;
+}
+
+/* A segment that is refused is the likely reason that a process is not there. */
+static int no_such_process(const struct sonde_cli *cli, struct sonde_collector *c, uint32_t pid)
+{
+    char dir[4096] = "", name[32];
+    sonde_cli_dir(cli, dir, sizeof(dir));
+    snprintf(name, sizeof(name), "/%u.", pid);
+    static struct sonde_collector_refusal refused[64];
+    const size_t count = sonde_collector_refusals(c, refused, 64);
+    for (size_t i = 0; i < count; i++) {
+        if (strstr(refused[i].path, name)) {
+            return sonde_cli_fail(cli, "%s: %s", refused[i].path, refused[i].reason);
+        }
+    }
+    return sonde_cli_fail(cli, "process %u has no segment in %s; `sonde ls` lists those that "
+                          "have", pid, dir);
+}
+
+static int export_segments(struct sonde_cli *cli, const struct sonde_export_ops *format,
+                           const struct sonde_filter *filter, struct sonde_buf *out)
+{
+    struct sonde_collector_options o = sonde_cli_collector_options(cli);
+    o.pid = filter->pid;
+    struct sonde_err err = { "" };
+    struct sonde_collector *c;
+    if (sonde_collector_create(&o, &c, &err) != 0) return sonde_cli_fail(cli, "%s", err.text);
+
+    /* Twice, so that figures which are differences (CPU shares, rates) exist. */
+    sonde_collector_step(c);
+    nanosleep(&(struct timespec){ .tv_nsec = BETWEEN_STEPS_MS * 1000000L }, NULL);
+    sonde_collector_step(c);
+
+    int status = SONDE_EXIT_OK;
+    struct sonde_model *m = sonde_collector_model(c);
+    pthread_rwlock_rdlock(&m->lock);
+    const int found = !filter->pid || has_process(m, filter->pid);
+    if (found) format->render(m, filter, out);
+    pthread_rwlock_unlock(&m->lock);
+    if (!found) status = no_such_process(cli, c, filter->pid);
+    else if (out->error) status = sonde_cli_fail(cli, "%s", sonde_strerror(out->error));
+    sonde_collector_destroy(c);
+    return status;
+}
+
+/* ---- From an agent ------------------------------------------------------------------------ */
+
+static void add_param(struct sonde_buf *b, const char *name, const char *value)
+{
+    if (!value || b->error) return;
+    char *escaped = curl_easy_escape(NULL, value, 0);
+    if (!escaped) {
+        b->error = SONDE_ENOMEM;
+        return;
+    }
+    sonde_buf_printf(b, "&%s=%s", name, escaped);
+    curl_free(escaped);
+}
+
+static int export_url(struct sonde_cli *cli, const char *url, const char *format,
+                      const struct sonde_filter *f, struct sonde_buf *out)
+{
+    struct sonde_buf query;
+    sonde_buf_init(&query, 1 << 20);
+    sonde_buf_printf(&query, "/api/export?format=%s", format);
+    add_param(&query, "name", f->name);
+    add_param(&query, "type", f->type);
+    add_param(&query, "source", f->source);
+    add_param(&query, "process", f->process);
+    for (size_t i = 0; i < f->label_count; i++) {
+        struct sonde_buf pair;
+        sonde_buf_init(&pair, 1 << 16);
+        sonde_buf_printf(&pair, "%s:%s", f->label[i].name, f->label[i].value);
+        if (pair.error) query.error = pair.error;
+        else add_param(&query, "label", pair.data);
+        sonde_buf_release(&pair);
+    }
+    int status = SONDE_EXIT_OK;
+    char full[8192];
+    struct sonde_err err = { "" };
+    if (query.error) status = sonde_cli_fail(cli, "%s", sonde_strerror(query.error));
+    else if (sonde_cli_url(full, sizeof(full), url, query.data) != 0) {
+        status = sonde_cli_usage(cli, "the filters make too long a URL");
+    } else if (sonde_cli_fetch(full, output_max, out, &err) != 0) {
+        status = sonde_cli_fail(cli, "%s", err.text);
+    }
+    sonde_buf_release(&query);
+    return status;
+}
+
+/* ---- The command -------------------------------------------------------------------------- */
+
+static int unknown_format(const struct sonde_cli *cli, const char *name)
+{
+    char known[256] = "";
+    for (size_t i = 0, n = 0; sonde_exports[i] && n < sizeof(known); i++) {
+        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "",
+                              sonde_exports[i]->name);
+    }
+    return sonde_cli_usage(cli, "--format: '%s' is not one of %s", name, known);
+}
+
+static int parse_pid(const char *text, uint32_t *out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long v = strtoul(text, &end, 10);
+    if (text[0] < '1' || text[0] > '9' || *end || errno || v > INT32_MAX) return -1;
+    *out = (uint32_t)v;
+    return 0;
+}
+
+static int run(struct sonde_cli *cli)
+{
+    const struct export_values *v = cli->values;
+    const char *target = cli->operand_count ? cli->operands[0] : NULL;
+    const char *name = v->format ? v->format : "prometheus";
+    const struct sonde_export_ops *format = sonde_export_find(name);
+    if (!format) return unknown_format(cli, name);
+
+    uint32_t pid = 0;
+    const int is_url = target && sonde_cli_is_url(target);
+    if (target && !is_url && parse_pid(target, &pid) != 0) {
+        return sonde_cli_usage(cli, "'%s' is neither a process id nor a URL", target);
+    }
+    struct sonde_buf names, out;
+    sonde_buf_init(&names, 1 << 16);
+    sonde_buf_init(&out, output_max);
+    join_names(&v->names, &names);
+
+    struct sonde_filter filter;
+    int status = names.error ? sonde_cli_usage(cli, "--name: %s", sonde_strerror(names.error))
+                             : make_filter(cli, names.len ? names.data : NULL, pid, &filter);
+    if (status == SONDE_EXIT_OK) {
+        status = is_url ? export_url(cli, target, name, &filter, &out)
+                        : export_segments(cli, format, &filter, &out);
+    }
+    if (status == SONDE_EXIT_OK) status = write_output(cli, v->output, &out);
+    sonde_buf_release(&out);
+    sonde_buf_release(&names);
+    return status;
+}
+
+const struct sonde_command sonde_cmd_export = {
+    .name = "export",
+    .summary = "write the current values of series for other tools",
+    .usage = "[options] [PID | URL]",
+    .details =
+        "Without a PID, all processes that record and the host are written; with one, that "
+        "process alone. With the URL of a running agent, such as http://127.0.0.1:6060, what it "
+        "knows. GLOBs are as in a shell: *, ?, [a-z].\n"
+        "\n"
+        "examples:\n"
+        "  sonde export --format csv -o now.csv\n"
+        "  sonde export --name 'app_*' --type histogram 4711\n"
+        "  sonde export --format openmetrics http://127.0.0.1:6060",
+    .options = options,
+    .values_size = sizeof(struct export_values),
+    .operands_max = 1,
+    .run = run,
+};

@@ -1,0 +1,264 @@
+/* doctor_system.c - checks of the kernel and the machine. Each tries the thing itself where it
+ * can, since versions and settings do not tell what a container's rules forbid. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/doctor.h"
+#include "present/units.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static int try_madvise(int advice)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return errno;
+    const int error = madvise(p, page, advice) == 0 ? 0 : errno;
+    munmap(p, page);
+    return error;
+}
+
+void sonde_doctor_madvise(struct sonde_doctor *d)
+{
+    const int populate = try_madvise(MADV_POPULATE_WRITE);
+    const int wipe = try_madvise(MADV_WIPEONFORK);
+    if (populate) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "use Linux 5.14 or newer; until then segments grow by fallocate, which "
+                         "is slower",
+                         "MADV_POPULATE_WRITE does not work: %s", strerror(populate));
+    }
+    if (wipe) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "use Linux 4.14 or newer; children made by raw clone(2) may share their "
+                         "parent's segment",
+                         "MADV_WIPEONFORK does not work: %s", strerror(wipe));
+    }
+    if (!populate && !wipe) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                         "MADV_POPULATE_WRITE and MADV_WIPEONFORK work");
+    }
+}
+
+/* ---- Clock -------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+static int64_t mono_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+struct instant { uint64_t tsc; int64_t ns; };
+
+/* Both clocks at one instant: of several tries the one with the least time in between. */
+static struct instant both_clocks(void)
+{
+    struct instant best = { 0, 0 };
+    int64_t best_gap = INT64_MAX;
+    for (int i = 0; i < 16; i++) {
+        const int64_t before = mono_ns();
+        const uint64_t tsc = __builtin_ia32_rdtsc();
+        const int64_t after = mono_ns();
+        if (after - before >= best_gap) continue;
+        best_gap = after - before;
+        best = (struct instant){ tsc, before + best_gap / 2 };
+    }
+    return best;
+}
+
+static double ticks_per_ns(struct instant a, struct instant b)
+{
+    return (double)(b.tsc - a.tsc) / (double)(b.ns - a.ns);
+}
+
+/* 1 if /proc/cpuinfo lists the flag for the first CPU. */
+static int cpu_flag(const char *flag)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    if (!f) return 0;
+    char *line = NULL;
+    size_t size = 0;
+    int found = 0;
+    while (getline(&line, &size, f) > 0) {
+        if (strncmp(line, "flags", 5) != 0) continue;
+        const size_t len = strlen(flag);
+        for (const char *p = strstr(line, flag); p; p = strstr(p + 1, flag)) {
+            if (p[-1] == ' ' && (p[len] == ' ' || p[len] == '\n')) found = 1;
+        }
+        break;
+    }
+    free(line);
+    fclose(f);
+    return found;
+}
+
+void sonde_doctor_clock(struct sonde_doctor *d)
+{
+    char source[64] = "unknown";
+    sonde_doctor_read("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
+                      sizeof(source));
+    const int invariant = cpu_flag("constant_tsc") && cpu_flag("nonstop_tsc");
+    const struct timespec half = { .tv_nsec = 25000000 };
+    const struct instant a = both_clocks();
+    nanosleep(&half, NULL);
+    const struct instant b = both_clocks();
+    nanosleep(&half, NULL);
+    const struct instant c = both_clocks();
+    const double ppm = fabs(ticks_per_ns(b, c) / ticks_per_ns(a, b) - 1) * 1e6;
+    const double ghz = ticks_per_ns(a, c);
+
+    if (invariant && ppm < 500) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                         "invariant TSC at %.4f GHz, steady to %.1f ppm against CLOCK_MONOTONIC; "
+                         "kernel's clock source: %s", ghz, ppm, source);
+    } else {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "spans and timers use clock_gettime instead: some 15 ns more each",
+                         "the TSC is not %s (%.4f GHz, %.1f ppm off in 50 ms); kernel's clock "
+                         "source: %s", invariant ? "steady" : "invariant", ghz, ppm, source);
+    }
+}
+#else
+void sonde_doctor_clock(struct sonde_doctor *d)
+{
+    sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "clock_gettime");
+}
+#endif
+
+/* ---- perf, ptrace ------------------------------------------------------------------------- */
+
+static int try_perf(uint32_t type, uint64_t config)
+{
+    struct perf_event_attr attr = { .type = type, .size = sizeof(attr), .config = config,
+                                    .sample_period = 1000000, .disabled = 1,
+                                    .exclude_kernel = 1, .exclude_hv = 1 };
+    const long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0) return errno;
+    close((int)fd);
+    return 0;
+}
+
+void sonde_doctor_perf(struct sonde_doctor *d)
+{
+    char level[32] = "unknown";
+    sonde_doctor_read("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level));
+    const int software = try_perf(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK);
+    const int hardware = try_perf(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
+    if (software) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "will be used by the CPU profiler: sysctl kernel.perf_event_paranoid=2, "
+                         "or in a container allow perf_event_open (--cap-add PERFMON)",
+                         "perf_event_open is refused: %s (perf_event_paranoid %s)",
+                         strerror(software), level);
+        return;
+    }
+    sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                     "perf_event_open works, will be used by the CPU profiler "
+                     "(perf_event_paranoid %s; hardware counters: %s)",
+                     level, hardware ? "no" : "yes");
+}
+
+void sonde_doctor_ptrace(struct sonde_doctor *d)
+{
+    char scope[32];
+    if (!sonde_doctor_read("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope))) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                         "not restricted by Yama; will be used to attach to running processes");
+        return;
+    }
+    const int level = atoi(scope);
+    if (level <= 1 || geteuid() == 0) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                         "ptrace_scope %d%s; will be used to attach to running processes", level,
+                         level == 1 && geteuid() != 0 ? " (own children only)" : "");
+    } else {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "will be used to attach to running processes: sysctl "
+                         "kernel.yama.ptrace_scope=1, or start the program with `sonde run`",
+                         "ptrace_scope %d: other processes cannot be attached to", level);
+    }
+}
+
+/* ---- Room --------------------------------------------------------------------------------- */
+
+void sonde_doctor_shm(struct sonde_doctor *d)
+{
+    struct statvfs fs;
+    if (statvfs("/dev/shm", &fs) != 0) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "mount a tmpfs on /dev/shm, or set SONDE_DIR to a directory on a tmpfs",
+                         "/dev/shm: %s", strerror(errno));
+        return;
+    }
+    const double total = (double)fs.f_blocks * (double)fs.f_frsize;
+    const double left = (double)fs.f_bavail * (double)fs.f_frsize;
+    char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
+    sonde_value_format(a, left, SONDE_UNIT_BYTES, d->ascii);
+    sonde_value_format(b, total, SONDE_UNIT_BYTES, d->ascii);
+    /* Docker gives 64 MB unless told otherwise. */
+    if (total > 0 && left < 16.0 * (1 << 20)) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "make room, or in a container give it more (--shm-size 1g)",
+                         "/dev/shm has %s left of %s", a, b);
+    } else {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "/dev/shm has %s left of %s", a, b);
+    }
+}
+
+static int check_limit(struct sonde_doctor *d, int resource, const char *name, char letter,
+                       double least, const char *why)
+{
+    struct rlimit limit;
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0) return 0;
+    if (limit.rlim_cur == RLIM_INFINITY || (double)limit.rlim_cur >= least) return 0;
+    char value[SONDE_VALUE_BYTES], advice[160];
+    sonde_value_format(value, (double)limit.rlim_cur, SONDE_UNIT_BYTES, d->ascii);
+    snprintf(advice, sizeof(advice), "ulimit -%c unlimited: %s", letter, why);
+    sonde_doctor_add(d, SONDE_DOCTOR_WARN, advice, "%s is %s", name, value);
+    return 1;
+}
+
+void sonde_doctor_limits(struct sonde_doctor *d)
+{
+    const double tib = 1024.0 * 1024 * 1024 * 1024;
+    int bad = check_limit(d, RLIMIT_FSIZE, "RLIMIT_FSIZE", 'f', tib,
+                          "a segment is a sparse file that is large from the start");
+    bad += check_limit(d, RLIMIT_AS, "RLIMIT_AS", 'v', tib,
+                       "a segment is mapped whole, though little of it is ever used");
+    if (!bad) sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "file size and address space unlimited");
+}
+
+/* ---- GPU ---------------------------------------------------------------------------------- */
+
+void sonde_doctor_gpu(struct sonde_doctor *d)
+{
+    static const char *const libraries[] = { "libnvidia-ml.so.1", "librocm_smi64.so" };
+    int found = 0;
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        void *handle = dlopen(libraries[i], RTLD_LAZY | RTLD_LOCAL);
+        if (!handle) continue;
+        dlclose(handle);
+        found = 1;
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s found, will be used by the GPU probe",
+                         libraries[i]);
+    }
+    if (!found) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                         "none found (neither libnvidia-ml.so.1 nor librocm_smi64.so)");
+    }
+}

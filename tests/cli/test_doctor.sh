@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# `sonde doctor`: each check says something, what does not work comes with advice.
+. "$(dirname "$0")/common.sh"
+
+status 0 "$sonde" doctor --listen 127.0.0.1:0
+cp "$scratch/out" "$scratch/text"
+for check in version config directory shm segments memory limits clock http probes perf ptrace gpu; do
+    has "a line on $check" "^(ok|warn) +$check +[^ ]" "$scratch/text"
+done
+lacks "no colour on a pipe" $'\033' "$scratch/text"
+
+status 0 "$sonde" doctor --json --listen 127.0.0.1:0
+python3 - "$scratch/out" <<'END' || complain "JSON:" "$(cat "$scratch/out")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["status"] in ("ok", "warn")
+assert len(d["checks"]) >= 13
+for c in d["checks"]:
+    assert c["status"] in ("ok", "warn") and c["text"]
+END
+
+python3 -c '
+import socket, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); print(s.getsockname()[1], flush=True)
+time.sleep(60)' >"$scratch/port" &
+holder=$!
+started+=("$holder")
+until_line '[0-9]' "$scratch/port"
+status 0 "$sonde" doctor --listen "127.0.0.1:$(cat "$scratch/port")"
+has "who holds the port" "^warn +http .*in use.*\b$holder\b" "$scratch/out"
+status 1 "$sonde" doctor --listen 127.0.0.1
+has "no port" '^fail +http .*cannot listen on "127\.0\.0\.1"' "$scratch/out"
+
+chmod 777 "$SONDE_DIR"
+status 1 "$sonde" doctor
+has "others may write" '^fail +directory .*written to by others' "$scratch/out"
+chmod 700 "$SONDE_DIR"
+touch "$scratch/file"
+status 1 "$sonde" doctor --dir "$scratch/file"
+has "not a directory" '^fail +directory .*is not a directory' "$scratch/out"
+status 0 "$sonde" doctor --dir "$scratch/new/sub"
+has "to be created" '^ok +directory .*will be created' "$scratch/out"
+[ ! -e "$scratch/new" ] || complain "doctor creates the directory"
+status 1 "$sonde" doctor --dir /proc/none
+has "cannot be created" '^fail +directory' "$scratch/out"
+status 0 bash -c 'ulimit -f 1000000; exec "$@"' - "$sonde" doctor
+has "limits" '^warn +limits +RLIMIT_FSIZE' "$scratch/out"
+finish

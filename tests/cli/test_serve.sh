@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# `sonde serve`: finds what records, survives a restart, ends when told.
+. "$(dirname "$0")/common.sh"
+
+serve() { # LOG
+    "$sonde" serve --listen 127.0.0.1:0 --interval 0.1 2>"$1" &
+    agent=$!
+    started+=("$agent")
+    until_line 'listening on http://' "$1"
+    url=$(url_in "$1")
+}
+metric() { curl -sf "$url/metrics" | grep -qE "$1"; }
+
+serve "$scratch/first"
+"$programs/recorder" 42 60 >"$scratch/out" &
+recorder=$!
+started+=("$recorder")
+until_line ready "$scratch/out"
+until_true metric '^rec_events_total\{.*\} 42$'
+
+kill -HUP "$agent"
+until_line 'SIGHUP: settings are read at the start only' "$scratch/first"
+curl -sf -o /dev/null "$url/livez" || complain "SIGHUP ended it"
+
+status 1 "$sonde" serve --listen "${url#http://}"
+has "the port is taken" "${url##*:}" "$scratch/err"
+
+kill -TERM "$agent"
+wait "$agent"
+same "SIGTERM" 0 "$?"
+
+# The counts are in the segment, not in the agent.
+serve "$scratch/second"
+until_true metric '^rec_events_total\{.*\} 42$'
+kill -KILL "$recorder"
+wait "$recorder" 2>/dev/null
+until_true sh -c 'curl -sf "$0/api/processes" | grep -q "\"killed\""' "$url"
+until_true metric '^rec_events_total\{.*\} 42$'
+kill -INT "$agent"
+wait "$agent"
+same "SIGINT" 0 "$?"
+
+status 2 "$sonde" serve --listen 127.0.0.1:notaport
+has "a bad port" 'notaport' "$scratch/err"
+finish
