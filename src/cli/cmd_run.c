@@ -4,7 +4,6 @@
  * is given), where a line at the start and a few at the end help more than they hurt; failures of
  * our own are told in any case. */
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
