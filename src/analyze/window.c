@@ -198,7 +198,7 @@ static void merge(const struct sonde_model *m, const struct sonde_model_series *
         }
         averages->x[averages->count] = sonde_model_tick_end(m, age);
         averages->y[averages->count++] =
-            (double)d->sum_raw * s->family->scale / (double)d->count;
+            sonde_family_value(s->family, d->sum_raw) / (double)d->count;
     }
 }
 

@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "cli/cli.h"
 #include "collect/collector.h"
 #include "serve/export.h"

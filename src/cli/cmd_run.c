@@ -4,7 +4,6 @@
  * is given), where a line at the start and a few at the end help more than they hurt; failures of
  * our own are told in any case. */
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -286,7 +285,7 @@ static int run(struct sonde_cli *cli)
 
 const struct sonde_command sonde_cmd_run = {
     .name = "run",
-    .summary = "run a command and show what it does, on HTTP while it runs and in a few lines after",
+    .summary = "run a command and show what it does: on HTTP while it runs, in a few lines after",
     .usage = "[options] [--] CMD [ARGUMENT]...",
     .details =
         "CMD's standard input, output and error, its environment, signals and exit status are its "

@@ -1,6 +1,5 @@
 /* cmd_serve.c - `sonde serve`: the resident agent of a host. Finds every segment of this user,
  * reads them, serves HTTP, until it is told to end. */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>

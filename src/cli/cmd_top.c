@@ -142,7 +142,8 @@ static int print_once(const struct sonde_cli *cli, struct sonde_top_source *sour
     int rc = read_for_once(source, s, cli->operand_count == 0, &d, &err);
     if (rc) {
         sonde_top_data_release(&d);
-        return sonde_cli_fail(cli, "%s: %s", s->origin, err.text[0] ? err.text : sonde_strerror(rc));
+        return sonde_cli_fail(cli, "%s: %s", s->origin,
+                              err.text[0] ? err.text : sonde_strerror(rc));
     }
     sonde_buf_init(&text, (size_t)64 << 20);
     rc = sonde_grid_init(&g, columns_of_output(cli->values), ONCE_HEIGHT,
@@ -190,7 +191,6 @@ static int watch(struct sonde_top_state *s, struct sonde_top_feed *feed,
             case SONDE_TOP_EVENT_RESIZE: todo = SONDE_TOP_REDRAW; break;
             case SONDE_TOP_EVENT_KEY: todo = sonde_top_key(s, key); break;
             case SONDE_TOP_EVENT_FD:
-                /* What was under way when pausing is not shown any more. */
                 todo = sonde_top_feed_take(feed, pages, &lost) ? SONDE_TOP_REDRAW : 0;
                 break;
             }

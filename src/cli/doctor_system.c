@@ -220,27 +220,31 @@ void sonde_doctor_shm(struct sonde_doctor *d)
     }
 }
 
-static int check_limit(struct sonde_doctor *d, int resource, const char *name, char letter,
-                       double least, const char *why)
+static int check_limit(struct sonde_doctor *d, int resource, char letter, const char *name,
+                       double least)
 {
     struct rlimit limit;
     if (getrlimit((__rlimit_resource_t)resource, &limit) != 0) return 0;
     if (limit.rlim_cur == RLIM_INFINITY || (double)limit.rlim_cur >= least) return 0;
     char value[SONDE_VALUE_BYTES], advice[160];
     sonde_value_format(value, (double)limit.rlim_cur, SONDE_UNIT_BYTES, d->ascii);
-    snprintf(advice, sizeof(advice), "ulimit -%c unlimited: %s", letter, why);
+    snprintf(advice, sizeof(advice),
+             "ulimit -%c unlimited; below it programs get a small segment, with room for fewer "
+             "series and histograms", letter);
     sonde_doctor_add(d, SONDE_DOCTOR_WARN, advice, "%s is %s", name, value);
     return 1;
 }
 
 void sonde_doctor_limits(struct sonde_doctor *d)
 {
-    const double tib = 1024.0 * 1024 * 1024 * 1024;
-    int bad = check_limit(d, RLIMIT_FSIZE, "RLIMIT_FSIZE", 'f', tib,
-                          "a segment is a sparse file that is large from the start");
-    bad += check_limit(d, RLIMIT_AS, "RLIMIT_AS", 'v', tib,
-                       "a segment is mapped whole, though little of it is ever used");
-    if (!bad) sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "file size and address space unlimited");
+    /* A segment is a sparse file of 1.2 GB (more with hundreds of CPUs), mapped whole. */
+    const double enough = 4.0 * (1u << 30);
+    int bad = check_limit(d, RLIMIT_FSIZE, 'f', "RLIMIT_FSIZE", enough);
+    bad += check_limit(d, RLIMIT_AS, 'v', "RLIMIT_AS", enough);
+    if (!bad) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                         "file size and address space are enough for segments");
+    }
 }
 
 /* ---- GPU ---------------------------------------------------------------------------------- */

@@ -196,9 +196,10 @@ static int translate(wint_t code, int is_function_key)
     static const struct { int from, to; } function_keys[] = {
         { KEY_UP, SONDE_KEY_UP }, { KEY_DOWN, SONDE_KEY_DOWN }, { KEY_PPAGE, SONDE_KEY_PAGE_UP },
         { KEY_NPAGE, SONDE_KEY_PAGE_DOWN }, { KEY_HOME, SONDE_KEY_HOME },
-        { KEY_END, SONDE_KEY_END }, { KEY_ENTER, SONDE_KEY_ENTER }, { KEY_BTAB, SONDE_KEY_BACK_TAB },
-        { KEY_BACKSPACE, SONDE_KEY_BACKSPACE }, { KEY_DC, SONDE_KEY_BACKSPACE },
-        { KEY_RIGHT, SONDE_KEY_ENTER }, { KEY_LEFT, SONDE_KEY_ESC },
+        { KEY_END, SONDE_KEY_END }, { KEY_ENTER, SONDE_KEY_ENTER },
+        { KEY_BTAB, SONDE_KEY_BACK_TAB }, { KEY_BACKSPACE, SONDE_KEY_BACKSPACE },
+        { KEY_DC, SONDE_KEY_BACKSPACE }, { KEY_RIGHT, SONDE_KEY_ENTER },
+        { KEY_LEFT, SONDE_KEY_ESC },
     };
     static const struct { int from, to; } characters[] = {
         { '\r', SONDE_KEY_ENTER }, { '\n', SONDE_KEY_ENTER }, { 0x1b, SONDE_KEY_ESC },

@@ -8,6 +8,7 @@
 #include "collect/model.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -190,6 +191,8 @@ static struct sonde_model_family *family_add(struct sonde_model *m, uint64_t has
     f->type = spec->type;
     f->kind = spec->kind;
     f->scale = spec->scale == 0 ? 1 : spec->scale;
+    const double divisor = 1 / f->scale, whole = rint(divisor);
+    f->divisor = whole >= 1 && fabs(divisor - whole) < 1e-9 * whole ? whole : 0;
     size_t at = family_position(m, f->name);
     memmove(&m->families[at + 1], &m->families[at],
             (m->family_count - at) * sizeof(m->families[0]));

@@ -93,11 +93,19 @@ struct sonde_model_family {
     enum sonde_type type;
     enum sonde_kind kind;
     double scale;                        /* counters and histograms: raw to exported unit */
+    double divisor;                      /* 1 / scale where that is a whole number; else 0 */
     uint64_t le_shown[2];                /* bounds exporters have shown: serve/classic.h; grows
                                             by atomic or under the read lock */
     struct sonde_model_series **series;
     size_t series_count, series_cap;
 };
+
+/* A counter or histogram sum in the exported unit. Dividing by 1e9 is right to the last bit where
+ * multiplying by 1e-9 is not, and so prints as 0.3 what was 300000000 ns. */
+static inline double sonde_family_value(const struct sonde_model_family *f, uint64_t raw)
+{
+    return f->divisor > 0 ? (double)raw / f->divisor : (double)raw * f->scale;
+}
 
 struct sonde_model_attr {
     const char *key;              /* interned */

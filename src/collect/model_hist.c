@@ -107,7 +107,7 @@ static void push_counter(struct sonde_model *m, struct sonde_model_series *s, si
     s->counter_prev = s->counter;
     if (first || !history_doubles(m, s)) return;
     uint64_t increase = s->counter >= prev ? s->counter - prev : s->counter;
-    s->history[at] = (double)increase * s->family->scale;
+    s->history[at] = sonde_family_value(s->family, increase);
     history_advance(s);
 }
 

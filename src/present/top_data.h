@@ -81,7 +81,8 @@ struct sonde_top_data {
 void sonde_top_data_init(struct sonde_top_data *d);
 void sonde_top_data_release(struct sonde_top_data *d);
 
-/* Each reads one answer into d, once per d if nothing else is said. SONDE_EFORMAT with what is wrong; SONDE_ENOMEM. */
+/* Each reads one answer into d, once per d if nothing else is said. SONDE_EFORMAT with what is
+ * wrong; SONDE_ENOMEM. */
 int sonde_top_read_processes(struct sonde_top_data *d, const char *text, size_t len,
                              struct sonde_err *err);
 /* May be given several answers, each with some of the host's series. */

@@ -140,7 +140,8 @@ static void draw_nothing(const struct sonde_top_state *s, struct sonde_grid *g,
                          struct sonde_top_area area)
 {
     char where[300];
-    snprintf(where, sizeof(where), "Looked at %s.", s->origin ? s->origin : "the default directory");
+    snprintf(where, sizeof(where), "Looked at %s.",
+             s->origin ? s->origin : "the default directory");
     const char *const lines[] = {
         "No process is being recorded.",
         "Start one:  sonde run -- CMD",

@@ -89,8 +89,8 @@ int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data 
                          struct sonde_grid *g, struct sonde_top_area area)
 {
     static const char *const gone[] = {
-        "This trace is not at hand.", "Its spans are too old, or have not been read yet. Esc: back.",
-        NULL };
+        "This trace is not at hand.",
+        "Its spans are too old, or have not been read yet. Esc: back.", NULL };
     static const char *const waiting[] = { "Reading …", NULL };
     const size_t n = d->trace_count;
     /* What is at hand may still be from before the trace was chosen. */

@@ -138,7 +138,7 @@ static void put_counter(struct writer *w, const struct sonde_model_series *s)
         *at++ = '\n';
         w->out->len += (size_t)(at - start);
     } else {
-        put_value(w, start, at, (double)s->counter * w->family->scale);
+        put_value(w, start, at, sonde_family_value(w->family, s->counter));
     }
     put_created(w, s, s->label_text, s->label_text_len);
 }
@@ -233,7 +233,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     char *start = sonde_buf_reserve(w->out, 2 * (w->name.len + labels_len + SAMPLE_MAX));
     if (!start) return;
     put_value(w, start, put_start(w, start, "_sum", 4, labels, labels_len),
-              h ? (double)h->sum_raw * w->family->scale : 0);
+              h ? sonde_family_value(w->family, h->sum_raw) : 0);
     start = sonde_buf_reserve(w->out, w->name.len + labels_len + SAMPLE_MAX);
     if (!start) return;
     char *at = put_start(w, start, "_count", 6, labels, labels_len);

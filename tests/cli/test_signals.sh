@@ -44,7 +44,7 @@ until_true state "$child" T
 curl -sf -o /dev/null "$(url_in "$scratch/stop.log")/livez" || complain "stopped with its command"
 kill -CONT "$child"
 kill -KILL "$child"
-wait "$pid"
+wait "$pid" 2>/dev/null
 same "the command was killed" 137 "$?"
 
 # In a terminal. tmux gives us one; the summary on it is for people.
@@ -67,11 +67,11 @@ if command -v tmux >/dev/null; then
     same "Ctrl-C and Ctrl-\\ arrive once" "ready INT QUIT USR2" "$(tr '\n' ' ' <"$scratch/tty" | sed 's/ $//')"
 
     # Ctrl-Z gives the shell its prompt back, fg goes on.
-    "${tmux[@]}" send-keys "clear; $sonde run --listen 127.0.0.1:0 -- sleep 60" Enter
-    until_true in_pane 'shows process'
+    "${tmux[@]}" send-keys "$sonde run --listen 127.0.0.1:0 --log $scratch/tty.log -- sleep 60" Enter
+    until_line 'shows process' "$scratch/tty.log"
+    child=$(grep -oE 'shows process [0-9]+' "$scratch/tty.log" | grep -oE '[0-9]+')
     "${tmux[@]}" send-keys C-z
     until_true in_pane 'Stopped'
-    child=$(pane | grep -oE 'shows process [0-9]+' | grep -oE '[0-9]+')
     until_true state "$child" T
     "${tmux[@]}" send-keys "fg" Enter
     until_true state "$child" S

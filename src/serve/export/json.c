@@ -37,7 +37,7 @@ static void put_buckets(struct sonde_buf *out, const struct sonde_hist_value *h)
 static void put_histogram(struct sonde_buf *out, const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
-    sonde_json_num(out, "sum", h ? (double)h->sum_raw * s->family->scale : 0);
+    sonde_json_num(out, "sum", h ? sonde_family_value(s->family, h->sum_raw) : 0);
     sonde_json_u64(out, "zero", h ? h->zero : 0);
     put_buckets(out, h);
     sonde_json_key_open(out, "exemplars", '[');

@@ -144,7 +144,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     const struct sonde_hist_value *h = s->hist;
     const uint64_t zero = h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0;
     sonde_pb_uint(&w->value, HIST_COUNT, h ? h->count : 0);
-    sonde_pb_double(&w->value, HIST_SUM, h ? (double)h->sum_raw * w->model_family->scale : 0);
+    sonde_pb_double(&w->value, HIST_SUM, h ? sonde_family_value(w->model_family, h->sum_raw) : 0);
     put_classic(w, s);
     sonde_pb_sint(&w->value, HIST_SCHEMA, SCHEMA);
     sonde_pb_double(&w->value, HIST_ZERO_THRESHOLD, ldexp(1, SONDE__HIST_EXP_MIN));
@@ -169,7 +169,7 @@ static void put_series(struct writer *w, const struct sonde_model_series *s)
     }
     switch (type) {
     case SONDE_COUNTER:
-        sonde_pb_double(&w->value, COUNTER_VALUE, (double)s->counter * w->model_family->scale);
+        sonde_pb_double(&w->value, COUNTER_VALUE, sonde_family_value(w->model_family, s->counter));
         put_time(w, &w->value, COUNTER_CREATED, s->created_s);
         sonde_pb_message(&w->metric, METRIC_COUNTER, &w->value);
         break;

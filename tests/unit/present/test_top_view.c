@@ -243,7 +243,8 @@ static void sizes(void **state)
 static void hostile(void **state)
 {
     (void)state;
-    static const char evil[] = "\\u001b]0;title\\u0007\\u001b[2J\\n\\r\\t\\u009b31m\\u202eabc\\u200b"
+    static const char evil[] = "\\u001b]0;title\\u0007\\u001b[2J\\n\\r\\t\\u009b31m\\u202eabc"
+                               "\\u200b"
                                "日本\\ud83d\\ude42e\\u0301\\u0301\\u0301\\u0301\\u007f";
     struct sonde_buf b;
     struct sonde_top_data d;
@@ -253,8 +254,8 @@ static void hostile(void **state)
 
     sonde_top_data_init(&d);
     sonde_buf_init(&b, 1 << 20);
-    sonde_buf_printf(&b, "{\"time\":5,\"processes\":[{\"pid\":1,\"program\":\"%s\",\"state\":\"%s\"}]}",
-                     text, evil);
+    sonde_buf_printf(&b, "{\"time\":5,\"processes\":[{\"pid\":1,\"program\":\"%s\","
+                         "\"state\":\"%s\"}]}", text, evil);
     assert_int_equal(sonde_top_read_processes(&d, b.data, b.len, &err), 0);
     sonde_buf_reset(&b);
     sonde_buf_printf(&b, "{\"time\":5,\"series\":[{\"name\":\"%s\",\"type\":\"%s\",\"labels\":"
