@@ -1,0 +1,69 @@
+/* cpu.h - CPU and off-CPU samples of a process into a profile, by whichever engine works here.
+ *
+ * perf: perf_event_open from outside, nothing in the process. Per CPU a ring of samples with user
+ * registers and the top of the user stack; a thread of the agent unwinds and interns each as it
+ * comes, so memory follows the number of different stacks, not of samples.
+ * timer: where the kernel forbids that, libsonde_preload samples inside the process (CPU-time
+ * timer per thread) and writes the unwound stacks to its lanes' rings; the same thread reads them.
+ *
+ * The profile belongs to the engine from start to stop; in between sonde_cpu_snapshot copies. */
+#ifndef SONDE_COLLECT_CPU_H
+#define SONDE_COLLECT_CPU_H
+
+#include "base/err.h"
+#include "profile/profile.h"
+
+#define SONDE_CPU_ENGINES(X)                                                                   \
+    X(AUTO, "auto", "perf where the kernel allows it, else timer")                             \
+    X(PERF, "perf", "perf_event_open, from outside")                                           \
+    X(TIMER, "timer", "a timer in the process, through libsonde_preload")
+
+enum sonde_cpu_engine_kind {
+#define SONDE__X(id, name, help) SONDE_CPU_##id,
+    SONDE_CPU_ENGINES(SONDE__X)
+#undef SONDE__X
+};
+
+struct sonde_cpu_options {
+    uint32_t pid;             /* the process; required */
+    double rate_hz;           /* 1 … 10,000 per thread on CPU; 0 = 1000 */
+    int off_cpu;              /* also blocked time, with the stack at switch-out */
+    int children;             /* also processes it starts */
+    int kernel;               /* also kernel frames, if permitted */
+    uint32_t depth_max;       /* frames kept of a stack; 0 = 128 */
+    uint32_t stack_bytes;     /* copied per sample; 0 = as the engine finds best */
+    enum sonde_cpu_engine_kind engine;
+    size_t profile_bytes_max; /* 0 = 256 MiB */
+};
+
+struct sonde_cpu;
+
+/* Start sampling pid (existing and future threads). SONDE_EACCES, SONDE_EINVAL, SONDE_ENOENT with
+ * a sentence that says what to do. To miss nothing of a new program start it stopped, or with
+ * sonde_cpu_start_on_exec. */
+int sonde_cpu_start(const struct sonde_cpu_options *options, struct sonde_cpu **out,
+                    struct sonde_err *err);
+
+/* The same for a child that was forked but has not yet called exec: sampling begins at exec. */
+int sonde_cpu_start_on_exec(const struct sonde_cpu_options *options, struct sonde_cpu **out,
+                            struct sonde_err *err);
+
+struct sonde_cpu_status {
+    const char *engine;       /* "perf", "timer" */
+    uint64_t samples, lost, truncated;
+    double achieved_hz;       /* per busy thread, over its CPU time */
+    double cpu_s;             /* CPU time the agent spent on it */
+    uint64_t unwound_frames;
+};
+void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out);
+
+/* A copy of what there is since start, or since from_ns (unix time). Not symbolized. */
+int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profile **out);
+
+/* Stop, drain, and hand over the profile (not symbolized). The engine is gone after this. */
+int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out);
+
+/* For doctor: 0 and which engine would be used and why, or what forbids all of them. */
+int sonde_cpu_check(struct sonde_err *note);
+
+#endif
