@@ -5,14 +5,16 @@
  *
  * Everything is interned: a string, function, location or stack is stored once and named by a
  * 32-bit id, so a sample is 32 bytes however deep its stack. A stack is the id of its innermost
- * node in a tree of (parent, location): stacks that share callers share memory. Id 0 is "none"
- * in every table, and string 0 is "".
+ * node in a tree of (parent, location): stacks that share callers share memory. In every table
+ * with ids row 0 is "none" (string 0 is ""), so counts are one more than there are; lines, spans
+ * and samples are plain arrays that start at 0. A row's parent comes before it.
  *
  * A location is an address in a module; until it is symbolized it has no lines. Symbolizing
  * happens once per unique location, after sampling (src/profile/symbolize.h).
  *
- * Not thread-safe: one owner at a time. Memory is bounded by limits given at creation; what does
- * not fit is counted in dropped_samples and goes to no stack but is part of no total either.
+ * Not thread-safe: one owner at a time. Memory is bounded by the limit given at creation: a sample
+ * that does not fit, or whose stack did not, is counted in dropped_samples and is part of nothing
+ * else.
  */
 #ifndef SONDE_PROFILE_PROFILE_H
 #define SONDE_PROFILE_PROFILE_H
@@ -140,7 +142,9 @@ struct sonde_profile {
 int sonde_profile_create(size_t bytes_max, struct sonde_profile **out);
 void sonde_profile_destroy(struct sonde_profile *p);
 
-/* Interning: the id, or 0 when out of memory (string "" is 0 as well). */
+/* Interning: the id, or 0 when out of memory (string "" is 0 as well). Text ends at its first NUL.
+ * A module is known by path, build id, place and offset; a function by all its fields; a thread by
+ * pid and tid, and by name only where tid is 0: the last name given that is not "" is kept. */
 uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len);
 uint32_t sonde_profile_cstring(struct sonde_profile *p, const char *s);
 uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profile_module *m);
@@ -153,14 +157,20 @@ uint32_t sonde_profile_thread(struct sonde_profile *p, uint32_t pid, uint32_t ti
 /* A location known by name only (imported formats): one line, no module, no address. */
 uint32_t sonde_profile_named_location(struct sonde_profile *p, const char *name, size_t len);
 
-/* Give a location its lines, innermost first. Replaces what it had. */
+/* A location with its lines (imported formats, merging). If that address is known with other lines,
+ * or there is no address, a location with just these. */
+uint32_t sonde_profile_lines_location(struct sonde_profile *p, uint32_t module, uint64_t address,
+                                      const struct sonde_profile_line *lines, uint32_t count);
+
+/* Give a location its lines, innermost first. Replaces what it had. 0 or SONDE_ENOMEM. */
 int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
                             const struct sonde_profile_line *lines, uint32_t count);
 
+/* A sample without a stack is dropped and counted: SONDE_ENOMEM. */
 int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile_sample *s);
 int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s);
 
-/* Add all of from's samples, spans and tables to p. */
+/* Add all of from's samples, spans and tables to p. After SONDE_ENOMEM p holds a part of them. */
 int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *from);
 
 static inline const char *sonde_profile_str(const struct sonde_profile *p, uint32_t id)
@@ -178,13 +188,19 @@ struct sonde_profile_filter {
     uint64_t from_ns, to_ns;   /* unix time; 0 = open */
 };
 
-/* A view of the filter on p: for each sample 1 if it passes. Call once, then ask per sample. */
+/* A view of the filter on p: for each sample 1 if it passes. Call once, then ask per sample.
+ * A sample is inside a span if it is on its thread and start_ns <= time < end_ns; a span and a
+ * trace must hold for the same span. SONDE_EINVAL: a time range that ends before it starts. */
 struct sonde_profile_match;
 int sonde_profile_match_create(const struct sonde_profile *p,
                                const struct sonde_profile_filter *f,
                                struct sonde_profile_match **out, struct sonde_err *err);
 int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample);
 int sonde_profile_match_kind(const struct sonde_profile_match *m);  /* as resolved */
+uint32_t sonde_profile_match_count(const struct sonde_profile_match *m);  /* how many pass */
+/* SONDE_ENOENT and why nothing passed f. */
+int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                             struct sonde_err *err);
 void sonde_profile_match_destroy(struct sonde_profile_match *m);
 
 #endif

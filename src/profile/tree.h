@@ -3,8 +3,9 @@
  *
  * Nodes are in an array; children of a node follow each other as a linked list sorted by name, so
  * that the same profile always draws the same picture. Names are the frames' display names:
- * demangled function, or module+0xoffset when there is no symbol. Inlined frames are nodes of
- * their own. */
+ * demangled function, or module+0xoffset (an offset in the file) when there is no symbol; those of
+ * the kernel end in "_[k]". Inlined frames are nodes of their own. A parent's index is always lower
+ * than its children's. */
 #ifndef SONDE_PROFILE_TREE_H
 #define SONDE_PROFILE_TREE_H
 
@@ -14,6 +15,7 @@
 #define SONDE_NODE_INLINED 2u
 #define SONDE_NODE_UNKNOWN 4u      /* no symbol */
 #define SONDE_NODE_TRUNCATED 8u    /* "[truncated]": stacks that do not reach the start */
+#define SONDE_NODE_THREAD 16u      /* a thread, not a function */
 
 struct sonde_tree_node {
     const char *name;        /* owned by the tree */
@@ -33,13 +35,14 @@ struct sonde_tree {
     uint32_t node_count, node_cap;
     uint32_t depth_max;
     enum sonde_sample_kind kind;
+    int inverted;            /* built with options.invert: self is at the thread's start */
     uint64_t base_total;     /* of a diff: weight of the other profile */
     uint64_t truncated;      /* weight of stacks that do not reach the thread's start */
     struct sonde_tree_names *names; /* private */
 };
 
 struct sonde_tree_options {
-    int invert;              /* leaf first: who is called, by whom */
+    int invert;              /* leaf first: who is called, by whom; "[truncated]" comes last */
     int by_thread;           /* first level is the thread */
 };
 
@@ -48,16 +51,19 @@ int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_f
                      const struct sonde_tree_options *o, struct sonde_tree **out,
                      struct sonde_err *err);
 
-/* Both trees merged by name: total/self of after, base_* of before. */
+/* Both trees merged by name: total/self of after, base_* of before. They must have been built with
+ * the same options. */
 int sonde_tree_diff(const struct sonde_tree *before, const struct sonde_tree *after,
                     struct sonde_tree **out);
 void sonde_tree_destroy(struct sonde_tree *t);
 
-/* Functions by self or total weight: a flat table. A recursive function counts once a stack. */
+/* Functions, the most self weight first, then by total and name: a flat table. A recursive function
+ * counts once a stack. Texts are the tree's; free *out with sonde__free. */
 struct sonde_flat {
     const char *name, *module, *file;
     uint32_t line;
-    uint64_t self, total, samples;
+    uint64_t self, total;
+    uint64_t self_samples, samples; /* counts, alike */
     uint64_t base_self, base_total;
 };
 int sonde_tree_flat(const struct sonde_tree *t, struct sonde_flat **out, size_t *count);

@@ -1,0 +1,154 @@
+#include "profile/intern.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+
+enum { TABLE_FIRST = 64, INDEX_FIRST = 128, BLOCK_FIRST = 4096, BLOCK_BYTES = 1 << 18 };
+
+struct sonde_pool_block {
+    struct sonde_pool_block *next;
+    size_t used, cap;
+    char data[];
+};
+
+static int take(const struct sonde_budget *b, size_t bytes)
+{
+    if (bytes > b->max - *b->used) return SONDE_ENOMEM;
+    *b->used += bytes;
+    return 0;
+}
+
+void *sonde_table_grow(void *data, uint32_t count, uint32_t *cap, size_t size,
+                       const struct sonde_budget *b)
+{
+    if (count < *cap) return data;
+    if (*cap > UINT32_MAX / 2) return NULL; /* ids are 32 bits */
+    const uint32_t more = *cap ? *cap * 2 : TABLE_FIRST;
+    const size_t added = (size_t)(more - *cap) * size;
+    if (take(b, added)) return NULL;
+    void *grown = sonde__realloc(data, (size_t)more * size);
+    if (!grown) {
+        *b->used -= added;
+        return NULL;
+    }
+    *cap = more;
+    return grown;
+}
+
+int sonde_intern_reserve(struct sonde_intern *t, const struct sonde_budget *b)
+{
+    if (t->used < t->cap - t->cap / 4) return 0;
+    if (t->cap > UINT32_MAX / 2) return SONDE_ENOMEM;
+    struct sonde_intern more = { .cap = t->cap ? t->cap * 2 : INDEX_FIRST };
+    int rc = take(b, (size_t)(more.cap - t->cap) * sizeof(*more.slots));
+    if (rc) return rc;
+    more.slots = sonde__calloc(more.cap, sizeof(*more.slots));
+    if (!more.slots) {
+        *b->used -= (size_t)(more.cap - t->cap) * sizeof(*more.slots);
+        return SONDE_ENOMEM;
+    }
+    for (uint32_t i = 0; i < t->cap; i++) {
+        if (t->slots[i].id) sonde_intern_put(&more, t->slots[i].hash, t->slots[i].id);
+    }
+    sonde__free(t->slots);
+    *t = more;
+    return 0;
+}
+
+void sonde_intern_put(struct sonde_intern *t, uint32_t hash, uint32_t id)
+{
+    assert(id && t->used < t->cap);
+    const uint32_t mask = t->cap - 1;
+    uint32_t at = hash & mask;
+    while (t->slots[at].id) at = (at + 1) & mask;
+    t->slots[at] = (struct sonde_intern_slot){ .hash = hash, .id = id };
+    t->used++;
+}
+
+void sonde_intern_release(struct sonde_intern *t)
+{
+    sonde__free(t->slots);
+    *t = (struct sonde_intern){ 0 };
+}
+
+/* ---- Strings --------------------------------------------------------------------------------- */
+
+static char *block_room(struct sonde_pool *pool, size_t bytes, const struct sonde_budget *b)
+{
+    struct sonde_pool_block *head = pool->blocks;
+    if (head && head->cap - head->used >= bytes) return head->data + head->used;
+
+    /* Blocks grow with the pool, so that a small profile stays small. */
+    size_t cap = head ? head->cap * 2 : BLOCK_FIRST;
+    if (cap > BLOCK_BYTES) cap = BLOCK_BYTES;
+    if (cap < bytes) cap = bytes;
+    if (take(b, sizeof(*head) + cap)) return NULL;
+    struct sonde_pool_block *block = sonde__alloc(sizeof(*block) + cap);
+    if (!block) {
+        *b->used -= sizeof(*head) + cap;
+        return NULL;
+    }
+    *block = (struct sonde_pool_block){ .next = head, .cap = cap };
+    pool->blocks = block;
+    return block->data;
+}
+
+/* A string that is not in the pool yet. */
+static uint32_t pool_append(struct sonde_pool *pool, const char *s, size_t len,
+                            const struct sonde_budget *b)
+{
+    if (len >= UINT32_MAX) return 0;
+    char **strings = sonde_table_grow(pool->strings, pool->count, &pool->cap, sizeof(*strings), b);
+    if (!strings) return 0;
+    pool->strings = strings;
+    uint32_t *lengths =
+        sonde_table_grow(pool->lengths, pool->count, &pool->lengths_cap, sizeof(*lengths), b);
+    if (!lengths) return 0;
+    pool->lengths = lengths;
+    char *text = block_room(pool, len + 1, b);
+    if (!text) return 0;
+    memcpy(text, s, len);
+    text[len] = '\0';
+    pool->blocks->used += len + 1;
+    pool->strings[pool->count] = text;
+    pool->lengths[pool->count] = (uint32_t)len;
+    return pool->count++;
+}
+
+int sonde_pool_init(struct sonde_pool *pool, const struct sonde_budget *b)
+{
+    *pool = (struct sonde_pool){ 0 };
+    pool_append(pool, "", 0, b);
+    if (pool->count) return 0;
+    sonde_pool_release(pool);
+    return SONDE_ENOMEM;
+}
+
+void sonde_pool_release(struct sonde_pool *pool)
+{
+    for (struct sonde_pool_block *block = pool->blocks, *next; block; block = next) {
+        next = block->next;
+        sonde__free(block);
+    }
+    sonde__free(pool->strings);
+    sonde__free(pool->lengths);
+    sonde_intern_release(&pool->index);
+    *pool = (struct sonde_pool){ 0 };
+}
+
+uint32_t sonde_pool_add(struct sonde_pool *pool, const char *s, size_t len,
+                        const struct sonde_budget *b)
+{
+    if (!len) return 0;
+    const uint32_t hash = sonde_hash_bytes(s, len);
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&pool->index, hash, &at))) {
+        if (pool->lengths[id] == len && !memcmp(pool->strings[id], s, len)) return id;
+    }
+    if (sonde_intern_reserve(&pool->index, b)) return 0;
+    id = pool_append(pool, s, len, b);
+    if (id) sonde_intern_put(&pool->index, hash, id);
+    return id;
+}

@@ -1,0 +1,97 @@
+/* intern.h - the two pieces that interning is made of: a hash index from a key to the id of a row
+ * kept elsewhere, and a pool of strings on top of it.
+ *
+ * The index is open addressing over slots of {hash, id}: rows are compared only when 32 bits of
+ * hash agree, and growing needs no look at the rows. Nothing is ever deleted.
+ *
+ * Both count what they take against a budget, so that a profile's memory has one cap. */
+#ifndef SONDE_PROFILE_INTERN_H
+#define SONDE_PROFILE_INTERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct sonde_budget {
+    size_t *used;
+    size_t max;
+};
+
+/* data with room for count + 1 elements of size bytes, doubling; NULL: no memory, data stays. */
+void *sonde_table_grow(void *data, uint32_t count, uint32_t *cap, size_t size,
+                       const struct sonde_budget *b);
+
+/* ---- Hash index ------------------------------------------------------------------------------ */
+
+struct sonde_intern_slot {
+    uint32_t hash, id; /* id 0 = free */
+};
+
+struct sonde_intern {
+    struct sonde_intern_slot *slots;
+    uint32_t cap, used; /* cap is a power of two, at most 3/4 used */
+};
+
+/* Room for one more, to be called before put: 0 or SONDE_ENOMEM. */
+int sonde_intern_reserve(struct sonde_intern *t, const struct sonde_budget *b);
+void sonde_intern_put(struct sonde_intern *t, uint32_t hash, uint32_t id);
+void sonde_intern_release(struct sonde_intern *t);
+
+/* The next id whose hash agrees, or 0. *at starts as the hash:
+ *
+ *   uint32_t at = hash, id;
+ *   while ((id = sonde_intern_next(t, hash, &at))) if (same(row[id], key)) return id; */
+static inline uint32_t sonde_intern_next(const struct sonde_intern *t, uint32_t hash, uint32_t *at)
+{
+    if (!t->cap) return 0;
+    for (const uint32_t mask = t->cap - 1;;) {
+        const struct sonde_intern_slot s = t->slots[(*at)++ & mask];
+        if (!s.id || s.hash == hash) return s.id;
+    }
+}
+
+#define SONDE_HASH_MUL 0x9e3779b97f4a7c15ull
+
+static inline uint64_t sonde_hash_mix(uint64_t h, uint64_t word)
+{
+    const __uint128_t wide = (__uint128_t)(h ^ word) * SONDE_HASH_MUL;
+    return (uint64_t)wide ^ (uint64_t)(wide >> 64);
+}
+
+static inline uint32_t sonde_hash_end(uint64_t h)
+{
+    h = sonde_hash_mix(h, 0xe7037ed1a0b428dbull);
+    return (uint32_t)(h ^ (h >> 32));
+}
+
+static inline uint32_t sonde_hash_bytes(const char *s, size_t len)
+{
+    uint64_t h = len * SONDE_HASH_MUL, word = 0;
+    for (; len > 8; s += 8, len -= 8) {
+        memcpy(&word, s, 8);
+        h = sonde_hash_mix(h, word);
+    }
+    word = 0;
+    memcpy(&word, s, len);
+    return sonde_hash_end(sonde_hash_mix(h, word));
+}
+
+/* ---- Strings --------------------------------------------------------------------------------- */
+
+/* String 0 is "". Texts live in blocks and never move. */
+struct sonde_pool {
+    char **strings;     /* NUL-terminated */
+    uint32_t *lengths;
+    uint32_t count, cap, lengths_cap;
+    struct sonde_intern index;
+    struct sonde_pool_block *blocks;
+};
+
+int sonde_pool_init(struct sonde_pool *pool, const struct sonde_budget *b);
+void sonde_pool_release(struct sonde_pool *pool);
+
+/* The id of s, which holds no NUL; 0 for "" and when there is no memory. */
+uint32_t sonde_pool_add(struct sonde_pool *pool, const char *s, size_t len,
+                        const struct sonde_budget *b);
+
+#endif

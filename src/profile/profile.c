@@ -1,0 +1,360 @@
+/* profile.c - the tables of a profile and the indexes that keep their rows unique.
+ *
+ * Rows are compared field by field through a hash index each (intern.h). Locations have two: by
+ * address, for what a sampler sees, and by all they hold, for imported ones that may know lines
+ * but no address. Names of imported frames take a short cut: string id to location id is a plain
+ * array, since a folded file of 100 MB looks up ten million of them. */
+#include "profile/profile.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "profile/intern.h"
+#include "sonde/sonde.h"
+
+#define BYTES_MAX_DEFAULT ((size_t)1 << 30)
+
+struct sonde_profile_index {
+    struct sonde_pool pool;    /* p->strings is a view of it */
+    struct sonde_intern modules, functions, stacks, threads;
+    struct sonde_intern places;   /* locations by module and address */
+    struct sonde_intern contents; /* locations by address and lines */
+    uint32_t *named;              /* string id -> location of that name, 0 = none yet */
+    uint32_t named_cap;
+};
+
+static const struct {
+    const char *name, *unit, *title;
+} kinds[] = {
+#define SONDE__X(id, name, unit, title) { name, unit, title },
+    SONDE_SAMPLE_KINDS(SONDE__X)
+#undef SONDE__X
+};
+
+const char *sonde_sample_kind_name(enum sonde_sample_kind k) { return kinds[k].name; }
+const char *sonde_sample_kind_unit(enum sonde_sample_kind k) { return kinds[k].unit; }
+const char *sonde_sample_kind_title(enum sonde_sample_kind k) { return kinds[k].title; }
+
+int sonde_sample_kind_find(const char *name)
+{
+    for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT; k++) {
+        if (!strcmp(kinds[k].name, name)) return k;
+    }
+    return -1;
+}
+
+static struct sonde_budget budget(struct sonde_profile *p)
+{
+    return (struct sonde_budget){ .used = &p->bytes, .max = p->bytes_max };
+}
+
+/* Room for one more row of a table; 0 or SONDE_ENOMEM. */
+#define GROW(p, table)                                                                         \
+    grow_##table(p)
+#define DEFINE_GROW(table)                                                                     \
+    static int grow_##table(struct sonde_profile *p)                                           \
+    {                                                                                          \
+        if (__builtin_expect(p->table##_count < p->table##_cap, 1)) return 0;                  \
+        const struct sonde_budget b = budget(p);                                               \
+        void *grown = sonde_table_grow(p->table, p->table##_count, &p->table##_cap,            \
+                                       sizeof(*p->table), &b);                                 \
+        if (!grown) return SONDE_ENOMEM;                                                       \
+        p->table = grown;                                                                      \
+        return 0;                                                                              \
+    }
+DEFINE_GROW(modules)
+DEFINE_GROW(functions)
+DEFINE_GROW(lines)
+DEFINE_GROW(locations)
+DEFINE_GROW(stacks)
+DEFINE_GROW(threads)
+DEFINE_GROW(spans)
+DEFINE_GROW(samples)
+
+/* A new row with its slot in the index; evaluates to its id, 0 = no memory. */
+#define APPEND(p, table, slots, hash, row)                                                     \
+    (reserve(p, &(p)->index->slots) || GROW(p, table)                                          \
+         ? 0                                                                                   \
+         : ((p)->table[(p)->table##_count] = (row),                                            \
+            sonde_intern_put(&(p)->index->slots, hash, (p)->table##_count),                    \
+            (p)->table##_count++))
+
+static int reserve(struct sonde_profile *p, struct sonde_intern *t)
+{
+    if (__builtin_expect(t->used < t->cap - t->cap / 4, 1)) return 0;
+    const struct sonde_budget b = budget(p);
+    return sonde_intern_reserve(t, &b);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static void view_strings(struct sonde_profile *p)
+{
+    p->strings = p->index->pool.strings;
+    p->strings_count = p->index->pool.count;
+    p->strings_cap = p->index->pool.cap;
+}
+
+/* Row 0, which stands for "none". */
+static int first_rows(struct sonde_profile *p)
+{
+    if (GROW(p, modules) || GROW(p, functions) || GROW(p, locations) || GROW(p, stacks) ||
+        GROW(p, threads)) {
+        return SONDE_ENOMEM;
+    }
+    p->modules[p->modules_count++] = (struct sonde_profile_module){ 0 };
+    p->functions[p->functions_count++] = (struct sonde_profile_function){ 0 };
+    p->locations[p->locations_count++] = (struct sonde_profile_location){ 0 };
+    p->stacks[p->stacks_count++] = (struct sonde_profile_stack){ 0 };
+    p->threads[p->threads_count++] = (struct sonde_profile_thread){ 0 };
+    return 0;
+}
+
+int sonde_profile_create(size_t bytes_max, struct sonde_profile **out)
+{
+    assert(out);
+    struct sonde_profile *p = sonde__calloc(1, sizeof(*p));
+    if (!p) return SONDE_ENOMEM;
+    p->bytes_max = bytes_max ? bytes_max : BYTES_MAX_DEFAULT;
+    p->index = sonde__calloc(1, sizeof(*p->index));
+    if (!p->index) goto fail;
+    const struct sonde_budget b = budget(p);
+    if (sonde_pool_init(&p->index->pool, &b)) goto fail;
+    view_strings(p);
+    if (first_rows(p)) goto fail;
+    *out = p;
+    return 0;
+fail:
+    sonde_profile_destroy(p);
+    return SONDE_ENOMEM;
+}
+
+void sonde_profile_destroy(struct sonde_profile *p)
+{
+    if (!p) return;
+    if (p->index) {
+        struct sonde_profile_index *x = p->index;
+        sonde_pool_release(&x->pool);
+        sonde_intern_release(&x->modules);
+        sonde_intern_release(&x->functions);
+        sonde_intern_release(&x->stacks);
+        sonde_intern_release(&x->threads);
+        sonde_intern_release(&x->places);
+        sonde_intern_release(&x->contents);
+        sonde__free(x->named);
+        sonde__free(x);
+    }
+    sonde__free(p->modules);
+    sonde__free(p->functions);
+    sonde__free(p->lines);
+    sonde__free(p->locations);
+    sonde__free(p->stacks);
+    sonde__free(p->threads);
+    sonde__free(p->spans);
+    sonde__free(p->samples);
+    sonde__free(p);
+}
+
+/* ---- Interning ------------------------------------------------------------------------------- */
+
+uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len)
+{
+    const char *nul = memchr(s, '\0', len);
+    const struct sonde_budget b = budget(p);
+    const uint32_t id = sonde_pool_add(&p->index->pool, s, nul ? (size_t)(nul - s) : len, &b);
+    view_strings(p);
+    return id;
+}
+
+uint32_t sonde_profile_cstring(struct sonde_profile *p, const char *s)
+{
+    return sonde_profile_string(p, s, strlen(s));
+}
+
+uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profile_module *m)
+{
+    uint64_t h = sonde_hash_mix(m->start, m->offset);
+    h = sonde_hash_mix(h, m->end);
+    const uint32_t hash = sonde_hash_end(sonde_hash_mix(h, (uint64_t)m->path << 32 | m->build_id));
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&p->index->modules, hash, &at))) {
+        const struct sonde_profile_module *o = &p->modules[id];
+        if (o->path == m->path && o->build_id == m->build_id && o->start == m->start &&
+            o->end == m->end && o->offset == m->offset) {
+            return id;
+        }
+    }
+    return APPEND(p, modules, modules, hash, *m);
+}
+
+uint32_t sonde_profile_function(struct sonde_profile *p, const struct sonde_profile_function *f)
+{
+    uint64_t h = sonde_hash_mix((uint64_t)f->name << 32 | f->file, 1);
+    h = sonde_hash_mix(h, (uint64_t)f->start_line << 32 | f->module);
+    const uint32_t hash = sonde_hash_end(h);
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&p->index->functions, hash, &at))) {
+        const struct sonde_profile_function *o = &p->functions[id];
+        if (o->name == f->name && o->file == f->file && o->start_line == f->start_line &&
+            o->module == f->module) {
+            return id;
+        }
+    }
+    return APPEND(p, functions, functions, hash, *f);
+}
+
+uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64_t address)
+{
+    const uint32_t hash = sonde_hash_end(sonde_hash_mix(address, module));
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&p->index->places, hash, &at))) {
+        if (p->locations[id].address == address && p->locations[id].module == module) return id;
+    }
+    const struct sonde_profile_location row = { .address = address, .module = module };
+    return APPEND(p, locations, places, hash, row);
+}
+
+uint32_t sonde_profile_stack(struct sonde_profile *p, uint32_t parent, uint32_t location)
+{
+    if (!location) return 0;
+    const uint32_t hash = sonde_hash_end((uint64_t)parent << 32 | location);
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&p->index->stacks, hash, &at))) {
+        if (p->stacks[id].parent == parent && p->stacks[id].location == location) return id;
+    }
+    const struct sonde_profile_stack row = { .parent = parent, .location = location };
+    return APPEND(p, stacks, stacks, hash, row);
+}
+
+uint32_t sonde_profile_thread(struct sonde_profile *p, uint32_t pid, uint32_t tid,
+                              const char *name)
+{
+    const uint32_t string = name ? sonde_profile_cstring(p, name) : 0;
+    const uint64_t number = (uint64_t)pid << 32 | tid;
+    const uint32_t hash = sonde_hash_end(sonde_hash_mix(number, tid ? 0 : string));
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&p->index->threads, hash, &at))) {
+        struct sonde_profile_thread *o = &p->threads[id];
+        if (o->pid != pid || o->tid != tid || (!tid && o->name != string)) continue;
+        if (string) o->name = string;
+        return id;
+    }
+    const struct sonde_profile_thread row = { .pid = pid, .tid = tid, .name = string };
+    return APPEND(p, threads, threads, hash, row);
+}
+
+/* ---- Locations with lines -------------------------------------------------------------------- */
+
+static int same_lines(const struct sonde_profile *p, const struct sonde_profile_location *l,
+                      const struct sonde_profile_line *lines, uint32_t count)
+{
+    return l->line_count == count &&
+           (!count || !memcmp(&p->lines[l->line], lines, count * sizeof(*lines)));
+}
+
+int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
+                            const struct sonde_profile_line *lines, uint32_t count)
+{
+    assert(location && location < p->locations_count);
+    struct sonde_profile_location *l = &p->locations[location];
+    if (count > l->line_count) {
+        const uint32_t first = p->lines_count;
+        for (uint32_t i = 0; i < count; i++) {
+            if (GROW(p, lines)) {
+                p->lines_count = first;
+                return SONDE_ENOMEM;
+            }
+            p->lines[p->lines_count++] = lines[i];
+        }
+        l->line = first;
+    } else if (count) {
+        memcpy(&p->lines[l->line], lines, count * sizeof(*lines));
+    }
+    l->line_count = count;
+    return 0;
+}
+
+/* By all it holds: for locations without an address of their own. */
+static uint32_t content_location(struct sonde_profile *p, uint32_t module, uint64_t address,
+                                 const struct sonde_profile_line *lines, uint32_t count)
+{
+    uint64_t h = sonde_hash_mix(address, module);
+    for (uint32_t i = 0; i < count; i++) {
+        h = sonde_hash_mix(h, (uint64_t)lines[i].function << 32 | lines[i].line);
+    }
+    const uint32_t hash = sonde_hash_end(h);
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&p->index->contents, hash, &at))) {
+        const struct sonde_profile_location *l = &p->locations[id];
+        if (l->address == address && l->module == module && same_lines(p, l, lines, count)) {
+            return id;
+        }
+    }
+    const struct sonde_profile_location row = { .address = address, .module = module };
+    id = APPEND(p, locations, contents, hash, row);
+    /* A row that got no lines for lack of memory stays as an unknown one. */
+    return id && !sonde_profile_set_lines(p, id, lines, count) ? id : 0;
+}
+
+uint32_t sonde_profile_lines_location(struct sonde_profile *p, uint32_t module, uint64_t address,
+                                      const struct sonde_profile_line *lines, uint32_t count)
+{
+    if (!address) return content_location(p, module, 0, lines, count);
+    const uint32_t id = sonde_profile_location(p, module, address);
+    if (!id || !count) return id;
+    if (!p->locations[id].line_count) {
+        return sonde_profile_set_lines(p, id, lines, count) ? 0 : id;
+    }
+    if (same_lines(p, &p->locations[id], lines, count)) return id;
+    return content_location(p, module, address, lines, count);
+}
+
+/* named[] with room for this string. */
+static int grow_named(struct sonde_profile *p, uint32_t string)
+{
+    struct sonde_profile_index *x = p->index;
+    const struct sonde_budget b = budget(p);
+    while (string >= x->named_cap) {
+        const uint32_t had = x->named_cap;
+        uint32_t *grown = sonde_table_grow(x->named, had, &x->named_cap, sizeof(*grown), &b);
+        if (!grown) return SONDE_ENOMEM;
+        memset(grown + had, 0, (x->named_cap - had) * sizeof(*grown));
+        x->named = grown;
+    }
+    return 0;
+}
+
+uint32_t sonde_profile_named_location(struct sonde_profile *p, const char *name, size_t len)
+{
+    const uint32_t string = sonde_profile_string(p, name, len);
+    if (!string || grow_named(p, string)) return 0;
+    uint32_t *known = &p->index->named[string];
+    if (*known) return *known;
+    const struct sonde_profile_line line = {
+        .function = sonde_profile_function(p, &(struct sonde_profile_function){ .name = string })
+    };
+    if (!line.function) return 0;
+    return *known = content_location(p, 0, 0, &line, 1);
+}
+
+/* ---- Samples and spans ----------------------------------------------------------------------- */
+
+int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile_sample *s)
+{
+    assert(s->stack < p->stacks_count && s->thread < p->threads_count);
+    assert(s->kind < SONDE_SAMPLE_KIND_COUNT);
+    if (!s->stack || GROW(p, samples)) {
+        p->dropped_samples += s->count;
+        return SONDE_ENOMEM;
+    }
+    p->samples[p->samples_count++] = *s;
+    return 0;
+}
+
+int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s)
+{
+    assert(s->thread < p->threads_count);
+    if (GROW(p, spans)) return SONDE_ENOMEM;
+    p->spans[p->spans_count++] = *s;
+    return 0;
+}

@@ -1,0 +1,268 @@
+/* tree_build.c - samples folded into a tree.
+ *
+ * The stacks of a profile are a tree already, of locations; what is left is to merge those that
+ * look the same. So each stack is given its node once, from its parent's node, and a sample costs
+ * one look at its stack: the work is in the number of different stacks, not in samples times depth.
+ *
+ * A child is found by a hash of (parent node, name), unless that cannot find anything: where every
+ * stack from the start down to here consists of locations that alone have their name, no other
+ * stack can lead to the same node. That holds for all of an imported profile and saves most of
+ * the time for it.
+ *
+ * Trees by thread start over with each thread, and stacks that are truncated are kept apart, so
+ * samples are sorted into groups first; what is known of a stack is stamped with its group. */
+#include "profile/tree.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "profile/tree_private.h"
+#include "sonde/sonde.h"
+
+struct memo {
+    uint32_t group;          /* it is known for this group; 0 = none */
+    uint32_t node : 31;
+    uint32_t single : 1;     /* no other stack leads to that node */
+};
+
+struct build {
+    const struct sonde_profile *p;
+    struct sonde_tree *t;
+    struct sonde_budget budget;
+    struct sonde_frames frames;
+    struct sonde_frame truncated;
+    struct sonde_intern children;  /* (parent, name) -> node */
+    uint32_t *sharers;             /* name -> how many locations have it */
+    struct memo *memo;             /* by stack */
+    uint32_t *path;                /* stacks yet to be given a node */
+    uint32_t path_cap;
+    uint32_t *order;               /* samples, by group */
+    uint32_t *ends;                /* group -> where it ends in order */
+};
+
+/* ---- Nodes ----------------------------------------------------------------------------------- */
+
+static uint32_t child(struct build *b, uint32_t parent, const struct sonde_frame *f)
+{
+    const struct sonde_tree *t = b->t;
+    const uint32_t hash = sonde_hash_end((uint64_t)parent << 32 | f->name);
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&b->children, hash, &at))) {
+        if (t->nodes[id].parent != parent || t->names->name_of[id] != f->name) continue;
+        /* Inlined only if it always is. */
+        if (!(f->flags & SONDE_NODE_INLINED)) t->nodes[id].flags &= ~SONDE_NODE_INLINED;
+        return id;
+    }
+    if (sonde_intern_reserve(&b->children, &b->budget)) return 0;
+    id = sonde_tree_add(b->t, parent, f);
+    if (id) sonde_intern_put(&b->children, hash, id);
+    return id;
+}
+
+static int path_push(struct build *b, uint32_t *len, uint32_t stack)
+{
+    if (*len == b->path_cap) {
+        const uint32_t cap = *len ? *len * 2 : 256;
+        uint32_t *grown = sonde__realloc(b->path, cap * sizeof(*grown));
+        if (!grown) return SONDE_ENOMEM;
+        b->path = grown;
+        b->path_cap = cap;
+    }
+    b->path[(*len)++] = stack;
+    return 0;
+}
+
+/* The node of a stack, the thread's start first. 0 = no memory. */
+static uint32_t node_of_stack(struct build *b, uint32_t base, uint32_t group, uint32_t stack)
+{
+    const struct sonde_profile *p = b->p;
+    uint32_t len = 0, at = stack, node;
+    for (; at && b->memo[at].group != group; at = p->stacks[at].parent) {
+        if (path_push(b, &len, at)) return 0;
+    }
+    node = at ? b->memo[at].node : base;
+    unsigned single = at ? b->memo[at].single : 1;
+    while (len) {
+        at = b->path[--len];
+        const uint32_t location = p->stacks[at].location;
+        const uint32_t first = b->frames.first[location];
+        uint32_t row = b->frames.first[location + 1];
+        single = single && row - first == 1 && b->sharers[b->frames.rows[first].name] == 1;
+        while (row-- > first) {
+            const struct sonde_frame *f = &b->frames.rows[row];
+            node = single ? sonde_tree_add(b->t, node, f) : child(b, node, f);
+            if (!node) return 0;
+        }
+        b->memo[at] = (struct memo){ .group = group, .node = node & INT32_MAX,
+                                     .single = single & 1 };
+    }
+    return node;
+}
+
+/* The same, the leaf first: nothing is shared with the parent's node, but whole stacks repeat. */
+static uint32_t node_of_inverted(struct build *b, uint32_t base, uint32_t group, uint32_t stack,
+                                 int truncated)
+{
+    const struct sonde_profile *p = b->p;
+    if (b->memo[stack].group == group) return b->memo[stack].node;
+    uint32_t node = base;
+    for (uint32_t at = stack; at; at = p->stacks[at].parent) {
+        const uint32_t location = p->stacks[at].location;
+        for (uint32_t row = b->frames.first[location]; row < b->frames.first[location + 1]; row++) {
+            node = child(b, node, &b->frames.rows[row]);
+            if (!node) return 0;
+        }
+    }
+    if (truncated) node = child(b, node, &b->truncated);
+    b->memo[stack] = (struct memo){ .group = group, .node = node & INT32_MAX };
+    return node;
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+/* Group g holds the samples of thread g / 2 (all threads: 0), truncated if g is odd. */
+static uint32_t group_of(const struct sonde_profile_sample *s, const struct sonde_tree_options *o)
+{
+    return (o->by_thread ? s->thread * 2 : 0) + (s->flags & SONDE_SAMPLE_TRUNCATED ? 1 : 0);
+}
+
+/* A counting sort of the samples that pass. */
+static int sort_samples(struct build *b, const struct sonde_profile_match *m,
+                        const struct sonde_tree_options *o, uint32_t groups)
+{
+    const struct sonde_profile *p = b->p;
+    b->ends = sonde__calloc((size_t)groups + 1, sizeof(*b->ends));
+    b->order = sonde__alloc(sonde_profile_match_count(m) * sizeof(*b->order));
+    if (!b->ends || !b->order) return SONDE_ENOMEM;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (sonde_profile_matches(m, i)) b->ends[group_of(&p->samples[i], o) + 1]++;
+    }
+    for (uint32_t g = 0; g < groups; g++) b->ends[g + 1] += b->ends[g];
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (sonde_profile_matches(m, i)) b->order[b->ends[group_of(&p->samples[i], o)]++] = i;
+    }
+    return 0;
+}
+
+/* The node under which a group's stacks start; *base is the thread's and is kept for the next. */
+static int group_base(struct build *b, uint32_t group, const struct sonde_tree_options *o,
+                      uint32_t *thread_node, uint32_t *base)
+{
+    if (o->by_thread && (!(group & 1) || !*thread_node)) {
+        const struct sonde_frame f = {
+            .name = sonde_thread_label(b->p, group / 2, &b->t->names->pool, &b->budget),
+            .flags = SONDE_NODE_THREAD,
+        };
+        if (!f.name) return SONDE_ENOMEM;
+        *thread_node = sonde_tree_add(b->t, 0, &f);
+        if (!*thread_node) return SONDE_ENOMEM;
+    }
+    *base = *thread_node;
+    if (o->invert || !(group & 1)) return 0;
+    *base = child(b, *thread_node, &b->truncated);
+    return *base ? 0 : SONDE_ENOMEM;
+}
+
+static int add_group(struct build *b, uint32_t group, uint32_t begin, uint32_t base, int invert)
+{
+    for (uint32_t i = begin; i < b->ends[group]; i++) {
+        const struct sonde_profile_sample *s = &b->p->samples[b->order[i]];
+        const uint32_t node = invert
+            ? node_of_inverted(b, base, group + 1, s->stack, (int)(group & 1))
+            : node_of_stack(b, base, group + 1, s->stack);
+        if (!node) return SONDE_ENOMEM;
+        b->t->nodes[node].self += s->weight;
+        b->t->nodes[node].samples += s->count;
+        if (group & 1) b->t->truncated += s->weight;
+    }
+    return 0;
+}
+
+static int add_groups(struct build *b, const struct sonde_tree_options *o, uint32_t groups)
+{
+    uint32_t begin = 0, thread_node = 0, base;
+    for (uint32_t g = 0; g < groups; begin = b->ends[g++]) {
+        if (!(g & 1)) thread_node = 0;
+        if (begin == b->ends[g]) continue;
+        int rc = group_base(b, g, o, &thread_node, &base);
+        if (!rc) rc = add_group(b, g, begin, base, o->invert);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static int build_init(struct build *b)
+{
+    struct sonde_pool *pool = &b->t->names->pool;
+    b->budget = sonde_tree_budget(b->t);
+    if (sonde_frames_create(&b->frames, b->p, pool, &b->budget)) return SONDE_ENOMEM;
+    b->truncated.flags = SONDE_NODE_TRUNCATED;
+    b->truncated.name =
+        sonde_pool_add(pool, SONDE_TRUNCATED_NAME, strlen(SONDE_TRUNCATED_NAME), &b->budget);
+    b->sharers = sonde__calloc(pool->count, sizeof(*b->sharers));
+    b->memo = sonde__calloc(b->p->stacks_count, sizeof(*b->memo));
+    if (!b->truncated.name || !b->sharers || !b->memo) return SONDE_ENOMEM;
+    const uint32_t rows = b->frames.first[b->p->locations_count];
+    for (uint32_t i = 0; i < rows; i++) b->sharers[b->frames.rows[i].name]++;
+    b->sharers[b->truncated.name]++; /* a function of that name shares it */
+    return 0;
+}
+
+static void build_release(struct build *b)
+{
+    sonde_frames_release(&b->frames);
+    sonde_intern_release(&b->children);
+    sonde__free(b->sharers);
+    sonde__free(b->memo);
+    sonde__free(b->path);
+    sonde__free(b->order);
+    sonde__free(b->ends);
+}
+
+/* Children come after their parents, so one pass from the end sums up everything below. */
+static void sum_up(struct sonde_tree *t)
+{
+    for (uint32_t i = t->node_count; i-- > 0;) {
+        struct sonde_tree_node *n = &t->nodes[i];
+        n->total += n->self;
+        if (!i) break;
+        t->nodes[n->parent].total += n->total;
+        t->nodes[n->parent].samples += n->samples;
+    }
+}
+
+int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                     const struct sonde_tree_options *o, struct sonde_tree **out,
+                     struct sonde_err *err)
+{
+    assert(p && f && o && out);
+    struct sonde_profile_match *m;
+    int rc = sonde_profile_match_create(p, f, &m, err);
+    if (rc) return rc;
+    if (!sonde_profile_match_count(m)) {
+        sonde_profile_match_destroy(m);
+        return sonde_profile_match_none(p, f, err);
+    }
+    struct build b = { .p = p };
+    const uint32_t groups = o->by_thread ? p->threads_count * 2 : 2;
+    rc = sonde_tree_create(&b.t);
+    if (!rc) rc = build_init(&b);
+    if (!rc) rc = sort_samples(&b, m, o, groups);
+    if (!rc) rc = add_groups(&b, o, groups);
+    if (!rc) {
+        b.t->kind = (enum sonde_sample_kind)sonde_profile_match_kind(m);
+        b.t->inverted = o->invert != 0;
+        sum_up(b.t);
+        rc = sonde_tree_link(b.t);
+    }
+    build_release(&b);
+    sonde_profile_match_destroy(m);
+    if (rc) {
+        sonde_tree_destroy(b.t);
+        return sonde_err_set(err, rc, "no memory to fold %u stacks into a tree", p->stacks_count);
+    }
+    *out = b.t;
+    return 0;
+}
