@@ -122,7 +122,8 @@ BENCH_GROUP(group_100k) = { .name = "render_100k", .threads = 1, .setup = setup_
 
 static const struct bench_row rows_1m[] = {
     { .id = "render_1m", .figure = "/metrics, 1,000,000 counters", .unit = "ms",
-      .ours = "prometheus text", .bare = "copy", .note = "prometheus-cpp left out: over a second each" },
+      .ours = "prometheus text", .bare = "copy",
+      .note = "prometheus-cpp left out: over a second each" },
     { .id = NULL },
 };
 BENCH_GROUP(group_1m) = { .name = "render_1m", .threads = 1, .setup = setup_1m,

@@ -75,7 +75,8 @@ static void setup(void)
 
 #define VARIANTS                                                                               \
     {                                                                                          \
-        { .name = "counter", .run = fn_counter }, { .name = "empty call", .run = empty_call },        \
+        { .name = "counter", .run = fn_counter },                                              \
+            { .name = "empty call", .run = empty_call },                                       \
             { .name = "counter inline", .run = inline_counter },                               \
             { .name = "add plain", .run = bare_add_plain },                                    \
             { .name = "histogram", .run = fn_hist },                                           \
