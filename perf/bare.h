@@ -16,4 +16,7 @@ uint64_t bare_rdtsc(uint64_t n, unsigned thread);
 uint64_t bare_clock_gettime(uint64_t n, unsigned thread);
 uint64_t bare_span(uint64_t n, unsigned thread);         /* two rdtsc, 64 bytes stored */
 
+/* empty.c, in a shared library of its own; takes what sonde_fn_counter_add takes. */
+void bare_empty(uint64_t off, uint64_t n);
+
 #endif

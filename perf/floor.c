@@ -33,7 +33,8 @@ static void setup(void)
 static const struct bench_row rows[] = {
     { .id = "bare_loop", .figure = "empty loop (in every figure)", .unit = "ns", .bare = "loop" },
     { .id = "bare_call", .figure = "call that returns", .unit = "ns", .bare = "call" },
-    { .id = "bare_add_local", .figure = "add, thread-local word", .unit = "ns", .bare = "add local" },
+    { .id = "bare_add_local", .figure = "add, thread-local word", .unit = "ns",
+      .bare = "add local" },
     { .id = "bare_add_plain", .figure = "add, plain word", .unit = "ns", .bare = "add plain" },
     { .id = "bare_add_locked", .figure = "add, locked", .unit = "ns", .bare = "add locked" },
     { .id = "clock_ticks", .figure = "clock: sonde_ticks", .unit = "ns", .ours = "ticks",

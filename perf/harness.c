@@ -95,7 +95,9 @@ static struct {
 static void pin(unsigned nth)
 {
     cpu_set_t all, one;
-    if (sched_getaffinity(0, sizeof(all), &all)) bench_die("sched_getaffinity: %s", strerror(errno));
+    if (sched_getaffinity(0, sizeof(all), &all)) {
+        bench_die("sched_getaffinity: %s", strerror(errno));
+    }
     for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, &all) || nth--) continue;
         CPU_ZERO(&one);

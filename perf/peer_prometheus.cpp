@@ -71,7 +71,8 @@ void peer_prom_render_setup(size_t counters, size_t histograms)
     rendered = std::make_unique<prometheus::Registry>();
     char host[32], id[32];
     if (counters) {
-        auto &f = prometheus::BuildCounter().Name("bench_requests_total").Help("h").Register(*rendered);
+        auto &f =
+            prometheus::BuildCounter().Name("bench_requests_total").Help("h").Register(*rendered);
         for (size_t i = 0; i < counters; i++) {
             std::snprintf(host, sizeof(host), "host%zu", i % 100);
             std::snprintf(id, sizeof(id), "%zu", i);
@@ -84,7 +85,9 @@ void peer_prom_render_setup(size_t counters, size_t histograms)
         for (size_t i = 0; i < histograms; i++) {
             std::snprintf(id, sizeof(id), "%zu", i);
             auto &h = f.Add({ { "id", id } }, kBounds);
-            for (size_t j = 0; j < BENCH_LATENCIES; j++) h.Observe(static_cast<double>(v[j]) * 1e-9);
+            for (size_t j = 0; j < BENCH_LATENCIES; j++) {
+                h.Observe(static_cast<double>(v[j]) * 1e-9);
+            }
         }
     }
 }

@@ -48,15 +48,21 @@ int main(int argc, char **argv)
     const struct sonde_family g = define(SONDE_GAUGE, "bench_writer_level", series);
     const struct sonde_family h = define(SONDE_HISTOGRAM, "bench_writer_seconds", series);
     const uint64_t *latency = bench_latencies_ns();
-    const struct timespec pause = { .tv_sec = rate == 1, .tv_nsec = rate == 1 ? 0 : 1000000000 / rate };
+    const struct timespec pause = { .tv_sec = rate == 1,
+                                    .tv_nsec = rate == 1 ? 0 : 1000000000 / rate };
     for (long update = 0; update < seconds * rate; update++) {
         for (long i = 0; i < series; i++) {
             char id[24];
             snprintf(id, sizeof(id), "%ld", i);
             const char *values[] = { id };
-            if (i % 10 < 7) sonde_counter_add(sonde_counter_bind(c, values), 1 + (uint64_t)i);
-            else if (i % 10 < 9) sonde_gauge_set(sonde_gauge_bind(g, values), (double)(update % 97));
-            else sonde_hist_record(sonde_hist_bind(h, values), latency[(update + i) % BENCH_LATENCIES]);
+            if (i % 10 < 7) {
+                sonde_counter_add(sonde_counter_bind(c, values), 1 + (uint64_t)i);
+            } else if (i % 10 < 9) {
+                sonde_gauge_set(sonde_gauge_bind(g, values), (double)(update % 97));
+            } else {
+                const uint64_t value = latency[(size_t)(update + i) % BENCH_LATENCIES];
+                sonde_hist_record(sonde_hist_bind(h, values), value);
+            }
         }
         nanosleep(&pause, NULL);
     }

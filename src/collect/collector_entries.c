@@ -93,7 +93,8 @@ static int entry_supersedes(struct sonde_collector *c, const struct entry *e, co
 static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
 {
     struct sonde_err err;
-    int rc = sonde_segment_open(dirfd, e->name, c->scans > 0, &e->segment, &err);
+    int fresh = c->scans > 0 || e->id.start >= c->created_ticks;
+    int rc = sonde_segment_open(dirfd, e->name, fresh, &e->segment, &err);
     if (rc == SONDE_ENOENT) return;
     if (rc != 0) {
         entry_refuse(c, e, &err);

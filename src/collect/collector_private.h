@@ -49,6 +49,7 @@ struct sonde_collector {
     uint32_t group;                       /* process group of pid, 0 = does not count */
     uint64_t pid_start;                   /* start time of pid */
     int agent, scans;
+    uint64_t created_ticks;               /* when, as processes' start times are told */
     int lock_fd;                          /* agent.lock, -1 = not held */
     uint64_t lock_dev, lock_ino;          /* of the directory it is in */
     int dir_refused;                      /* said so already */
