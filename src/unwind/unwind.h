@@ -6,9 +6,11 @@
  * dl_iterate_phdr; every byte of .eh_frame and of the stack is treated as hostile, and memory is
  * read through a callback.
  *
- * Only ip, sp and the frame pointer (rbp) are recovered: that is enough to go on, since a
- * CFA is computed from those in all code that compilers emit (other rules are counted and the
- * stack is marked truncated, never silently cut).
+ * Carried from frame to frame are ip, sp, the frame pointer (rbp), and one more register that
+ * survives calls (rbx), since the dynamic linker's lazy binding finds its caller through it. The
+ * other registers count in the innermost frame only: hand-written code and prologues of realigned
+ * stacks keep the CFA there for some instructions. A rule that cannot be expressed in a row is
+ * counted, and the stack is marked truncated, never silently cut.
  *
  * Rejected: libunwind's local caches and dwarf interpreter per step (10-50 times slower, locks,
  * dl_iterate_phdr), and copying 8 KB of stack per sample to unwind later. */
@@ -24,22 +26,33 @@ enum sonde__cfa {
     SONDE__CFA_END,         /* return address undefined: the thread's start (_start, clone) */
     SONDE__CFA_SP,          /* sp + cfa_off */
     SONDE__CFA_BP,          /* bp + cfa_off */
-    SONDE__CFA_PLT,         /* sp + 8, or 16 in the second half of a 16-byte PLT entry */
+    SONDE__CFA_PLT,         /* sp + 8, or 16 from byte cfa_off on of a 16-byte PLT entry */
     SONDE__CFA_SP_DEREF,    /* *(sp + cfa_off) + cfa_off2: realigned stacks */
     SONDE__CFA_BP_DEREF,    /* *(bp + cfa_off) + cfa_off2 */
+    SONDE__CFA_REG,         /* register cfa_off2 + cfa_off */
     SONDE__CFA_SIGNAL       /* a signal frame: all registers are in the ucontext at sp */
 };
 
-enum sonde__bp { SONDE__BP_SAME, SONDE__BP_SAVED /* at CFA + bp_off */, SONDE__BP_LOST };
+/* Where the caller's value of a register is. */
+enum sonde__saved {
+    SONDE__SAVED_SAME,      /* still in it */
+    SONDE__SAVED_AT_CFA,    /* at CFA + offset */
+    SONDE__SAVED_AT_BP,     /* at bp + offset */
+    SONDE__SAVED_IN_REG,    /* in register number offset */
+    SONDE__SAVED_LOST
+};
+
+#define SONDE__RA_IN_REG (-32768) /* ra_off of this + n, n < 32: in register n, not in memory */
 
 struct sonde__unwind_row {  /* 16 bytes; valid from pc up to the next row's pc */
     uint32_t pc;            /* from the module's first byte (its lowest PT_LOAD address) */
-    uint8_t cfa;            /* enum sonde__cfa */
-    uint8_t bp;             /* enum sonde__bp */
-    int16_t ra_off;         /* return address at CFA + ra_off; -8 but for odd code */
     int32_t cfa_off;
     int16_t bp_off;
-    int16_t cfa_off2;
+    int16_t ra_off;         /* return address at CFA + ra_off; -8 but for odd code */
+    int8_t cfa_off2;
+    int8_t bx_off;          /* in words of 8 bytes */
+    uint8_t cfa;            /* enum sonde__cfa */
+    uint8_t saved;          /* enum sonde__saved of bp; of bx << 4 (AT_CFA, SAME or LOST) */
 };
 
 struct sonde__unwind_table {
@@ -54,15 +67,68 @@ struct sonde__unwind_source {
     uint64_t eh_frame_addr;   /* for pc-relative pointers */
     uint64_t text_addr;       /* for text-relative ones; usually 0 */
     uint64_t data_addr;       /* for data-relative ones: .eh_frame_hdr */
+    uint64_t first_addr;      /* taken from absolute ones: the address of the module's first byte,
+                                 as linked in a file, as loaded in memory */
 };
 
-/* Rows for every function found, sorted, with CFA_NONE rows in the gaps. Returns how many there
- * are; writes at most max of them, so a call with rows = NULL counts. *bad counts entries that
- * were skipped as damaged or with rules that cannot be expressed. */
+/* Rows for every function found, sorted, with CFA_NONE rows in the gaps, but for gaps of less
+ * than 16 bytes after a function that ended with sp at its return address: those are padding, or
+ * the tail of clone() behind its system call, and the rule holds on. Where entries overlap the
+ * one that begins last holds, as in the linker's own search table.
+ *
+ * With rows = NULL: how many rows of room it takes (more than there will be: sorting is done in
+ * them). With room for as many: writes them and returns how many there are. With less: writes
+ * nothing and returns 0. *bad counts entries that are damaged or have rules that a row cannot
+ * express. */
 size_t sonde__unwind_compile(const struct sonde__unwind_source *source,
                              struct sonde__unwind_row *rows, size_t max, uint32_t *bad);
 
-struct sonde__regs { uint64_t ip, sp, bp; };
+/* ---- ELF ------------------------------------------------------------------------------------ */
+
+/* Bytes of a module: 0, or -1 when they are not there. at: an offset in the file, or with
+ * memory = 1 an address counted from the module's first byte. */
+struct sonde__elf_reader {
+    int (*read)(void *arg, uint64_t at, void *out, size_t len);
+    void *arg;
+    int memory;
+};
+
+#define SONDE__ELF_TEXTS 8u
+#define SONDE__ELF_BUILD_ID 32u
+#define SONDE__EH_FRAME_MAX (128u << 20) /* a larger one is damage */
+
+struct sonde__elf_info {
+    uint64_t first_addr;      /* lowest PT_LOAD address, rounded down to a page */
+    struct sonde__elf_text {  /* executable PT_LOADs */
+        uint64_t offset, len, addr; /* in the file, there, and as linked */
+    } texts[SONDE__ELF_TEXTS];
+    uint32_t text_count;
+    uint64_t eh_frame_at;     /* for the reader */
+    uint64_t eh_frame_len;    /* 0 = there is none */
+    uint64_t eh_frame_addr;   /* these two as in struct sonde__unwind_source */
+    uint64_t data_addr;
+    uint8_t build_id[SONDE__ELF_BUILD_ID];
+    uint32_t build_id_len;    /* 0 = none */
+};
+
+/* 0, or -1: not an ELF file for this machine, or damaged. */
+int sonde__elf_find(const struct sonde__elf_reader *r, struct sonde__elf_info *out);
+
+/* Where a mapping from offset of the file on puts the module's first byte, if the mapping begins
+ * at start: 0 and *first, or -1 when that part of the file is no code. */
+int sonde__elf_first_byte(const struct sonde__elf_info *e, uint64_t start, uint64_t offset,
+                          uint64_t *first);
+
+/* ---- Steps: safe in signal handlers ----------------------------------------------------------- */
+
+#define SONDE__REG_COUNT 16u
+
+struct sonde__regs {
+    uint64_t ip, sp, bp;
+    uint64_t other[SONDE__REG_COUNT]; /* by DWARF number; only where known says so */
+    uint32_t known;                   /* bit n: other[n] holds register n. 0 is fine */
+    uint32_t bp_lost;                 /* 1 = bp is not the frame's any more */
+};
 
 /* One 8-byte word at addr; 0 on success. */
 typedef int sonde__read_word(void *arg, uint64_t addr, uint64_t *out);
@@ -73,16 +139,32 @@ enum sonde__step {
     SONDE__STEP_FAIL     /* no rule, or memory that cannot be read, or no progress */
 };
 
-/* From regs to the caller's. pc: regs->ip relative to the module's first byte; for every frame but
- * the innermost and those above a signal frame the caller looks up ip - 1 (a call may be the last
- * instruction of a function): pass that. *signal is set to 1 if the step crossed a signal
- * frame, so that the next ip is exact. */
+/* The row for pc, or NULL before the first. */
+const struct sonde__unwind_row *sonde__unwind_lookup(const struct sonde__unwind_table *t,
+                                                     uint32_t pc);
+
+/* From regs to the caller's by row. *signal is set to 1 if the step crossed a signal frame, so
+ * that the next ip is exact, and to 0 otherwise. */
+enum sonde__step sonde__unwind_apply(const struct sonde__unwind_row *row, struct sonde__regs *regs,
+                                     sonde__read_word *word, void *arg, int *signal);
+
+/* Both. pc: regs->ip relative to the module's first byte; for every frame but the innermost and
+ * those above a signal frame the caller looks up ip - 1 (a call may be the last instruction of a
+ * function): pass that. */
 enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_t pc,
-                                    struct sonde__regs *regs, sonde__read_word *read, void *arg,
+                                    struct sonde__regs *regs, sonde__read_word *word, void *arg,
                                     int *signal);
 
 /* By frame pointer alone, where there is no table (JIT code, hand-written assembly): bp must lie
- * above sp and point to a plausible pair. */
-enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *read, void *arg);
+ * at or above sp and point to a plausible pair. END when bp is 0, with which the ABI marks the
+ * outermost frame: the caller should doubt that in the innermost one. */
+enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *word, void *arg);
+
+/* A rule from the code itself, where no table has one: the trampoline of signal handlers, PLT
+ * entries, the first and last instructions of a function. code: len bytes of which the one at
+ * index ip is where the frame is. exact: the frame was interrupted there (else only the
+ * trampoline is looked for). 1 and *row, or 0. */
+int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
+                        struct sonde__unwind_row *row);
 
 #endif

@@ -1,0 +1,108 @@
+/* aspace.h - the address space of one process, as far as the agent must know it: which code is
+ * mapped where, and how to get from a frame in it to the caller.
+ *
+ *   aspace ─▶ mapping ─▶ module ─▶ unwind table
+ *   (a process) (shared after  (a file, shared by all   (16-byte rows; the least recently used
+ *                fork)          processes)               ones are dropped and made again)
+ *
+ * Mappings come from /proc/PID/maps when a process is first seen and from the kernel's events
+ * afterwards; the newest one at an address holds, so code that is unloaded and replaced is told
+ * apart as long as samples and events are given in the order of time. A module is opened when the
+ * first frame in it is met: through the process's own root (containers), verified by its inode
+ * against the mapping; when the file is gone or was replaced, it is read from the process's
+ * memory. Code without a file (JIT) is walked by frame pointers.
+ *
+ * Not thread-safe: a struct sonde_modules and the aspaces made with it have one owner. */
+#ifndef SONDE_COLLECT_ASPACE_H
+#define SONDE_COLLECT_ASPACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "unwind/unwind.h"
+
+/* ---- What all processes share ---------------------------------------------------------------- */
+
+struct sonde_modules;
+
+/* table_bytes_max: memory for unwind tables, 0 = 64 MiB. The table in use stays even when it
+ * alone is larger. */
+int sonde_modules_create(size_t table_bytes_max, struct sonde_modules **out);
+/* After the aspaces made with it. NULL is fine. */
+void sonde_modules_destroy(struct sonde_modules *m);
+
+struct sonde_modules_stats {
+    uint32_t modules;         /* open now */
+    uint32_t tables;          /* with a table in memory */
+    size_t table_bytes;
+    uint64_t tables_built, tables_dropped;
+    uint64_t build_ns;        /* in all */
+    uint64_t entries_bad;     /* of .eh_frame: damaged or not expressible */
+    uint64_t rule_hits, rule_misses;
+};
+void sonde_modules_stats(const struct sonde_modules *m, struct sonde_modules_stats *out);
+
+/* ---- One process -------------------------------------------------------------------------------- */
+
+struct sonde_aspace;
+
+/* Empty: for a process that begins with an exec, whose mappings will come as events. */
+int sonde_aspace_create(struct sonde_modules *m, uint32_t pid, struct sonde_aspace **out);
+void sonde_aspace_destroy(struct sonde_aspace *as); /* NULL is fine */
+
+/* What /proc/PID/maps has: for a process that runs already. Replaces what was known.
+ * SONDE_ENOENT: no such process. SONDE_EACCES, SONDE_ENOMEM, SONDE_EIO. */
+int sonde_aspace_scan(struct sonde_aspace *as);
+
+/* A child with the same mappings. Costs a pointer a mapping. */
+int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct sonde_aspace **out);
+
+/* The process has replaced its program: nothing is mapped. */
+void sonde_aspace_exec(struct sonde_aspace *as);
+
+/* A new mapping (PERF_RECORD_MMAP2). What it covers of older ones is gone. */
+struct sonde_aspace_event {
+    uint64_t start, len, offset; /* offset in the file, bytes */
+    dev_t dev;                   /* makedev(maj, min) */
+    uint64_t inode;              /* 0 = unknown or none */
+    const char *path;            /* "/…", "[vdso]", "//anon" … */
+    int executable;              /* prot & PROT_EXEC; others only cover what was there */
+};
+/* SONDE_EINVAL: an empty or wrapping range. SONDE_ENOMEM. SONDE_EFULL: too many mappings. */
+int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e);
+
+/* ---- Stacks -------------------------------------------------------------------------------------- */
+
+/* From regs up to the thread's start. stack: a copy of stack_len bytes from stack_addr on; other
+ * memory counts as not readable. ips[0] is regs->ip; callers follow as return address - 1, which
+ * lies in the call; code that a signal interrupted, and the trampoline of its handler, with their
+ * exact addresses. *truncated: 1 when the thread's start was not reached. Returns the frames. */
+size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *regs,
+                           const void *stack, uint64_t stack_addr, size_t stack_len,
+                           uint64_t *ips, size_t max, int *truncated);
+
+/* ---- Modules of addresses ---------------------------------------------------------------------- */
+
+#define SONDE_ASPACE_PATH 4352 /* PATH_MAX and a prefix under /proc */
+#define SONDE_ASPACE_BUILD_ID (2 * SONDE__ELF_BUILD_ID + 1)
+
+/* All that a struct sonde_profile_module is made of. */
+struct sonde_aspace_module {
+    const char *path;        /* as the process sees it; "[vdso]", "[anon]". Lives as its mapping */
+    uint64_t start, end;     /* of the mapping */
+    uint64_t offset;         /* file offset of start */
+    uint32_t flags;          /* SONDE_MODULE_VDSO, _JIT, _DELETED */
+    char build_id[SONDE_ASPACE_BUILD_ID]; /* hex; "" = none */
+    char open_path[SONDE_ASPACE_PATH];    /* where the agent can open it now; "" = path itself,
+                                             or nowhere when DELETED */
+};
+
+/* A number of the mapping at addr that no other mapping in this agent ever has, so that the
+ * caller can remember what it made of the module; 0 = nothing is mapped there. */
+uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr);
+
+/* 0, or SONDE_ENOENT: no code is mapped there. Opens the module if that was not done yet. */
+int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out);
+
+#endif

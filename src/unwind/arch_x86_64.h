@@ -1,0 +1,89 @@
+/* arch_x86_64.h - all that unwinding knows of x86-64: register numbers, where the kernel puts a
+ * signal's registers, and what compilers and linkers write at both ends of functions. */
+#ifndef SONDE_UNWIND_ARCH_X86_64_H
+#define SONDE_UNWIND_ARCH_X86_64_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "unwind/unwind.h"
+
+#define SONDE__ARCH_ELF_MACHINE 62u /* EM_X86_64 */
+
+/* DWARF's numbers. */
+enum {
+    SONDE__ARCH_BX = 3,
+    SONDE__ARCH_BP = 6,
+    SONDE__ARCH_SP = 7,
+    SONDE__ARCH_IP = 16
+};
+
+/* The signal frame: after the handler's return sp points to a struct ucontext, whose
+ * uc_mcontext.gregs begin at byte 40 with r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+ * By DWARF number (rax rdx rcx rbx rsi rdi rbp rsp r8 …): */
+static const uint8_t sonde__arch_ucontext[SONDE__REG_COUNT + 1] = {
+    144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96, 168
+};
+
+/* PERF_SAMPLE_REGS_USER: ask for this mask (all general registers and ip), and give what comes
+ * in the order of its bits: ax bx cx dx si di bp sp ip r8 … r15. */
+#define SONDE__ARCH_PERF_REGS 0xff01ffull
+#define SONDE__ARCH_PERF_REG_COUNT 17u
+
+static inline void sonde__arch_from_perf(const uint64_t v[SONDE__ARCH_PERF_REG_COUNT],
+                                         struct sonde__regs *regs)
+{
+    static const uint8_t from[SONDE__REG_COUNT] = { 0, 3, 2, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14,
+                                                    15, 16 };
+    for (uint32_t i = 0; i < SONDE__REG_COUNT; i++) regs->other[i] = v[from[i]];
+    regs->ip = v[8];
+    regs->sp = v[7];
+    regs->bp = v[6];
+    regs->known = 0xffff;
+    regs->bp_lost = 0;
+}
+
+/* ---- Rules from code ------------------------------------------------------------------------ */
+
+static inline int sonde__arch_bytes(const uint8_t *code, size_t len, size_t at, const char *bytes,
+                                    size_t count)
+{
+    return at <= len && count <= len - at && !memcmp(code + at, bytes, count);
+}
+
+#define SONDE__ARCH_IS(at, bytes) sonde__arch_bytes(code, len, (at), (bytes), sizeof(bytes) - 1)
+
+/* mov $15,%rax (or %eax); syscall: rt_sigreturn, as C libraries have it. */
+static inline int sonde__arch_is_sigreturn(const uint8_t *code, size_t len, size_t ip)
+{
+    return SONDE__ARCH_IS(ip, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05") ||
+           SONDE__ARCH_IS(ip, "\xb8\x0f\x00\x00\x00\x0f\x05");
+}
+
+/* How far above sp the CFA is, as the instruction at ip tells; 0 = it does not. Linkers other
+ * than GNU's describe no PLT: entries are jmp *got / push n / jmp plt0, and the first one is
+ * push got[1] / jmp *got[2]. */
+static inline int sonde__arch_cfa_above_sp(const uint8_t *code, size_t len, size_t ip)
+{
+    if (SONDE__ARCH_IS(ip, "\xff\x25")) return ip >= 6 && SONDE__ARCH_IS(ip - 6, "\xff\x35") ? 24 : 8;
+    if (SONDE__ARCH_IS(ip, "\xff\x35") && SONDE__ARCH_IS(ip + 6, "\xff\x25")) return 16;
+    if (SONDE__ARCH_IS(ip, "\x68") && SONDE__ARCH_IS(ip + 5, "\xe9")) return 8;
+    if (SONDE__ARCH_IS(ip, "\xe9") && ip >= 5 && SONDE__ARCH_IS(ip - 5, "\x68")) return 16;
+    if (SONDE__ARCH_IS(ip, "\xf2\xff\x25")) return 8;      /* bnd jmp *got */
+    if (SONDE__ARCH_IS(ip, "\xf3\x0f\x1e\xfa")) return 8;  /* endbr64 */
+    if (SONDE__ARCH_IS(ip, "\x55")) return 8;              /* push %rbp */
+    if (SONDE__ARCH_IS(ip, "\xc3") || SONDE__ARCH_IS(ip, "\xc2")) return 8; /* ret */
+    return 0;
+}
+
+/* mov %rsp,%rbp behind push %rbp. */
+static inline int sonde__arch_is_fp_set(const uint8_t *code, size_t len, size_t ip)
+{
+    return ip >= 1 && SONDE__ARCH_IS(ip - 1, "\x55") &&
+           (SONDE__ARCH_IS(ip, "\x48\x89\xe5") || SONDE__ARCH_IS(ip, "\x48\x8b\xec"));
+}
+
+#undef SONDE__ARCH_IS
+
+#endif
