@@ -40,8 +40,8 @@ struct sonde_mapping {
 
 #define RULES 4096u /* a power of two */
 
-/* What to do at an address, remembered. */
-enum rule_kind { RULE_EMPTY, RULE_ROW, RULE_FP, RULE_NOWHERE };
+/* What to do at an address, remembered. FP_DOUBT: by frame pointer, where none seems to be kept. */
+enum rule_kind { RULE_EMPTY, RULE_ROW, RULE_FP, RULE_FP_DOUBT, RULE_NOWHERE };
 struct rule {
     uint64_t key;      /* address * 2 + exact */
     uint32_t layout;

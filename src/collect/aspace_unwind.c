@@ -5,8 +5,8 @@
 
 #include "collect/aspace_private.h"
 
-#define CODE_BEFORE 8u
-#define CODE_LEN 32u
+#define CODE_BEFORE 2048u /* of a function's code, to find its beginning in */
+#define CODE_AFTER 64u
 
 struct stack {
     const uint8_t *copy;
@@ -25,22 +25,26 @@ static int read_stack(void *arg, uint64_t addr, uint64_t *out)
 
 /* ---- Rules ------------------------------------------------------------------------------------------ */
 
-/* Where no table has a rule the code itself may show one. */
-static int guess(const struct sonde_aspace *as, const struct sonde_mapping *m, uint64_t ip,
-                 int exact, struct sonde__unwind_row *row)
+/* Where no table has a rule the code itself may show one. from: where such code begins. */
+static enum rule_kind guess(const struct sonde_aspace *as, const struct sonde_mapping *m,
+                            uint64_t from, uint64_t ip, int exact, struct sonde__unwind_row *row)
 {
-    uint8_t code[CODE_LEN];
-    const uint64_t before = ip - m->start < CODE_BEFORE ? ip - m->start : CODE_BEFORE;
-    const uint64_t after = m->end - ip < CODE_LEN - before ? m->end - ip : CODE_LEN - before;
-    if (ip >= m->end || sonde_module_code(as->pid, ip - before, code, before + after)) return 0;
-    return sonde__unwind_guess(code, before + after, before, exact, row);
+    uint8_t code[CODE_BEFORE + CODE_AFTER];
+    if (ip < from || ip >= m->end) return RULE_FP_DOUBT;
+    const uint64_t before = ip - from < CODE_BEFORE ? ip - from : CODE_BEFORE;
+    const uint64_t after = m->end - ip < CODE_AFTER ? m->end - ip : CODE_AFTER;
+    if (sonde_module_code(as->pid, ip - before, code, before + after)) return RULE_FP_DOUBT;
+    if (sonde__unwind_guess(code, before + after, before, exact, row)) return RULE_ROW;
+    return sonde__unwind_keeps_fp(code, before) ? RULE_FP : RULE_FP_DOUBT;
 }
 
 static void find_rule(struct sonde_aspace *as, uint64_t pc, int exact, struct rule *out)
 {
     struct sonde_mapping *m = sonde_aspace_find(as, pc);
+    uint64_t from;
     out->kind = RULE_NOWHERE;
     if (!m) return;
+    from = m->start;
     if (m->state == MAPPING_NEW) sonde_mapping_open(as->modules, m, as->pid);
     if (m->state == MAPPING_OPEN && pc - m->first <= UINT32_MAX) {
         const struct sonde__unwind_table t = sonde_mapping_table(as->modules, m, as->pid);
@@ -50,8 +54,9 @@ static void find_rule(struct sonde_aspace *as, uint64_t pc, int exact, struct ru
             out->kind = RULE_ROW;
             return;
         }
+        if (row && m->first + row->pc > from) from = m->first + row->pc;
     }
-    out->kind = guess(as, m, exact ? pc : pc + 1, exact, &out->row) ? RULE_ROW : RULE_FP;
+    out->kind = guess(as, m, from, exact ? pc : pc + 1, exact, &out->row);
 }
 
 static const struct rule *rule_at(struct sonde_aspace *as, uint64_t pc, int exact)
@@ -74,36 +79,46 @@ static const struct rule *rule_at(struct sonde_aspace *as, uint64_t pc, int exac
 
 /* ---- Stacks ----------------------------------------------------------------------------------------- */
 
+struct walk {
+    struct sonde__regs regs;
+    struct stack stack;
+    int exact;  /* regs.ip is where the frame is, not where it returns to */
+    int doubt;  /* a frame may have been skipped */
+};
+
+static enum sonde__step one_step(struct walk *w, const struct rule *rule, int innermost)
+{
+    int signal = 0;
+    enum sonde__step step;
+    if (rule->kind == RULE_NOWHERE) return SONDE__STEP_FAIL;
+    if (rule->kind == RULE_ROW) {
+        step = sonde__unwind_apply(&rule->row, &w->regs, read_stack, &w->stack, &signal);
+    } else {
+        step = sonde__unwind_fp(&w->regs, read_stack, &w->stack);
+        /* In code that does not keep a frame pointer it may be 0 for any reason. */
+        if (innermost && step == SONDE__STEP_END) step = SONDE__STEP_FAIL;
+        if (rule->kind == RULE_FP_DOUBT && step == SONDE__STEP_OK) w->doubt = 1;
+    }
+    w->exact = signal;
+    return step;
+}
+
 size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *regs,
                            const void *stack, uint64_t stack_addr, size_t stack_len,
                            uint64_t *ips, size_t max, int *truncated)
 {
     static const struct rule nowhere = { .kind = RULE_NOWHERE };
-    struct stack s = { stack, stack_addr, stack_len };
-    struct sonde__regs r = *regs;
-    int exact = 1;
+    struct walk w = { *regs, { stack, stack_addr, stack_len }, 1, 0 };
+    enum sonde__step step = SONDE__STEP_OK;
     size_t n = 0;
-    *truncated = 1;
-    while (n < max) {
-        const uint64_t pc = exact ? r.ip : r.ip - 1;
-        const struct rule *rule = pc >> 63 ? &nowhere : rule_at(as, pc, exact);
-        enum sonde__step step = SONDE__STEP_FAIL;
-        int signal = 0;
+    while (n < max && step == SONDE__STEP_OK) {
+        const uint64_t pc = w.exact ? w.regs.ip : w.regs.ip - 1;
+        const struct rule *rule = pc >> 63 ? &nowhere : rule_at(as, pc, w.exact);
         /* What points to no code is no return address: the step before went wrong. */
         if (n && rule->kind == RULE_NOWHERE) break;
-        ips[n++] = rule->kind == RULE_ROW && rule->row.cfa == SONDE__CFA_SIGNAL ? r.ip : pc;
-        if (rule->kind == RULE_ROW) {
-            step = sonde__unwind_apply(&rule->row, &r, read_stack, &s, &signal);
-        } else if (rule->kind == RULE_FP) {
-            step = sonde__unwind_fp(&r, read_stack, &s);
-            /* In code that does not keep a frame pointer it may be 0 for any reason. */
-            if (n == 1 && step == SONDE__STEP_END) step = SONDE__STEP_FAIL;
-        }
-        if (step != SONDE__STEP_OK) {
-            *truncated = step != SONDE__STEP_END;
-            break;
-        }
-        exact = signal;
+        ips[n++] = rule->kind == RULE_ROW && rule->row.cfa == SONDE__CFA_SIGNAL ? w.regs.ip : pc;
+        step = one_step(&w, rule, n == 1);
     }
+    *truncated = step != SONDE__STEP_END || w.doubt;
     return n;
 }

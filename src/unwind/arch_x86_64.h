@@ -61,6 +61,34 @@ static inline int sonde__arch_is_sigreturn(const uint8_t *code, size_t len, size
            SONDE__ARCH_IS(ip, "\xb8\x0f\x00\x00\x00\x0f\x05");
 }
 
+/* The end of a function: add $n,%rsp and pop in any number, then ret. How far above sp the CFA
+ * is; 0 = this is something else. */
+static inline int sonde__arch_epilogue(const uint8_t *code, size_t len, size_t ip)
+{
+    int64_t above = 8;
+    for (int i = 0; i < 16; i++) {
+        if (SONDE__ARCH_IS(ip, "\xc3") || SONDE__ARCH_IS(ip, "\xf3\xc3") ||
+            SONDE__ARCH_IS(ip, "\xc2")) return above < INT32_MAX ? (int)above : 0;
+        if (SONDE__ARCH_IS(ip, "\x48\x83\xc4") && len - ip > 3 && code[ip + 3] < 0x80) {
+            above += code[ip + 3];
+            ip += 4;
+        } else if (SONDE__ARCH_IS(ip, "\x48\x81\xc4") && len - ip >= 7 && code[ip + 6] < 0x80) {
+            uint32_t n;
+            memcpy(&n, code + ip + 3, sizeof(n));
+            above += n;
+            ip += 7;
+        } else if (SONDE__ARCH_IS(ip, "\xc5\xf8\x77")) { /* vzeroupper */
+            ip += 3;
+        } else {
+            if (SONDE__ARCH_IS(ip, "\x41")) ip++;
+            if (ip >= len || code[ip] < 0x58 || code[ip] > 0x5f) return 0;
+            above += 8;
+            ip++;
+        }
+    }
+    return 0;
+}
+
 /* How far above sp the CFA is, as the instruction at ip tells; 0 = it does not. Linkers other
  * than GNU's describe no PLT: entries are jmp *got / push n / jmp plt0, and the first one is
  * push got[1] / jmp *got[2]. */
@@ -71,10 +99,10 @@ static inline int sonde__arch_cfa_above_sp(const uint8_t *code, size_t len, size
     if (SONDE__ARCH_IS(ip, "\x68") && SONDE__ARCH_IS(ip + 5, "\xe9")) return 8;
     if (SONDE__ARCH_IS(ip, "\xe9") && ip >= 5 && SONDE__ARCH_IS(ip - 5, "\x68")) return 16;
     if (SONDE__ARCH_IS(ip, "\xf2\xff\x25")) return 8;      /* bnd jmp *got */
-    if (SONDE__ARCH_IS(ip, "\xf3\x0f\x1e\xfa")) return 8;  /* endbr64 */
-    if (SONDE__ARCH_IS(ip, "\x55")) return 8;              /* push %rbp */
-    if (SONDE__ARCH_IS(ip, "\xc3") || SONDE__ARCH_IS(ip, "\xc2")) return 8; /* ret */
-    return 0;
+    if (SONDE__ARCH_IS(ip, "\xf3\x0f\x1e\xfa")) return 8;  /* endbr64, and what is behind it */
+    if (ip >= 4 && SONDE__ARCH_IS(ip - 4, "\xf3\x0f\x1e\xfa")) return 8;
+    if (SONDE__ARCH_IS(ip, "\x55\x48\x89\xe5") || SONDE__ARCH_IS(ip, "\x55\x48\x8b\xec")) return 8;
+    return sonde__arch_epilogue(code, len, ip);
 }
 
 /* mov %rsp,%rbp behind push %rbp. */
@@ -82,6 +110,15 @@ static inline int sonde__arch_is_fp_set(const uint8_t *code, size_t len, size_t 
 {
     return ip >= 1 && SONDE__ARCH_IS(ip - 1, "\x55") &&
            (SONDE__ARCH_IS(ip, "\x48\x89\xe5") || SONDE__ARCH_IS(ip, "\x48\x8b\xec"));
+}
+
+/* mov %rsp,%rbp anywhere in it: the code of functions that keep a frame pointer. */
+static inline int sonde__arch_keeps_fp(const uint8_t *code, size_t len)
+{
+    for (size_t i = 0; i + 3 <= len; i++) {
+        if (SONDE__ARCH_IS(i, "\x48\x89\xe5") || SONDE__ARCH_IS(i, "\x48\x8b\xec")) return 1;
+    }
+    return 0;
 }
 
 #undef SONDE__ARCH_IS

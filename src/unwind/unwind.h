@@ -155,8 +155,9 @@ enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_
                                     struct sonde__regs *regs, sonde__read_word *word, void *arg,
                                     int *signal);
 
-/* By frame pointer alone, where there is no table (JIT code, hand-written assembly): bp must lie
- * at or above sp and point to a plausible pair. END when bp is 0, with which the ABI marks the
+/* By frame pointer alone, where there is no table (JIT code, hand-written assembly): bp must be
+ * aligned and lie at or above sp. Whether what it leads to is code is for the caller to check: a
+ * frame pointer that none was kept in is garbage. END when bp is 0, with which the ABI marks the
  * outermost frame: the caller should doubt that in the innermost one. */
 enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *word, void *arg);
 
@@ -166,5 +167,9 @@ enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *wo
  * trampoline is looked for). 1 and *row, or 0. */
 int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
                         struct sonde__unwind_row *row);
+
+/* 1 if a function in this code sets up a frame pointer: where none does, a frame pointer that is
+ * plausible may well be that of a caller's caller. */
+int sonde__unwind_keeps_fp(const uint8_t *code, size_t len);
 
 #endif

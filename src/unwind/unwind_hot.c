@@ -161,8 +161,7 @@ enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *wo
     if (!regs->bp) return SONDE__STEP_END;
     if (regs->bp < regs->sp || regs->bp % 8) return SONDE__STEP_FAIL;
     if (word(arg, regs->bp, &bp) || word(arg, regs->bp + 8, &ra)) return SONDE__STEP_FAIL;
-    /* The caller's frame pointer lies above, or is 0 in the outermost frame. */
-    if (bp && (bp <= regs->bp || bp % 8)) return SONDE__STEP_FAIL;
+    /* What was saved may be anything: the caller need not keep a frame pointer itself. */
     regs->sp = regs->bp + 16;
     regs->bp = bp;
     regs->ip = ra;
@@ -189,4 +188,9 @@ int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
     }
     *row = r;
     return 1;
+}
+
+int sonde__unwind_keeps_fp(const uint8_t *code, size_t len)
+{
+    return sonde__arch_keeps_fp(code, len);
 }
