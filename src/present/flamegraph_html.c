@@ -1,0 +1,35 @@
+/* flamegraph_html.c - the viewer for large profiles: one HTML file with the data, the style and
+ * the script (web/src/viewer.ts), which draws on a canvas. */
+#include "present/flamegraph_private.h"
+
+/* Some ten bytes a frame, and as much again for names. */
+#define DEFAULT_NODES_MAX 150000
+
+int sonde_flamegraph_html(const struct sonde_tree *t,
+                          const struct sonde_flamegraph_options *options, struct sonde_buf *out)
+{
+    static const struct sonde_flamegraph_options defaults;
+    struct sonde_flame flame;
+    if (!options) options = &defaults;
+    int rc = sonde_flame_init(&flame, t, options->min_width,
+                              options->min_width == 0 ? DEFAULT_NODES_MAX : 0);
+    if (rc == 0) {
+        sonde_buf_puts(out,
+                       "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
+        sonde_flame_put_xml(out, sonde_flame_title(t, options));
+        sonde_buf_puts(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>");
+        sonde_buf_add(out, sonde_web_viewer_css.data, sonde_web_viewer_css.len);
+        sonde_buf_puts(out, "</style>\n<body>\n"
+                            "<noscript>This page draws a profile with JavaScript, which is off."
+                            " `sonde flamegraph -o FILE.svg` makes a picture that is shown without."
+                            "</noscript>\n<script type=\"application/json\" id=\"sonde-data\">");
+        rc = sonde_flame_put_data(&flame, options, 1, out);
+        sonde_buf_puts(out, "</script>\n<script>");
+        sonde_buf_add(out, sonde_web_viewer_js.data, sonde_web_viewer_js.len);
+        sonde_buf_puts(out, "</script>\n</body>\n</html>\n");
+    }
+    sonde_flame_release(&flame);
+    return rc != 0 ? rc : out->error;
+}
