@@ -1,0 +1,274 @@
+/* One frame at a time: every kind of rule on stacks made by hand, and code that tells its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "unwind/arch_x86_64.h"
+#include "unwind/unwind.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define BASE 0x7000u
+#define SAVED(bp, bx) (uint8_t)((bp) | (bx) << 4)
+
+static uint64_t stack[64]; /* at BASE */
+
+static int word(void *arg, uint64_t addr, uint64_t *out)
+{
+    (void)arg;
+    if (addr < BASE || addr % 8 || addr - BASE >= sizeof(stack)) return -1;
+    *out = stack[(addr - BASE) / 8];
+    return 0;
+}
+
+static void fill(void)
+{
+    for (size_t i = 0; i < COUNT(stack); i++) stack[i] = 0x1000 + i;
+}
+
+static void rules(void **state)
+{
+    (void)state;
+    enum { OK = SONDE__STEP_OK, END = SONDE__STEP_END, FAIL = SONDE__STEP_FAIL };
+    enum { SAME = SONDE__SAVED_SAME, AT_CFA = SONDE__SAVED_AT_CFA, AT_BP = SONDE__SAVED_AT_BP,
+           IN_REG = SONDE__SAVED_IN_REG, LOST = SONDE__SAVED_LOST };
+    /* sp = 7010 (word 2), bp = 7040 (word 8), bx = 7100, r10 = 7060; ip as given. Word n of the
+     * stack holds 1000 + n, but word 6 7080 and word 7 7088. */
+    static const struct {
+        const char *name;
+        struct sonde__unwind_row row;
+        uint64_t ip;
+        int step;
+        uint64_t sp, ra, bp, bx; /* afterwards; bp, bx 0 = lost */
+    } cases[] = {
+        { "none", { .cfa = SONDE__CFA_NONE }, 0, FAIL, 0, 0, 0, 0 },
+        { "end", { .cfa = SONDE__CFA_END }, 0, END, 0, 0, 0, 0 },
+        { "sp", { .cfa = SONDE__CFA_SP, .cfa_off = 8, .ra_off = -8 }, 0, OK, 0x7018, 0x1002, 0x7040,
+          0x7100 },
+        { "sp, bp and bx saved", { .cfa = SONDE__CFA_SP, .cfa_off = 32, .ra_off = -8, .bp_off = -16,
+          .bx_off = -3, .saved = SAVED(AT_CFA, AT_CFA) }, 0, OK, 0x7030, 0x1005, 0x1004, 0x1003 },
+        { "bp", { .cfa = SONDE__CFA_BP, .cfa_off = 16, .ra_off = -8, .bp_off = -16,
+          .saved = SAVED(AT_CFA, LOST) }, 0, OK, 0x7050, 0x1009, 0x1008, 0 },
+        { "saved where the stack is not yet", { .cfa = SONDE__CFA_SP, .cfa_off = 8, .ra_off = -8,
+          .bp_off = -24, .bx_off = -4, .saved = SAVED(AT_CFA, AT_CFA) }, 0, OK, 0x7018, 0x1002, 0x7040,
+          0x7100 },
+        { "PLT, first half", { .cfa = SONDE__CFA_PLT, .cfa_off = 11, .ra_off = -8 }, 0x40a, OK, 0x7018,
+          0x1002, 0x7040, 0x7100 },
+        { "PLT, second half", { .cfa = SONDE__CFA_PLT, .cfa_off = 11, .ra_off = -8 }, 0x40b, OK, 0x7020,
+          0x1003, 0x7040, 0x7100 },
+        { "*(sp + 32) + 8", { .cfa = SONDE__CFA_SP_DEREF, .cfa_off = 32, .cfa_off2 = 8, .ra_off = -8 },
+          0, OK, 0x7088, 0x1010, 0x7040, 0x7100 },
+        { "*(bp - 8), bp at bp", { .cfa = SONDE__CFA_BP_DEREF, .cfa_off = -8, .ra_off = -8,
+          .saved = SAVED(AT_BP, SAME) }, 0, OK, 0x7088, 0x1010, 0x1008, 0x7100 },
+        { "r10 + 8", { .cfa = SONDE__CFA_REG, .cfa_off2 = 10, .cfa_off = 8, .ra_off = -8 }, 0, OK,
+          0x7068, 0x100c, 0x7040, 0x7100 },
+        { "a register that is not known", { .cfa = SONDE__CFA_REG, .cfa_off2 = 11, .ra_off = -8 }, 0,
+          FAIL, 0, 0, 0, 0 },
+        { "return address in r10", { .cfa = SONDE__CFA_SP, .ra_off = SONDE__RA_IN_REG + 10 }, 0, OK,
+          0x7010, 0x7060, 0x7040, 0x7100 },
+        { "return address in one not known", { .cfa = SONDE__CFA_SP, .ra_off = SONDE__RA_IN_REG + 1 },
+          0, FAIL, 0, 0, 0, 0 },
+        { "bp in r10", { .cfa = SONDE__CFA_SP, .cfa_off = 8, .ra_off = -8, .bp_off = 10,
+          .saved = SAVED(IN_REG, SAME) }, 0, OK, 0x7018, 0x1002, 0x7060, 0x7100 },
+        { "bp in one not known", { .cfa = SONDE__CFA_SP, .cfa_off = 8, .ra_off = -8, .bp_off = 12,
+          .saved = SAVED(IN_REG, SAME) }, 0, OK, 0x7018, 0x1002, 0, 0x7100 },
+        { "bp lost", { .cfa = SONDE__CFA_SP, .cfa_off = 8, .ra_off = -8, .saved = SAVED(LOST, SAME) }, 0,
+          OK, 0x7018, 0x1002, 0, 0x7100 },
+        { "no progress", { .cfa = SONDE__CFA_SP, .cfa_off = 0, .ra_off = -8 }, 0, FAIL, 0, 0, 0, 0 },
+        { "downwards", { .cfa = SONDE__CFA_SP, .cfa_off = -16, .ra_off = -8 }, 0, FAIL, 0, 0, 0, 0 },
+        { "out of the stack", { .cfa = SONDE__CFA_SP, .cfa_off = 100000, .ra_off = -8 }, 0, FAIL, 0, 0,
+          0, 0 },
+        { "out of the address space", { .cfa = SONDE__CFA_SP, .cfa_off = INT32_MIN, .ra_off = -8 }, 0,
+          FAIL, 0, 0, 0, 0 },
+        { "no such rule", { .cfa = 99 }, 0, FAIL, 0, 0, 0, 0 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct sonde__regs r = { .ip = cases[i].ip, .sp = 0x7010, .bp = 0x7040, .known = 1u << 3 | 1u << 10 };
+        r.other[3] = 0x7100;
+        r.other[10] = 0x7060;
+        int signal = 7;
+        fill();
+        stack[6] = 0x7080;
+        stack[7] = 0x7088;
+        const int step = sonde__unwind_apply(&cases[i].row, &r, word, NULL, &signal);
+        int good = step == cases[i].step && signal == 0;
+        if (good && step == OK) {
+            good = r.sp == cases[i].sp && r.ip == cases[i].ra && r.bp_lost == !cases[i].bp &&
+                   (r.bp_lost || r.bp == cases[i].bp) && r.known == (cases[i].bx ? 1u << 3 : 0) &&
+                   (!r.known || r.other[3] == cases[i].bx);
+        }
+        if (!good) {
+            fail_msg("%s: step %d sp %#lx ip %#lx bp %#lx (%u) bx %#lx (%#x)", cases[i].name, step, r.sp,
+                     r.ip, r.bp, r.bp_lost, r.other[3], r.known);
+        }
+    }
+}
+
+static void lost_bp_is_not_used(void **state)
+{
+    (void)state;
+    const struct sonde__unwind_row rows[] = {
+        { .cfa = SONDE__CFA_BP, .cfa_off = 16, .ra_off = -8 },
+        { .cfa = SONDE__CFA_BP_DEREF, .cfa_off = -8, .ra_off = -8 },
+    };
+    int signal;
+    fill();
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct sonde__regs r = { .sp = 0x7010, .bp = 0x7040, .bp_lost = 1 };
+        assert_int_equal(sonde__unwind_apply(&rows[i], &r, word, NULL, &signal), SONDE__STEP_FAIL);
+    }
+    struct sonde__regs r = { .sp = 0x7010, .bp = 0x7040, .bp_lost = 1 };
+    assert_int_equal(sonde__unwind_fp(&r, word, NULL), SONDE__STEP_FAIL);
+}
+
+static void return_address_0_ends(void **state)
+{
+    (void)state;
+    const struct sonde__unwind_row row = { .cfa = SONDE__CFA_SP, .cfa_off = 8, .ra_off = -8 };
+    struct sonde__regs r = { .sp = 0x7010, .bp = 0x7040 };
+    int signal;
+    fill();
+    stack[2] = 0;
+    assert_int_equal(sonde__unwind_apply(&row, &r, word, NULL, &signal), SONDE__STEP_END);
+}
+
+static void signal_frame(void **state)
+{
+    (void)state;
+    const struct sonde__unwind_row row = { .cfa = SONDE__CFA_SIGNAL };
+    struct sonde__regs r = { .sp = 0x7010, .bp = 1, .bp_lost = 1 };
+    int signal = 0;
+    fill();
+    assert_int_equal(sonde__unwind_apply(&row, &r, word, NULL, &signal), SONDE__STEP_OK);
+    assert_int_equal(signal, 1);
+    assert_int_equal(r.sp, 0x1002 + 160 / 8);
+    assert_int_equal(r.ip, 0x1002 + 168 / 8);
+    assert_int_equal(r.bp, 0x1002 + 120 / 8);
+    assert_int_equal(r.other[3], 0x1002 + 128 / 8); /* rbx */
+    assert_int_equal(r.other[8], 0x1002 + 40 / 8);  /* r8 */
+    assert_int_equal(r.known, 0xffff);
+    assert_int_equal(r.bp_lost, 0);
+    /* Half of it is not there. */
+    r = (struct sonde__regs){ .sp = BASE + sizeof(stack) - 100 / 8 * 8 };
+    assert_int_equal(sonde__unwind_apply(&row, &r, word, NULL, &signal), SONDE__STEP_FAIL);
+}
+
+static void frame_pointers(void **state)
+{
+    (void)state;
+    static const struct { uint64_t sp, bp, saved, ra; int step; } cases[] = {
+        { 0x7010, 0x7040, 0x7080, 0x1234, SONDE__STEP_OK },
+        { 0x7040, 0x7040, 0x7080, 0x1234, SONDE__STEP_OK },   /* pushed just now */
+        { 0x7010, 0x7040, 0x1111, 0x1234, SONDE__STEP_OK },   /* a caller that keeps none */
+        { 0x7048, 0x7040, 0x7080, 0x1234, SONDE__STEP_FAIL }, /* below sp */
+        { 0x7010, 0x7044, 0x7080, 0x1234, SONDE__STEP_FAIL }, /* not aligned */
+        { 0x7010, 0x9000, 0x7080, 0x1234, SONDE__STEP_FAIL }, /* not there */
+        { 0x7010, 0x7040, 0x7080, 0, SONDE__STEP_END },
+        { 0x7010, 0, 0, 0, SONDE__STEP_END },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct sonde__regs r = { .sp = cases[i].sp, .bp = cases[i].bp, .known = 0xffff };
+        fill();
+        stack[8] = cases[i].saved;
+        stack[9] = cases[i].ra;
+        assert_int_equal(sonde__unwind_fp(&r, word, NULL), cases[i].step);
+        if (cases[i].step != SONDE__STEP_OK) continue;
+        assert_int_equal(r.ip, cases[i].ra);
+        assert_int_equal(r.bp, cases[i].saved);
+        assert_int_equal(r.sp, 0x7050);
+        assert_int_equal(r.known, 0);
+    }
+}
+
+static void lookup(void **state)
+{
+    (void)state;
+    struct sonde__unwind_row rows[70];
+    for (uint32_t n = 0; n <= COUNT(rows); n++) {
+        for (uint32_t i = 0; i < n; i++) rows[i] = (struct sonde__unwind_row){ .pc = 10 + i * 3 };
+        const struct sonde__unwind_table t = { rows, n };
+        for (uint32_t pc = 0; pc < 240; pc++) {
+            const struct sonde__unwind_row *want = NULL;
+            for (uint32_t i = 0; i < n; i++) {
+                if (rows[i].pc <= pc) want = &rows[i];
+            }
+            assert_ptr_equal(sonde__unwind_lookup(&t, pc), want);
+        }
+    }
+    /* Through a step: before the first row there is no rule. */
+    const struct sonde__unwind_table t = { rows, 1 };
+    struct sonde__regs r = { .sp = 0x7010 };
+    int signal;
+    assert_int_equal(sonde__unwind_step(&t, 9, &r, word, NULL, &signal), SONDE__STEP_FAIL);
+}
+
+static void rules_from_code(void **state)
+{
+    (void)state;
+    static const struct { const char *name; const char *code; size_t len, ip; int exact, cfa, off; } cases[] = {
+#define CODE(s) s, sizeof(s) - 1
+        { "sigreturn", CODE("\x48\xc7\xc0\x0f\0\0\0\x0f\x05"), 0, 0, SONDE__CFA_SIGNAL, 0 },
+        { "sigreturn, short", CODE("\xb8\x0f\0\0\0\x0f\x05"), 0, 0, SONDE__CFA_SIGNAL, 0 },
+        { "another system call", CODE("\xb8\x10\0\0\0\x0f\x05"), 0, 0, -1, 0 },
+        { "cut", CODE("\xb8\x0f\0\0\0\x0f"), 0, 0, -1, 0 },
+        { "PLT entry", CODE("\xff\x25....\x68....\xe9...."), 0, 1, SONDE__CFA_SP, 8 },
+        { "PLT entry, push", CODE("\xff\x25....\x68....\xe9...."), 6, 1, SONDE__CFA_SP, 8 },
+        { "PLT entry, jmp", CODE("\xff\x25....\x68....\xe9...."), 11, 1, SONDE__CFA_SP, 16 },
+        { "PLT 0", CODE("\xff\x35....\xff\x25...."), 0, 1, SONDE__CFA_SP, 16 },
+        { "PLT 0, jmp", CODE("\xff\x35....\xff\x25...."), 6, 1, SONDE__CFA_SP, 24 },
+        { "push rbp", CODE("\x55\x48\x89\xe5"), 0, 1, SONDE__CFA_SP, 8 },
+        { "mov", CODE("\x55\x48\x89\xe5"), 1, 1, SONDE__CFA_SP, 16 },
+        { "a jmp that is none of the PLT", CODE(".....\xe9...."), 5, 1, -1, 0 },
+        { "endbr64", CODE("\xf3\x0f\x1e\xfa\x48"), 0, 1, SONDE__CFA_SP, 8 },
+        { "behind endbr64", CODE("\xf3\x0f\x1e\xfa\x48"), 4, 1, SONDE__CFA_SP, 8 },
+        { "ret", CODE("\xc3"), 0, 1, SONDE__CFA_SP, 8 },
+        { "add, pop, pop, ret", CODE("\x48\x83\xc4\x18\x5b\x41\x5c\xc3"), 0, 1, SONDE__CFA_SP, 48 },
+        { "add of 32 bits", CODE("\x48\x81\xc4\x00\x10\x00\x00\xc3"), 0, 1, SONDE__CFA_SP, 4104 },
+        { "add of less than nothing", CODE("\x48\x83\xc4\x80\xc3"), 0, 1, -1, 0 },
+        { "vzeroupper, pop, ret", CODE("\xc5\xf8\x77\x5b\xc3"), 0, 1, SONDE__CFA_SP, 16 },
+        { "pops without end", CODE("\x5b\x5b\x5b\x5b"), 0, 1, -1, 0 },
+        { "a caller", CODE("\x5b\xc3"), 0, 0, -1, 0 },
+        { "something else", CODE("\x90\x90"), 0, 1, -1, 0 },
+#undef CODE
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct sonde__unwind_row r = { .cfa = 77 };
+        const int found = sonde__unwind_guess((const uint8_t *)cases[i].code, cases[i].len, cases[i].ip,
+                                              cases[i].exact, &r);
+        if (found != (cases[i].cfa >= 0) || (found && (r.cfa != cases[i].cfa || r.cfa_off != cases[i].off))) {
+            fail_msg("%s: %d, cfa %u %d", cases[i].name, found, r.cfa, r.cfa_off);
+        }
+    }
+    assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 5));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 4));
+}
+
+static void perf_registers(void **state)
+{
+    (void)state;
+    /* In perf's order: ax bx cx dx si di bp sp ip r8 … r15; DWARF has dx and cx before bx. */
+    uint64_t v[SONDE__ARCH_PERF_REG_COUNT];
+    static const uint64_t want[] = { 0, 3, 2, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16 };
+    struct sonde__regs r;
+    for (size_t i = 0; i < COUNT(v); i++) v[i] = i;
+    sonde__arch_from_perf(v, &r);
+    for (size_t i = 0; i < COUNT(want); i++) assert_int_equal(r.other[i], want[i]);
+    assert_int_equal(r.ip, 8);
+    assert_int_equal(r.sp, 7);
+    assert_int_equal(r.bp, 6);
+    assert_int_equal(__builtin_popcountll(SONDE__ARCH_PERF_REGS), SONDE__ARCH_PERF_REG_COUNT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rules),          cmocka_unit_test(lost_bp_is_not_used),
+        cmocka_unit_test(return_address_0_ends), cmocka_unit_test(signal_frame),
+        cmocka_unit_test(frame_pointers), cmocka_unit_test(lookup),
+        cmocka_unit_test(rules_from_code), cmocka_unit_test(perf_registers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
