@@ -97,8 +97,14 @@ int sonde_frames_create(struct sonde_frames *f, const struct sonde_profile *p,
         if (__builtin_add_overflow(count, lines ? lines : 1, &count)) goto fail;
     }
     f->first[p->locations_count] = count;
-    f->rows = sonde__calloc(count, sizeof(*f->rows));
+    f->rows = sonde__calloc((size_t)count + 1, sizeof(*f->rows));
     if (!f->rows) goto fail;
+    f->truncated = count;
+    f->rows[count].flags = SONDE_NODE_TRUNCATED;
+    if (add_name(pool, SONDE_TRUNCATED_NAME, strlen(SONDE_TRUNCATED_NAME), &f->rows[count].name,
+                 b)) {
+        goto fail;
+    }
     for (uint32_t i = 1; i < p->locations_count; i++) {
         if (add_location(p, &p->locations[i], f->rows + f->first[i], pool, b)) goto fail;
     }
@@ -113,6 +119,44 @@ void sonde_frames_release(struct sonde_frames *f)
     sonde__free(f->rows);
     sonde__free(f->first);
     *f = (struct sonde_frames){ 0 };
+}
+
+static int path_push(struct sonde_frame_path *path, uint32_t row)
+{
+    if (path->count == path->cap) {
+        const uint32_t cap = path->cap ? path->cap * 2 : 256;
+        uint32_t *grown = sonde__realloc(path->rows, cap * sizeof(*grown));
+        if (!grown) return SONDE_ENOMEM;
+        path->rows = grown;
+        path->cap = cap;
+    }
+    path->rows[path->count++] = row;
+    return 0;
+}
+
+int sonde_frame_path_set(struct sonde_frame_path *path, const struct sonde_frames *f,
+                         const struct sonde_profile *p, const struct sonde_profile_sample *s)
+{
+    path->count = 0;
+    for (uint32_t at = s->stack; at; at = p->stacks[at].parent) {
+        const uint32_t location = p->stacks[at].location;
+        for (uint32_t row = f->first[location]; row < f->first[location + 1]; row++) {
+            if (path_push(path, row)) return SONDE_ENOMEM;
+        }
+    }
+    if (s->flags & SONDE_SAMPLE_TRUNCATED && path_push(path, f->truncated)) return SONDE_ENOMEM;
+    for (uint32_t i = 0, k = path->count; i + 1 < k; i++) {
+        const uint32_t row = path->rows[i];
+        path->rows[i] = path->rows[--k];
+        path->rows[k] = row;
+    }
+    return 0;
+}
+
+void sonde_frame_path_release(struct sonde_frame_path *path)
+{
+    sonde__free(path->rows);
+    *path = (struct sonde_frame_path){ 0 };
 }
 
 uint32_t sonde_thread_label(const struct sonde_profile *p, uint32_t thread,

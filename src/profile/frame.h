@@ -16,13 +16,23 @@ struct sonde_frame {
 
 struct sonde_frames {
     struct sonde_frame *rows;
-    uint32_t *first;  /* location -> its first row, innermost first; [locations_count] = end */
+    uint32_t *first;    /* location -> its first row, innermost first; [locations_count] = end */
+    uint32_t truncated; /* the row of "[truncated]", the last one */
 };
 
 /* For every location of p. Names go to pool. 0 or SONDE_ENOMEM. */
 int sonde_frames_create(struct sonde_frames *f, const struct sonde_profile *p,
                         struct sonde_pool *pool, const struct sonde_budget *b);
 void sonde_frames_release(struct sonde_frames *f);
+
+/* The rows of a sample's stack, the thread's start first, "[truncated]" before it if it is. */
+struct sonde_frame_path {
+    uint32_t *rows;
+    uint32_t count, cap;
+};
+int sonde_frame_path_set(struct sonde_frame_path *path, const struct sonde_frames *f,
+                         const struct sonde_profile *p, const struct sonde_profile_sample *s);
+void sonde_frame_path_release(struct sonde_frame_path *path);
 
 /* The label of a thread: its name, with its id where names repeat. */
 uint32_t sonde_thread_label(const struct sonde_profile *p, uint32_t thread,

@@ -22,6 +22,7 @@ struct sonde_profile_match {
     int kind;
     uint32_t count;   /* of samples that pass */
     uint64_t *bits;   /* a bit a sample */
+    uint64_t *spans;  /* a bit a span */
 };
 
 /* What is built to decide, and freed again. */
@@ -163,8 +164,11 @@ int sonde_profile_match_create(const struct sonde_profile *p,
     }
     struct work w = { .p = p, .f = f };
     struct sonde_profile_match *m = sonde__calloc(1, sizeof(*m));
-    if (m) m->bits = sonde__calloc((size_t)p->samples_count / 64 + 1, sizeof(*m->bits));
-    if (!m || !m->bits || work_init(&w)) {
+    if (m) {
+        m->bits = sonde__calloc((size_t)p->samples_count / 64 + 1, sizeof(*m->bits));
+        m->spans = sonde__calloc((size_t)p->spans_count / 64 + 1, sizeof(*m->spans));
+    }
+    if (!m || !m->bits || !m->spans || work_init(&w)) {
         work_release(&w);
         sonde_profile_match_destroy(m);
         return sonde_err_set(err, SONDE_ENOMEM, "no memory to look through the profile");
@@ -174,6 +178,13 @@ int sonde_profile_match_create(const struct sonde_profile *p,
         const uint64_t bit = (uint64_t)sample_passes(&w, m->kind, &p->samples[i]);
         m->bits[i / 64] |= bit << (i % 64);
         m->count += (uint32_t)bit;
+    }
+    for (uint32_t i = 0; i < p->spans_count; i++) {
+        const struct sonde_profile_span *s = &p->spans[i];
+        const int passes = w.thread_passes[s->thread] && span_passes(p, f, s) &&
+                           (!f->from_ns || s->end_ns > f->from_ns) &&
+                           (!f->to_ns || s->start_ns < f->to_ns);
+        m->spans[i / 64] |= (uint64_t)passes << (i % 64);
     }
     work_release(&w);
     *out = m;
@@ -185,6 +196,11 @@ int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample)
     return (int)(m->bits[sample / 64] >> (sample % 64) & 1);
 }
 
+int sonde_profile_matches_span(const struct sonde_profile_match *m, uint32_t span)
+{
+    return (int)(m->spans[span / 64] >> (span % 64) & 1);
+}
+
 int sonde_profile_match_kind(const struct sonde_profile_match *m) { return m->kind; }
 
 uint32_t sonde_profile_match_count(const struct sonde_profile_match *m) { return m->count; }
@@ -193,6 +209,7 @@ void sonde_profile_match_destroy(struct sonde_profile_match *m)
 {
     if (!m) return;
     sonde__free(m->bits);
+    sonde__free(m->spans);
     sonde__free(m);
 }
 

@@ -196,11 +196,17 @@ int sonde_profile_match_create(const struct sonde_profile *p,
                                const struct sonde_profile_filter *f,
                                struct sonde_profile_match **out, struct sonde_err *err);
 int sonde_profile_matches(const struct sonde_profile_match *m, uint32_t sample);
+/* 1 if a span has something of what the filter asks for: thread, name, trace, a time in the range. */
+int sonde_profile_matches_span(const struct sonde_profile_match *m, uint32_t span);
 int sonde_profile_match_kind(const struct sonde_profile_match *m);  /* as resolved */
 uint32_t sonde_profile_match_count(const struct sonde_profile_match *m);  /* how many pass */
 /* SONDE_ENOENT and why nothing passed f. */
 int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                              struct sonde_err *err);
 void sonde_profile_match_destroy(struct sonde_profile_match *m);
+
+/* For each sample the innermost span it is inside of, as index + 1; 0 = none. Where spans overlap
+ * without nesting, the one that started last. Free *out with sonde__free. 0 or SONDE_ENOMEM. */
+int sonde_profile_innermost_spans(const struct sonde_profile *p, uint32_t **out);
 
 #endif

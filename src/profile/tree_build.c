@@ -30,7 +30,6 @@ struct build {
     struct sonde_tree *t;
     struct sonde_budget budget;
     struct sonde_frames frames;
-    struct sonde_frame truncated;
     struct sonde_intern children;  /* (parent, name) -> node */
     uint32_t *sharers;             /* name -> how many locations have it */
     struct memo *memo;             /* by stack */
@@ -113,7 +112,7 @@ static uint32_t node_of_inverted(struct build *b, uint32_t base, uint32_t group,
             if (!node) return 0;
         }
     }
-    if (truncated) node = child(b, node, &b->truncated);
+    if (truncated) node = child(b, node, &b->frames.rows[b->frames.truncated]);
     b->memo[stack] = (struct memo){ .group = group, .node = node & INT32_MAX };
     return node;
 }
@@ -159,7 +158,7 @@ static int group_base(struct build *b, uint32_t group, const struct sonde_tree_o
     }
     *base = *thread_node;
     if (o->invert || !(group & 1)) return 0;
-    *base = child(b, *thread_node, &b->truncated);
+    *base = child(b, *thread_node, &b->frames.rows[b->frames.truncated]);
     return *base ? 0 : SONDE_ENOMEM;
 }
 
@@ -198,15 +197,10 @@ static int build_init(struct build *b)
     struct sonde_pool *pool = &b->t->names->pool;
     b->budget = sonde_tree_budget(b->t);
     if (sonde_frames_create(&b->frames, b->p, pool, &b->budget)) return SONDE_ENOMEM;
-    b->truncated.flags = SONDE_NODE_TRUNCATED;
-    b->truncated.name =
-        sonde_pool_add(pool, SONDE_TRUNCATED_NAME, strlen(SONDE_TRUNCATED_NAME), &b->budget);
     b->sharers = sonde__calloc(pool->count, sizeof(*b->sharers));
     b->memo = sonde__calloc(b->p->stacks_count, sizeof(*b->memo));
-    if (!b->truncated.name || !b->sharers || !b->memo) return SONDE_ENOMEM;
-    const uint32_t rows = b->frames.first[b->p->locations_count];
-    for (uint32_t i = 0; i < rows; i++) b->sharers[b->frames.rows[i].name]++;
-    b->sharers[b->truncated.name]++; /* a function of that name shares it */
+    if (!b->sharers || !b->memo) return SONDE_ENOMEM;
+    for (uint32_t i = 0; i <= b->frames.truncated; i++) b->sharers[b->frames.rows[i].name]++;
     return 0;
 }
 

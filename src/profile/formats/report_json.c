@@ -1,0 +1,178 @@
+/* report_json.c - a short report for programs: the functions that take the most, by kind of sample.
+ * Only what is known is in it: a section without data is left out, and so is what an analysis
+ * would have to conclude. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "profile/format.h"
+#include "profile/tree.h"
+#include "sonde/sonde.h"
+
+enum { TOP_MAX = 100 };
+#define BYTES_PER_MB (1024.0 * 1024.0)
+
+static void put_string(struct sonde_buf *out, const char *before, const char *s)
+{
+    sonde_buf_puts(out, before);
+    sonde_buf_json_str(out, s, strlen(s));
+}
+
+static void put_number(struct sonde_buf *out, const char *before, double v)
+{
+    sonde_buf_puts(out, before);
+    sonde_buf_json_double(out, v);
+}
+
+/* To two decimals: more would only look exact. */
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? round(1e4 * (double)part / (double)whole) / 100 : 0;
+}
+
+static void put_function(struct sonde_buf *out, const struct sonde_flat *row,
+                         const struct sonde_tree *t)
+{
+    const uint64_t total = t->nodes[0].total;
+    put_string(out, "{\"name\":", row->name);
+    sonde_buf_printf(out, ",\"samples\":%llu", (unsigned long long)row->self_samples);
+    put_number(out, ",\"percent\":", percent(row->self, total));
+    put_number(out, ",\"total_percent\":", percent(row->total, total));
+    if (*row->module) put_string(out, ",\"module\":", row->module);
+    if (*row->file) put_string(out, ",\"file\":", row->file);
+    if (row->line) sonde_buf_printf(out, ",\"line\":%u", row->line);
+    sonde_buf_putc(out, '}');
+}
+
+/* "cpu": {…}. Nothing if no sample of that kind passes. */
+static int put_functions(struct sonde_buf *out, const char *key, const struct sonde_profile *p,
+                         struct sonde_profile_filter f, enum sonde_sample_kind kind)
+{
+    struct sonde_tree *t;
+    struct sonde_flat *rows;
+    size_t count;
+    const struct sonde_tree_options o = { 0 };
+    f.kind = (int)kind;
+    int rc = sonde_tree_build(p, &f, &o, &t, NULL);
+    if (rc) return rc == SONDE_ENOENT ? 0 : rc;
+    rc = sonde_tree_flat(t, &rows, &count);
+    if (rc) {
+        sonde_tree_destroy(t);
+        return rc;
+    }
+    put_string(out, ",\n", key);
+    sonde_buf_printf(out, ":{\"total_samples\":%llu", (unsigned long long)t->nodes[0].samples);
+    if (!strcmp(sonde_sample_kind_unit(kind), "nanoseconds")) {
+        put_number(out, ",\"total_seconds\":", (double)t->nodes[0].total / 1e9);
+    }
+    put_number(out, ",\"truncated_percent\":", percent(t->truncated, t->nodes[0].total));
+    if (kind == SONDE_SAMPLE_CPU && p->achieved_hz > 0) {
+        put_number(out, ",\"achieved_hz\":", p->achieved_hz);
+    }
+    sonde_buf_puts(out, ",\"top_functions\":[");
+    for (size_t i = 0; i < count && i < TOP_MAX && rows[i].self; i++) {
+        sonde_buf_puts(out, i ? ",\n" : "\n");
+        put_function(out, &rows[i], t);
+    }
+    sonde_buf_puts(out, "]}");
+    sonde__free(rows);
+    sonde_tree_destroy(t);
+    return out->error;
+}
+
+/* Sums of memory samples that pass; 0: there are none. */
+static int sum_kind(const struct sonde_profile *p, struct sonde_profile_filter f,
+                    enum sonde_sample_kind kind, uint64_t *weight, uint64_t *count)
+{
+    struct sonde_profile_match *m;
+    f.kind = (int)kind;
+    *weight = *count = 0;
+    if (sonde_profile_match_create(p, &f, &m, NULL)) return 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (!sonde_profile_matches(m, i)) continue;
+        *weight += p->samples[i].weight;
+        *count += p->samples[i].count;
+    }
+    const int found = sonde_profile_match_count(m) > 0;
+    sonde_profile_match_destroy(m);
+    return found;
+}
+
+static void put_memory(struct sonde_buf *out, const struct sonde_profile *p,
+                       const struct sonde_profile_filter *f)
+{
+    static const struct {
+        enum sonde_sample_kind kind;
+        const char *megabytes, *events;
+    } parts[] = {
+        { SONDE_SAMPLE_PEAK, "peak_mb", NULL },
+        { SONDE_SAMPLE_LIVE, "live_mb", NULL },
+        { SONDE_SAMPLE_ALLOC, "allocated_mb", "allocations" },
+        { SONDE_SAMPLE_TEMPORARY, "temporary_mb", "temporary_allocations" },
+        { SONDE_SAMPLE_LEAKED, "leaked_mb", NULL },
+    };
+    int any = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        uint64_t weight, count;
+        if (!sum_kind(p, *f, parts[i].kind, &weight, &count)) continue;
+        put_string(out, any++ ? "," : ",\n\"memory\":{", parts[i].megabytes);
+        put_number(out, ":", (double)weight / BYTES_PER_MB);
+        if (!parts[i].events) continue;
+        put_string(out, ",", parts[i].events);
+        sonde_buf_printf(out, ":%llu", (unsigned long long)count);
+    }
+    if (any) sonde_buf_putc(out, '}');
+}
+
+static void put_head(struct sonde_buf *out, const struct sonde_profile *p)
+{
+    const char *program = sonde_profile_str(p, p->program);
+    const time_t start = (time_t)(p->start_ns / 1000000000u);
+    char id[64] = "prof_imported";
+    struct tm tm;
+    if (p->start_ns && gmtime_r(&start, &tm)) {
+        strftime(id, sizeof(id), "prof_%Y%m%d_%H%M%S", &tm);
+    }
+    put_string(out, "{\"profile_id\":", id);
+    put_number(out, ",\n\"duration_seconds\":",
+               p->end_ns > p->start_ns ? (double)(p->end_ns - p->start_ns) / 1e9 : NAN);
+    if (*program) put_string(out, ",\n\"program\":", program);
+    if (p->lost_records) {
+        sonde_buf_printf(out, ",\n\"lost_records\":%llu", (unsigned long long)p->lost_records);
+    }
+    if (p->dropped_samples) {
+        sonde_buf_printf(out, ",\n\"dropped_samples\":%llu",
+                         (unsigned long long)p->dropped_samples);
+    }
+}
+
+/* The filter's kind does not count here: a report shows all kinds. */
+static int report_write(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                        struct sonde_buf *out, struct sonde_err *err)
+{
+    struct sonde_profile_match *m;
+    int rc = sonde_profile_match_create(p, f, &m, err);
+    if (rc) return rc;
+    const uint32_t matching = sonde_profile_match_count(m);
+    sonde_profile_match_destroy(m);
+    if (!matching) return sonde_profile_match_none(p, f, err);
+    put_head(out, p);
+    rc = put_functions(out, "cpu", p, *f, SONDE_SAMPLE_CPU);
+    if (!rc) rc = put_functions(out, "off_cpu", p, *f, SONDE_SAMPLE_OFFCPU);
+    if (!rc) rc = put_functions(out, "imported", p, *f, SONDE_SAMPLE_OTHER);
+    if (!rc) put_memory(out, p, f);
+    sonde_buf_puts(out, "}\n");
+    if (!rc) rc = out->error;
+    return rc ? sonde_err_set(err, rc, "no memory for the report") : 0;
+}
+
+extern const struct sonde_format_ops sonde_format_report_json;
+const struct sonde_format_ops sonde_format_report_json = {
+    .name = "report-json",
+    .summary = "a short report as JSON: top functions by kind of sample, memory in sums",
+    .content_type = "application/json",
+    .suffix = ".json",
+    .write = report_write,
+};

@@ -1,0 +1,81 @@
+/* innermost.c - the innermost span of every sample, by one sweep over time: starts of spans and
+ * samples of a thread in order, with the open spans on a stack. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "profile/profile.h"
+#include "sonde/sonde.h"
+
+/* A span's start, or a sample. */
+struct event {
+    uint64_t time_ns;
+    uint64_t length_ns;  /* longer spans first, so that nested ones end up on top */
+    uint32_t thread;
+    uint32_t is_sample;  /* after spans that start at the same time */
+    uint32_t index;
+};
+
+static int in_order(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
+    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
+    if (x->is_sample != y->is_sample) return x->is_sample < y->is_sample ? -1 : 1;
+    if (x->length_ns != y->length_ns) return x->length_ns > y->length_ns ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static size_t collect(const struct sonde_profile *p, struct event *events)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < p->spans_count; i++) {
+        const struct sonde_profile_span *s = &p->spans[i];
+        if (!s->thread || s->end_ns <= s->start_ns) continue;
+        events[n++] = (struct event){ s->start_ns, s->end_ns - s->start_ns, s->thread, 0, i };
+    }
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        const struct sonde_profile_sample *s = &p->samples[i];
+        if (!s->thread || !s->time_ns) continue;
+        events[n++] = (struct event){ s->time_ns, 0, s->thread, 1, i };
+    }
+    return n;
+}
+
+static void sweep(const struct sonde_profile *p, const struct event *events, size_t count,
+                  uint32_t *open, uint32_t *out)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct event *e = &events[i];
+        if (i && events[i - 1].thread != e->thread) depth = 0;
+        while (depth && p->spans[open[depth - 1]].end_ns <= e->time_ns) depth--;
+        if (!e->is_sample) open[depth++] = e->index;
+        else if (depth) out[e->index] = open[depth - 1] + 1;
+    }
+}
+
+int sonde_profile_innermost_spans(const struct sonde_profile *p, uint32_t **out)
+{
+    uint32_t *span_of = sonde__calloc(p->samples_count, sizeof(*span_of));
+    if (!span_of) return SONDE_ENOMEM;
+    if (!p->spans_count) {
+        *out = span_of;
+        return 0;
+    }
+    struct event *events =
+        sonde__calloc((size_t)p->spans_count + p->samples_count, sizeof(*events));
+    uint32_t *open = sonde__calloc(p->spans_count, sizeof(*open));
+    int rc = SONDE_ENOMEM;
+    if (events && open) {
+        const size_t count = collect(p, events);
+        qsort(events, count, sizeof(*events), in_order);
+        sweep(p, events, count, open, span_of);
+        *out = span_of;
+        rc = 0;
+    }
+    sonde__free(events);
+    sonde__free(open);
+    if (rc) sonde__free(span_of);
+    return rc;
+}

@@ -1,0 +1,159 @@
+/* perf script's text: headers of all shapes, frames of all shapes, and lines that are neither. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "profile/format.h"
+#include "sonde/sonde.h"
+#include "unit/profile/profile_build.h"
+
+static const struct {
+    const char *name;
+    const char *line;
+    const char *comm;
+    uint32_t pid, tid;
+    uint64_t time_ns, weight;
+    int kind;
+} headers[] = {
+    { "everything", "prog 4242/4243 [001] 1234.567890: 1000000 cpu-clock:u:", "prog", 4242, 4243,
+      1234567890000, 1000000, SONDE_SAMPLE_CPU },
+    { "only a tid", "java 25607 4794564.109216: cycles:", "java", 0, 25607, 4794564109216000, 1,
+      SONDE_SAMPLE_OTHER },
+    { "comm with spaces and numbers", "V8 Worker 2 1.5 12/13 1.000000001: 250 cycles:P:",
+      "V8 Worker 2 1.5", 12, 13, 1000000001, 250, SONDE_SAMPLE_OTHER },
+    { "aligned to the right", "      swapper     0 [000]  1.5: 1 task-clock:ppp: ", "swapper", 0, 0,
+      1500000000, 1, SONDE_SAMPLE_CPU },
+    { "clock without a period", "x 1/2 3.25: cpu-clock: ", "x", 1, 2, 3250000000, 1,
+      SONDE_SAMPLE_OTHER },
+    { "tracepoint with text", "x 1/2 [003] 3.25: 1 sched:sched_switch: prev_comm=a ==> b", "x", 1,
+      2, 3250000000, 1, SONDE_SAMPLE_OTHER },
+};
+
+static int read_text(const char *text, struct sonde_profile **p, struct sonde_err *err)
+{
+    assert_int_equal(sonde_profile_create(0, p), 0);
+    return sonde_format_find("perf-script")->read(text, strlen(text), *p, err);
+}
+
+static void test_headers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        struct sonde_profile *p;
+        struct sonde_err err = { "" };
+        char text[300];
+        snprintf(text, sizeof(text), "# comment\n%s\n\t  401000 main+0x10 (/bin/prog)\n\n",
+                 headers[i].line);
+        const int rc = read_text(text, &p, &err);
+        if (rc || p->samples_count != 1) print_error("%s: %s\n", headers[i].name, err.text);
+        assert_int_equal(rc, 0);
+        assert_ptr_equal(sonde_format_guess(text, strlen(text)), sonde_format_find("perf-script"));
+        assert_int_equal(p->samples_count, 1);
+        const struct sonde_profile_sample *s = &p->samples[0];
+        const struct sonde_profile_thread *t = &p->threads[s->thread];
+        assert_string_equal(sonde_profile_str(p, t->name), headers[i].comm);
+        assert_int_equal(t->pid, headers[i].pid);
+        assert_int_equal(t->tid, headers[i].tid);
+        assert_int_equal(s->time_ns, headers[i].time_ns);
+        assert_int_equal(s->weight, headers[i].weight);
+        assert_int_equal(s->kind, headers[i].kind);
+        sonde_profile_destroy(p);
+    }
+}
+
+#define HEADER "prog 1/1 1.0: 10 cpu-clock:\n"
+
+static const struct {
+    const char *name, *frames, *folded;
+} stacks[] = {
+    { "innermost first", "\t1 g+0x1 (/b)\n\t2 f+0x2f (/b)\n\t3 main+0x0 (/b)\n", "main;f;g 1\n" },
+    { "unknown symbol", "\t401010 [unknown] (/usr/lib/x.so)\n\t2 main (/b)\n",
+      "main;x.so+0x401010 1\n" },
+    { "unknown module", "\t401010 [unknown] ([unknown])\n", "0x401010 1\n" },
+    { "inlined", "\t9 in (inlined)\n\t9 mid (inlined)\n\t9 out+0x3 (/b)\n\t2 main (/b)\n",
+      "main;out;mid;in 1\n" },
+    { "kernel", "\tffffffff81000010 do_idle+0x1 ([kernel.kallsyms])\n\t1 x ([nf_nat])\n",
+      "x_[k];do_idle_[k] 1\n" },
+    { "vdso is no kernel", "\t1 clock ([vdso])\n", "clock 1\n" },
+    { "C++", "\t1 std::vector<int, a (b)>::operator()(int) const+0x1f (/b c (d)/e)\n",
+      "std::vector<int, a (b)>::operator()(int) const 1\n" },
+    { "deleted", "\t1 f+0x1 (/tmp/x (deleted))\n", "f 1\n" },
+    { "plus in a name", "\t1 operator+ (/b)\n", "operator+ 1\n" },
+    { "no frames", "", "[unknown] 1\n" },
+    { "only inlined", "\t9 in (inlined)\n", "in 1\n" },
+};
+
+static void test_stacks(void **state)
+{
+    (void)state;
+    const struct sonde_profile_filter any = { .kind = -1 };
+    for (size_t i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
+        struct sonde_profile *p;
+        struct sonde_err err = { "" };
+        struct sonde_buf b;
+        char text[400];
+        snprintf(text, sizeof(text), HEADER "%s\n", stacks[i].frames);
+        const int rc = read_text(text, &p, &err);
+        if (rc) print_error("%s: %s\n", stacks[i].name, err.text);
+        assert_int_equal(rc, 0);
+        sonde_buf_init(&b, 1 << 16);
+        assert_int_equal(sonde_format_find("folded")->write(p, &any, &b, NULL), 0);
+        if (strcmp(b.data, stacks[i].folded)) print_error("case %s\n", stacks[i].name);
+        assert_string_equal(b.data, stacks[i].folded);
+        sonde_buf_release(&b);
+        sonde_profile_destroy(p);
+    }
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void test_without_call_chains(void **state)
+{
+    (void)state;
+    struct sonde_profile *p;
+    struct sonde_err err;
+    assert_int_equal(read_text("a 1/1 1.0: 10 cpu-clock:  401000 f+0x1 (/b)\n"
+                               "a 1/1 2.0: 10 cpu-clock:  401000 f+0x1 (/b)\n"
+                               "a 1/1 3.0: PERF_RECORD_COMM: exec: a:1/1\n", &p, &err), 0);
+    assert_int_equal(p->samples_count, 2);
+    assert_int_equal(p->samples[0].stack, p->samples[1].stack);
+    assert_int_equal(p->end_ns - p->start_ns, 1000000000);
+    sonde_profile_destroy(p);
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *says; } cases[] = {
+        { "", "no samples" },
+        { "# nothing\n", "no samples" },
+        { "garbage\n", "line 1: neither" },
+        { HEADER "\tnot hex (x)\n", "line 2: neither" },
+        { HEADER "\t1 no module\n", "line 2: neither" },
+        { "\t1 f (/b)\n", "line 1: neither" },
+        { HEADER "\t11112222333344445 f (/b)\n", "line 2: neither" },
+        { "x 99999999999/1 1.0: cycles:\n", "line 1: neither" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde_profile *p;
+        struct sonde_err err = { "" };
+        assert_int_equal(read_text(cases[i].text, &p, &err), SONDE_EFORMAT);
+        if (!strstr(err.text, cases[i].says)) print_error("got: %s\n", err.text);
+        assert_non_null(strstr(err.text, cases[i].says));
+        sonde_profile_destroy(p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_without_call_chains),
+        cmocka_unit_test(test_damaged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
