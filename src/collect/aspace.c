@@ -10,7 +10,7 @@
 #define MAPS_MAX 65536u /* vm.max_map_count is 65530 where nobody changed it */
 #define TABLE_BYTES_DEFAULT ((size_t)64 << 20)
 
-/* ---- What all processes share ---------------------------------------------------------------- */
+/* ---- What all processes share ------------------------------------------------------------- */
 
 int sonde_modules_create(size_t table_bytes_max, struct sonde_modules **out)
 {
@@ -32,7 +32,7 @@ void sonde_modules_stats(const struct sonde_modules *m, struct sonde_modules_sta
     }
 }
 
-/* ---- Mappings ------------------------------------------------------------------------------------ */
+/* ---- Mappings ----------------------------------------------------------------------------- */
 
 static void release_mapping(struct sonde_modules *all, struct sonde_mapping *m)
 {
@@ -179,7 +179,7 @@ fail:
     return rc;
 }
 
-/* ---- Processes ------------------------------------------------------------------------------------ */
+/* ---- Processes ---------------------------------------------------------------------------- */
 
 int sonde_aspace_create(struct sonde_modules *m, uint32_t pid, struct sonde_aspace **out)
 {
@@ -238,7 +238,7 @@ int sonde_aspace_fork(const struct sonde_aspace *parent, uint32_t pid, struct so
     return 0;
 }
 
-/* ---- Modules of addresses ---------------------------------------------------------------------- */
+/* ---- Modules of addresses ----------------------------------------------------------------- */
 
 uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr)
 {

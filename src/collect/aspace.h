@@ -22,7 +22,7 @@
 
 #include "unwind/unwind.h"
 
-/* ---- What all processes share ---------------------------------------------------------------- */
+/* ---- What all processes share ------------------------------------------------------------- */
 
 struct sonde_modules;
 
@@ -43,7 +43,7 @@ struct sonde_modules_stats {
 };
 void sonde_modules_stats(const struct sonde_modules *m, struct sonde_modules_stats *out);
 
-/* ---- One process -------------------------------------------------------------------------------- */
+/* ---- One process -------------------------------------------------------------------------- */
 
 struct sonde_aspace;
 
@@ -72,7 +72,7 @@ struct sonde_aspace_event {
 /* SONDE_EINVAL: an empty or wrapping range. SONDE_ENOMEM. SONDE_EFULL: too many mappings. */
 int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e);
 
-/* ---- Stacks -------------------------------------------------------------------------------------- */
+/* ---- Stacks ------------------------------------------------------------------------------- */
 
 /* From regs up to the thread's start. stack: a copy of stack_len bytes from stack_addr on; other
  * memory counts as not readable. ips[0] is regs->ip; callers follow as return address - 1, which
@@ -84,7 +84,7 @@ size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *re
                            const void *stack, uint64_t stack_addr, size_t stack_len,
                            uint64_t *ips, size_t max, int *truncated);
 
-/* ---- Modules of addresses ---------------------------------------------------------------------- */
+/* ---- Modules of addresses ----------------------------------------------------------------- */
 
 #define SONDE_ASPACE_PATH 4352 /* PATH_MAX and a prefix under /proc */
 #define SONDE_ASPACE_BUILD_ID (2 * SONDE__ELF_BUILD_ID + 1)

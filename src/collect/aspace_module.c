@@ -8,6 +8,7 @@
 #include "collect/aspace_private.h"
 #include "profile/profile.h"
 
+#define ROWS_MAX ((size_t)16 << 20) /* 256 MiB; the largest programs have a quarter of it */
 #define IDLE_MAX 256u /* modules that no process has mapped: for programs started again and again */
 
 static uint64_t now_ns(void)
@@ -59,7 +60,7 @@ void sonde_module_release(struct sonde_modules *all, struct sonde_module *m)
     if (idle > IDLE_MAX) destroy_module(all, oldest);
 }
 
-/* ---- Opening ---------------------------------------------------------------------------------------- */
+/* ---- Opening ------------------------------------------------------------------------------ */
 
 static int same_module(const struct sonde_module *a, const struct sonde_module *b)
 {
@@ -118,7 +119,7 @@ void sonde_mapping_open(struct sonde_modules *all, struct sonde_mapping *m, uint
     m->state = MAPPING_OPEN;
 }
 
-/* ---- Tables ----------------------------------------------------------------------------------------- */
+/* ---- Tables ------------------------------------------------------------------------------- */
 
 /* Until they fit, but for one. */
 static void drop_oldest(struct sonde_modules *all, const struct sonde_module *keep)
@@ -139,7 +140,7 @@ static struct sonde__unwind_row *compile(const struct sonde__unwind_source *sour
                                          uint32_t *count, uint32_t *bad)
 {
     const size_t room = sonde__unwind_compile(source, NULL, 0, bad);
-    if (!room || room > UINT32_MAX) return NULL;
+    if (!room || room > ROWS_MAX) return NULL;
     struct sonde__unwind_row *rows = sonde__alloc(room * sizeof(*rows));
     if (!rows) return NULL;
     const size_t n = sonde__unwind_compile(source, rows, room, bad);

@@ -50,7 +50,7 @@ int sonde_module_open_path(const struct sonde_mapping *m, uint32_t pid, char *ou
     return 0;
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------- */
 
 static int open_memory(uint32_t pid)
 {
@@ -136,7 +136,7 @@ static int same_build_id(const struct sonde_mapping *m, uint32_t pid, int fd)
            !memcmp(memory.build_id, file.build_id, file.build_id_len);
 }
 
-/* ---- Files ------------------------------------------------------------------------------------------ */
+/* ---- Files -------------------------------------------------------------------------------- */
 
 static int path_bytes(const struct sonde_mapping *m, struct sonde_module_bytes *out)
 {

@@ -23,7 +23,7 @@ static int read_stack(void *arg, uint64_t addr, uint64_t *out)
     return 0;
 }
 
-/* ---- Rules ------------------------------------------------------------------------------------------ */
+/* ---- Rules -------------------------------------------------------------------------------- */
 
 /* Where no table has a rule the code itself may show one. from: where such code begins. */
 static enum rule_kind guess(const struct sonde_aspace *as, const struct sonde_mapping *m,
@@ -77,7 +77,7 @@ static const struct rule *rule_at(struct sonde_aspace *as, uint64_t pc, int exac
     return r;
 }
 
-/* ---- Stacks ----------------------------------------------------------------------------------------- */
+/* ---- Stacks ------------------------------------------------------------------------------- */
 
 struct walk {
     struct sonde__regs regs;

@@ -44,7 +44,7 @@ static inline void sonde__arch_from_perf(const uint64_t v[SONDE__ARCH_PERF_REG_C
     regs->bp_lost = 0;
 }
 
-/* ---- Rules from code ------------------------------------------------------------------------ */
+/* ---- Rules from code ---------------------------------------------------------------------- */
 
 static inline int sonde__arch_bytes(const uint8_t *code, size_t len, size_t at, const char *bytes,
                                     size_t count)
@@ -94,7 +94,9 @@ static inline int sonde__arch_epilogue(const uint8_t *code, size_t len, size_t i
  * push got[1] / jmp *got[2]. */
 static inline int sonde__arch_cfa_above_sp(const uint8_t *code, size_t len, size_t ip)
 {
-    if (SONDE__ARCH_IS(ip, "\xff\x25")) return ip >= 6 && SONDE__ARCH_IS(ip - 6, "\xff\x35") ? 24 : 8;
+    if (SONDE__ARCH_IS(ip, "\xff\x25")) {
+        return ip >= 6 && SONDE__ARCH_IS(ip - 6, "\xff\x35") ? 24 : 8;
+    }
     if (SONDE__ARCH_IS(ip, "\xff\x35") && SONDE__ARCH_IS(ip + 6, "\xff\x25")) return 16;
     if (SONDE__ARCH_IS(ip, "\x68") && SONDE__ARCH_IS(ip + 5, "\xe9")) return 8;
     if (SONDE__ARCH_IS(ip, "\xe9") && ip >= 5 && SONDE__ARCH_IS(ip - 5, "\x68")) return 16;

@@ -38,7 +38,7 @@ struct run {
     int bad;
 };
 
-/* ---- Expressions ---------------------------------------------------------------------------------- */
+/* ---- Expressions -------------------------------------------------------------------------- */
 
 enum {
     OP_DEREF = 0x06, OP_CONST1U = 0x08, OP_CONST1S = 0x09, OP_CONST2U = 0x0a, OP_CONST2S = 0x0b,
@@ -149,7 +149,7 @@ static struct rule saved_expression(struct sonde__cursor c)
     return (struct rule){ OTHER, 0 };
 }
 
-/* ---- From state to row ---------------------------------------------------------------------------- */
+/* ---- From state to row -------------------------------------------------------------------- */
 
 static int fits(int64_t v, int64_t max) { return v >= -max - 1 && v <= max; }
 
@@ -250,7 +250,7 @@ static void give_row(struct run *r)
     r->sink(r->arg, &row);
 }
 
-/* ---- Instructions --------------------------------------------------------------------------------- */
+/* ---- Instructions ------------------------------------------------------------------------- */
 
 static struct rule *rule_of(struct run *r, struct state *s, uint64_t reg)
 {

@@ -10,7 +10,7 @@
 
 #define PADDING_MAX 16 /* functions are aligned to 16 bytes */
 
-/* ---- The index: pc = start, cfa_off = length, the two 16-bit fields = offset of the FDE ------- */
+/* ---- The index: pc = start, cfa_off = length, the two 16-bit fields = offset of the FDE --- */
 
 static struct sonde__unwind_row index_row(const struct sonde__fde *fde, size_t at)
 {
@@ -59,7 +59,7 @@ static void sort_index(struct sonde__unwind_row *rows, size_t count)
     }
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------- */
+/* ---- Rows --------------------------------------------------------------------------------- */
 
 struct output {
     struct sonde__unwind_row *rows; /* NULL: only counted */

@@ -12,7 +12,7 @@ enum {
 
 #define NO_CIE UINT64_MAX
 
-/* ---- Bytes ------------------------------------------------------------------------------------ */
+/* ---- Bytes -------------------------------------------------------------------------------- */
 
 static void spoil(struct sonde__cursor *c)
 {
@@ -70,7 +70,7 @@ struct sonde__cursor sonde__cursor_block(struct sonde__cursor *c, uint64_t len)
     return block;
 }
 
-/* ---- Pointers ----------------------------------------------------------------------------------- */
+/* ---- Pointers ----------------------------------------------------------------------------- */
 
 static uint64_t plain_value(struct sonde__cursor *c, uint8_t format)
 {
@@ -127,7 +127,7 @@ uint64_t sonde__eh_pointer(const struct sonde__unwind_source *s, struct sonde__c
     }
 }
 
-/* ---- Entries ------------------------------------------------------------------------------------ */
+/* ---- Entries ------------------------------------------------------------------------------ */
 
 struct entry {
     struct sonde__cursor body; /* behind the id */

@@ -13,7 +13,7 @@
 
 #include "unwind/unwind.h"
 
-/* ---- Reading bytes: past the end everything is 0 and bad is set ------------------------------ */
+/* ---- Reading bytes: past the end everything is 0 and bad is set --------------------------- */
 
 struct sonde__cursor {
     const uint8_t *p, *end;
@@ -29,7 +29,7 @@ struct sonde__cursor sonde__cursor_block(struct sonde__cursor *c, uint64_t len);
 uint64_t sonde__eh_pointer(const struct sonde__unwind_source *s, struct sonde__cursor *c,
                            uint8_t encoding);
 
-/* ---- Entries ---------------------------------------------------------------------------------- */
+/* ---- Entries ------------------------------------------------------------------------------ */
 
 struct sonde__cie {
     uint64_t code_align;
@@ -54,7 +54,7 @@ enum sonde__entry sonde__eh_entry(const struct sonde__unwind_source *s, size_t *
                                   struct sonde__cie *cie, uint64_t *cie_at,
                                   struct sonde__fde *fde);
 
-/* ---- Programs ------------------------------------------------------------------------------------ */
+/* ---- Programs ----------------------------------------------------------------------------- */
 
 /* Called with rows of one function in ascending order, all within [start, end). */
 typedef void sonde__row_sink(void *arg, const struct sonde__unwind_row *row);

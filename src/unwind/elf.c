@@ -69,7 +69,7 @@ static int locate(const struct image *i, const struct sonde__elf_info *info, uin
     return -1;
 }
 
-/* ---- Build id ------------------------------------------------------------------------------------ */
+/* ---- Build id ----------------------------------------------------------------------------- */
 
 static void find_in_note(const uint8_t *data, size_t len, struct sonde__elf_info *out)
 {
@@ -104,7 +104,7 @@ static void find_build_id(const struct image *i, struct sonde__elf_info *out)
     }
 }
 
-/* ---- .eh_frame ----------------------------------------------------------------------------------- */
+/* ---- .eh_frame ---------------------------------------------------------------------------- */
 
 static int find_section(const struct image *i, struct sonde__elf_info *out)
 {

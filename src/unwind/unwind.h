@@ -83,7 +83,7 @@ struct sonde__unwind_source {
 size_t sonde__unwind_compile(const struct sonde__unwind_source *source,
                              struct sonde__unwind_row *rows, size_t max, uint32_t *bad);
 
-/* ---- ELF ------------------------------------------------------------------------------------ */
+/* ---- ELF ---------------------------------------------------------------------------------- */
 
 /* Bytes of a module: 0, or -1 when they are not there. at: an offset in the file, or with
  * memory = 1 an address counted from the module's first byte. */
@@ -119,7 +119,7 @@ int sonde__elf_find(const struct sonde__elf_reader *r, struct sonde__elf_info *o
 int sonde__elf_first_byte(const struct sonde__elf_info *e, uint64_t start, uint64_t offset,
                           uint64_t *first);
 
-/* ---- Steps: safe in signal handlers ----------------------------------------------------------- */
+/* ---- Steps: safe in signal handlers ------------------------------------------------------- */
 
 #define SONDE__REG_COUNT 16u
 

@@ -72,7 +72,7 @@ static void start(void)
     CHECK(area != MAP_FAILED && !mprotect(area + AREA, PAGE, PROT_NONE));
 }
 
-/* ---- What must hold --------------------------------------------------------------------------- */
+/* ---- What must hold ----------------------------------------------------------------------- */
 
 static int read_word(void *arg, uint64_t addr, uint64_t *out)
 {
@@ -85,12 +85,15 @@ static int read_word(void *arg, uint64_t addr, uint64_t *out)
 /* Walks from row to row by what the bytes on the stack say; it must end. */
 static void walk(const struct sonde__unwind_table *t, const uint8_t *stack)
 {
-    struct sonde__regs r = { .ip = t->rows[t->count / 2].pc, .sp = 0x7000, .bp = 0x7040, .known = 0xffff };
+    struct sonde__regs r = {
+        .ip = t->rows[t->count / 2].pc, .sp = 0x7000, .bp = 0x7040, .known = 0xffff
+    };
     int signal, signals = 0;
     for (uint32_t i = 0; i < 16; i++) r.other[i] = 0x7000 + i * 24;
     for (uint32_t i = 0;; i++) {
         const uint64_t sp = r.sp;
-        if (sonde__unwind_step(t, (uint32_t)r.ip, &r, read_word, (void *)(uintptr_t)stack, &signal)) break;
+        if (sonde__unwind_step(t, (uint32_t)r.ip, &r, read_word, (void *)(uintptr_t)stack, &signal))
+            break;
         /* Only a signal frame may lead down, and a caller bounds the frames. */
         CHECK(signal || r.sp >= sp);
         if (signal && ++signals == 4) break;
@@ -98,7 +101,8 @@ static void walk(const struct sonde__unwind_table *t, const uint8_t *stack)
         if (r.sp == sp && !signal) break; /* a return address in a register */
     }
     r = (struct sonde__regs){ .sp = 0x7000, .bp = 0x7010 };
-    for (uint32_t i = 0; !sonde__unwind_fp(&r, read_word, (void *)(uintptr_t)stack); i++) CHECK(i < STACK);
+    for (uint32_t i = 0; !sonde__unwind_fp(&r, read_word, (void *)(uintptr_t)stack); i++)
+        CHECK(i < STACK);
 }
 
 static void compile(const uint8_t *data, size_t len, uint64_t addr, uint64_t first)
@@ -139,7 +143,7 @@ static void find(const uint8_t *data, size_t len, int memory)
     }
 }
 
-/* ---- Inputs ------------------------------------------------------------------------------------ */
+/* ---- Inputs ------------------------------------------------------------------------------- */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -157,7 +161,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (flags & FLAG_CUT && size >= 3) len = (size_t)(data[0] | data[1] << 8) % (len + 1);
     uint8_t *work = area + AREA - len;
     memcpy(work, from, len);
-    for (; size >= 3 && len; data += 3, size -= 3) work[(size_t)(data[0] | data[1] << 8) % len] = data[2];
+    for (; size >= 3 && len; data += 3, size -= 3)
+        work[(size_t)(data[0] | data[1] << 8) % len] = data[2];
     if (flags & FLAG_ELF) {
         find(work, len, !!(flags & FLAG_MEMORY));
     } else {
@@ -179,8 +184,10 @@ int main(int argc, char **argv)
     for (size_t cut = 0; cut <= 0xffff && (cut <= eh_frame_len || cut <= head_len); cut++) {
         const uint8_t at[2] = { (uint8_t)cut, (uint8_t)(cut >> 8) };
         /* The edit writes what is there already, if anything. */
-        LLVMFuzzerTestOneInput((const uint8_t[]){ FLAG_CUT, at[0], at[1], eh_frame[cut % eh_frame_len] }, 4);
-        LLVMFuzzerTestOneInput((const uint8_t[]){ FLAG_CUT | FLAG_ELF, at[0], at[1], head[cut % head_len] }, 4);
+        LLVMFuzzerTestOneInput(
+            (const uint8_t[]){ FLAG_CUT, at[0], at[1], eh_frame[cut % eh_frame_len] }, 4);
+        LLVMFuzzerTestOneInput(
+            (const uint8_t[]){ FLAG_CUT | FLAG_ELF, at[0], at[1], head[cut % head_len] }, 4);
     }
     for (unsigned long i = 0; i < rounds; i++) {
         for (size_t k = 0; k < sizeof(input); k++) {

@@ -47,7 +47,8 @@ struct derived : base {
 int main(int argc, char **)
 {
     if (argc > 1) __asm__ volatile("int3"); // whoever steps through it may begin here
-    std::vector<std::string> words = { "sonde", "probe", "lane", "span", "segment", "a longer string here" };
+    std::vector<std::string> words = { "sonde", "probe",   "lane",
+                                       "span",  "segment", "a longer string here" };
     std::sort(words.begin(), words.end(), [](const std::string &a, const std::string &b) {
         total = total + 1;
         return a.size() < b.size();

@@ -44,7 +44,7 @@ static int teardown(void **state)
     return sonde__alloc_live() ? -1 : 0;
 }
 
-/* ---- Mappings ------------------------------------------------------------------------------- */
+/* ---- Mappings ----------------------------------------------------------------------------- */
 
 static int map(struct sonde_aspace *as, uint64_t start, uint64_t len, uint64_t offset,
                const char *path, int executable)
@@ -120,7 +120,8 @@ static void mappings_against_a_model(void **state)
     assert_int_equal(sonde_aspace_create(modules, UINT32_MAX, &as), 0);
     for (uint32_t round = 0; round < 2000; round++) {
         random = random * 1664525u + 1013904223u;
-        const uint32_t start = random >> 8 & 63, len = 1 + (random >> 16 & 15), code = random >> 24 & 3;
+        const uint32_t start = random >> 8 & 63, len = 1 + (random >> 16 & 15),
+                       code = random >> 24 & 3;
         const uint8_t name = (uint8_t)(1 + round % 200);
         char path[16];
         snprintf(path, sizeof(path), "/no/%u", name);
@@ -164,7 +165,7 @@ static void no_such_process(void **state)
     sonde_aspace_destroy(as);
 }
 
-/* ---- Stacks of this process ------------------------------------------------------------------- */
+/* ---- Stacks of this process --------------------------------------------------------------- */
 
 struct both {
     struct sonde_aspace *as;
@@ -200,8 +201,9 @@ static size_t stack_left(uint64_t sp)
 
 static void from_context(const ucontext_t *c, struct sonde__regs *r)
 {
-    static const int gregs[SONDE__REG_COUNT] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-                                                 REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11,
+    static const int gregs[SONDE__REG_COUNT] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX,
+                                                 REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+                                                 REG_R8,  REG_R9,  REG_R10, REG_R11,
                                                  REG_R12, REG_R13, REG_R14, REG_R15 };
     for (uint32_t i = 0; i < SONDE__REG_COUNT; i++) {
         r->other[i] = (uint64_t)c->uc_mcontext.gregs[gregs[i]];
@@ -233,7 +235,7 @@ __attribute__((noinline, no_sanitize("address", "thread"))) static void unwind_b
 }
 
 /* Frame 0 differs in the place within unwind_both; from its caller on all must be equal, but for
- * the trampoline of a handler, of which we give the first instruction and libgcc the byte before. */
+ * the trampoline of a handler: we give its first instruction, libgcc the byte before. */
 static void assert_agree(const struct both *b, size_t trampolines)
 {
     assert_false(b->truncated);
@@ -344,7 +346,7 @@ static void too_deep_is_truncated(void **state)
     sonde_aspace_destroy(both.as);
 }
 
-/* ---- Files that change -------------------------------------------------------------------------- */
+/* ---- Files that change -------------------------------------------------------------------- */
 
 static void tables_are_dropped(void **state)
 {

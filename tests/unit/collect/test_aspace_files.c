@@ -68,7 +68,7 @@ static void copy_program(const char *name, const char *to)
     close(out);
 }
 
-/* ---- A program stopped in main -------------------------------------------------------------------- */
+/* ---- A program stopped in main ------------------------------------------------------------ */
 
 struct stopped {
     pid_t pid;
@@ -177,9 +177,13 @@ static void another_root(void **state)
     assert_int_equal(sonde_aspace_module(host, s.regs.ip, &m), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(sonde_aspace_create(modules, (uint32_t)s.pid, &as), 0);
-    const struct sonde_aspace_event e = { .start = m.start, .len = m.end - m.start, .offset = m.offset,
-                                          .dev = st.st_dev, .inode = st.st_ino,
-                                          .path = "/sonde-test-program", .executable = 1 };
+    const struct sonde_aspace_event e = { .start = m.start,
+                                          .len = m.end - m.start,
+                                          .offset = m.offset,
+                                          .dev = st.st_dev,
+                                          .inode = st.st_ino,
+                                          .path = "/sonde-test-program",
+                                          .executable = 1 };
     assert_int_equal(sonde_aspace_map(as, &e), 0);
     assert_complete(as, &s);
     assert_int_equal(sonde_aspace_module(as, s.regs.ip, &m), 0);
@@ -192,7 +196,7 @@ static void another_root(void **state)
     unlink(path);
 }
 
-/* ---- Events of other files ------------------------------------------------------------------------ */
+/* ---- Events of other files ---------------------------------------------------------------- */
 
 struct library {
     const char *name;
@@ -208,7 +212,8 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *arg)
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         const uint64_t start = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || l->symbol - start >= p->p_memsz) continue;
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X) || l->symbol - start >= p->p_memsz)
+            continue;
         struct stat st;
         assert_non_null(realpath(info->dlpi_name, l->path));
         assert_int_equal(stat(l->path, &st), 0);
@@ -288,7 +293,8 @@ static void from_memory(void **state)
     uint64_t ips[4];
     int truncated;
     sonde_modules_stats(modules, &before);
-    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x1000, sizeof(stack), ips, 4, &truncated), 2);
+    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x1000, sizeof(stack), ips, 4, &truncated),
+                     2);
     assert_int_equal(ips[1], l.symbol);
     sonde_modules_stats(modules, &after);
     assert_int_equal(after.tables_built, before.tables_built + 1);
@@ -325,13 +331,14 @@ static void no_program(void **state)
     const uint64_t stack[] = { 0, 0, 0x5020, 0x1900, 0, 0 };
     uint64_t ips[4];
     int truncated;
-    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x5000, sizeof(stack), ips, 4, &truncated), 2);
+    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x5000, sizeof(stack), ips, 4, &truncated),
+                     2);
     assert_int_equal(ips[1], 0x18ff);
     assert_true(truncated); /* nothing says that the code keeps a frame pointer */
     sonde_aspace_destroy(as);
 }
 
-/* ---- Code without a file ---------------------------------------------------------------------------- */
+/* ---- Code without a file ------------------------------------------------------------------ */
 
 static struct {
     struct sonde_aspace *as;
@@ -358,14 +365,21 @@ __attribute__((noinline)) static void unwind_here(void)
 static void jit_code(void **state)
 {
     (void)state;
-    static const struct { const char *name; const char *code; size_t len; size_t ret; int good; } cases[] = {
+    static const struct {
+        const char *name;
+        const char *code;
+        size_t len;
+        size_t ret;
+        int good;
+    } cases[] = {
 #define CODE(s) s, sizeof(s) - 1
         { "push rbp, mov, call", CODE("\x55\x48\x89\xe5\xff\xd7\x5d\xc3"), 6, 1 },
         { "sub 8, call", CODE("\x48\x83\xec\x08\xff\xd7\x48\x83\xc4\x08\xc3"), 6, 0 },
 #undef CODE
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (page == MAP_FAILED) skip(); /* not allowed here */
         memcpy(page, cases[i].code, cases[i].len);
         assert_int_equal(sonde_aspace_create(modules, (uint32_t)getpid(), &jit.as), 0);
@@ -379,7 +393,8 @@ static void jit_code(void **state)
         assert_int_equal(sonde_aspace_module(jit.as, jit.ips[1], &m), 0);
         assert_string_equal(m.path, "[anon]");
         assert_int_equal(m.flags, SONDE_MODULE_JIT);
-        if (jit.truncated == cases[i].good) fail_msg("%s: truncated %d", cases[i].name, jit.truncated);
+        if (jit.truncated == cases[i].good)
+            fail_msg("%s: truncated %d", cases[i].name, jit.truncated);
         sonde_aspace_destroy(jit.as);
         munmap(page, 4096);
     }

@@ -90,7 +90,7 @@ static void push(struct trace *t, uint64_t slot, uint64_t ip, int exact)
     t->shadow[t->depth++] = (struct entry){ slot, ip, exact };
 }
 
-/* ---- Comparing ------------------------------------------------------------------------------- */
+/* ---- Comparing ---------------------------------------------------------------------------- */
 
 static void show(struct trace *t, const char *what, const uint64_t *ours, size_t our_count,
                  const uint64_t *truth, size_t truth_count)
@@ -164,7 +164,7 @@ static void check(struct trace *t)
     }
 }
 
-/* ---- Stepping -------------------------------------------------------------------------------- */
+/* ---- Stepping ----------------------------------------------------------------------------- */
 
 /* One instruction, or the entry of a handler when sig is given. 0: it has ended. */
 static int step(struct trace *t, int sig, int *status)
@@ -255,7 +255,8 @@ static void run_to_main(struct trace *t)
     }
 }
 
-/* from_main: begin at the program's breakpoint. signals_every: send SIGUSR2 each so many steps once the program has its handlers; 0 = never. */
+/* from_main: begin at the program's breakpoint. signals_every: send SIGUSR2 each so many steps
+ * once the program has its handlers; 0 = never. */
 static void run(const char *name, int from_main, uint64_t signals_every)
 {
     static struct trace t;
@@ -283,16 +284,18 @@ static void run(const char *name, int from_main, uint64_t signals_every)
             follow(&t, &before, delivered && t.regs.rdi == (uint64_t)delivered &&
                                     before.rsp - t.regs.rsp > SIGNAL_FRAME_MIN);
         }
-        if (handlers == 2 && signals_every && !sig && t.steps % signals_every == 0 && t.depth < 40) {
+        if (handlers == 2 && signals_every && !sig && t.steps % signals_every == 0 &&
+            t.depth < 40) {
             sig = SIGUSR2;
         }
     }
     sonde_modules_stats(t.modules, &s);
-    print_message("%s: %lu instructions, %lu stacks, %.1f frames each; %lu complete (%.4f %%), %lu "
-                  "truncated, %lu while the stack is rewritten, %lu wrong; tables %zu KB, %lu bad entries\n",
-                  name, t.steps, t.compared, (double)t.frames / (double)t.compared, t.complete,
-                  100.0 * (double)t.complete / (double)t.compared, t.flagged, t.rewriting, t.wrong,
-                  s.table_bytes >> 10, s.entries_bad);
+    print_message(
+        "%s: %lu instructions, %lu stacks, %.1f frames each; %lu complete (%.4f %%), %lu "
+        "truncated, %lu while the stack is rewritten, %lu wrong; tables %zu KB, %lu bad entries\n",
+        name, t.steps, t.compared, (double)t.frames / (double)t.compared, t.complete,
+        100.0 * (double)t.complete / (double)t.compared, t.flagged, t.rewriting, t.wrong,
+        s.table_bytes >> 10, s.entries_bad);
     sonde_aspace_destroy(t.as);
     sonde_modules_destroy(t.modules);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);

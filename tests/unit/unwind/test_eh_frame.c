@@ -107,7 +107,7 @@ static void assert_row(const struct table *t, uint32_t pc, int cfa, int32_t cfa_
     assert_int_equal(r.cfa_off, cfa_off);
 }
 
-/* ---- Programs ------------------------------------------------------------------------------ */
+/* ---- Programs ----------------------------------------------------------------------------- */
 
 enum { SAME = SONDE__SAVED_SAME, AT_CFA = SONDE__SAVED_AT_CFA, AT_BP = SONDE__SAVED_AT_BP,
        IN_REG = SONDE__SAVED_IN_REG, LOST = SONDE__SAVED_LOST };
@@ -126,13 +126,15 @@ static void instructions(void **state)
     } cases[] = {
 #define P(...) { __VA_ARGS__ }, sizeof((uint8_t[]){ __VA_ARGS__ })
         { "nothing", P(0), 0, SONDE__CFA_SP, 8, 0, SAME, 0, SAME, 0, -8 },
-        { "push rbp", P(0x41, 0x0e, 16, 0x86, 2), 0, SONDE__CFA_SP, 16, 0, AT_CFA, -16, SAME, 0, -8 },
+        { "push rbp", P(0x41, 0x0e, 16, 0x86, 2), 0, SONDE__CFA_SP, 16, 0, AT_CFA, -16, SAME, 0,
+          -8 },
         { "rbp frame", P(0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6), 0, SONDE__CFA_BP, 16, 0, AT_CFA,
           -16, SAME, 0, -8 },
         { "later than 5", P(0x46, 0x0e, 16), 0, SONDE__CFA_SP, 8, 0, SAME, 0, SAME, 0, -8 },
         { "advance1", P(0x02, 5, 0x0e, 32), 0, SONDE__CFA_SP, 32, 0, SAME, 0, SAME, 0, -8 },
         { "advance2", P(0x03, 5, 0, 0x0e, 32), 0, SONDE__CFA_SP, 32, 0, SAME, 0, SAME, 0, -8 },
-        { "advance4", P(0x04, 5, 0, 0, 0, 0x0e, 32), 0, SONDE__CFA_SP, 32, 0, SAME, 0, SAME, 0, -8 },
+        { "advance4", P(0x04, 5, 0, 0, 0, 0x0e, 32), 0, SONDE__CFA_SP, 32, 0, SAME, 0, SAME, 0,
+          -8 },
         { "advance8", P(0x1d, 5, 0, 0, 0, 0, 0, 0, 0, 0x0e, 32), 0, SONDE__CFA_SP, 32, 0, SAME, 0,
           SAME, 0, -8 },
         { "def_cfa_sf", P(0x12, 6, 0x7e), 0, SONDE__CFA_BP, 16, 0, SAME, 0, SAME, 0, -8 },
@@ -158,7 +160,8 @@ static void instructions(void **state)
           -8, 0, AT_BP, 0, SAME, 0, -8 },
         { "OpenSSL's", P(0x0f, 5, 0x77, 0x28, 0x06, 0x23, 8), 0, SONDE__CFA_SP_DEREF, 40, 8, SAME,
           0, SAME, 0, -8 },
-        { "minus", P(0x0f, 4, 0x77, 40, 0x38, 0x1c), 0, SONDE__CFA_SP, 32, 0, SAME, 0, SAME, 0, -8 },
+        { "minus", P(0x0f, 4, 0x77, 40, 0x38, 0x1c), 0, SONDE__CFA_SP, 32, 0, SAME, 0, SAME, 0,
+          -8 },
         { "constants", P(0x0f, 12, 0x77, 0, 0x08, 1, 0x22, 0x0a, 2, 0, 0x22, 0x10, 5, 0x22), 0,
           SONDE__CFA_SP, 8, 0, SAME, 0, SAME, 0, -8 },
         { "PLT", P(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22), 0,
@@ -170,9 +173,11 @@ static void instructions(void **state)
         { "args_size", P(0x2e, 0x80, 1, 0x0e, 24), 0, SONDE__CFA_SP, 24, 0, SAME, 0, SAME, 0, -8 },
         { "other registers", P(0x8c, 2, 0x16, 12, 1, 0x96, 0x14, 13, 1), 0, SONDE__CFA_SP, 8, 0,
           SAME, 0, SAME, 0, -8 },
-        { "set_loc", P(0x01, 0xff, 0xff, 0xff, 0xff), 1, SONDE__CFA_NONE, 0, 0, SAME, 0, SAME, 0, 0 },
+        { "set_loc", P(0x01, 0xff, 0xff, 0xff, 0xff), 1, SONDE__CFA_NONE, 0, 0, SAME, 0, SAME, 0,
+          0 },
         /* Not expressible, or damaged: no rule from there on. */
-        { "two loads", P(0x0f, 4, 0x77, 8, 0x06, 0x06), 1, SONDE__CFA_NONE, 0, 0, SAME, 0, SAME, 0, 0 },
+        { "two loads", P(0x0f, 4, 0x77, 8, 0x06, 0x06), 1, SONDE__CFA_NONE, 0, 0, SAME, 0, SAME, 0,
+          0 },
         { "two registers", P(0x0f, 5, 0x77, 8, 0x79, 0, 0x22), 1, SONDE__CFA_NONE, 0, 0, SAME, 0,
           SAME, 0, 0 },
         { "ra by a value", P(0x14, 16, 1), 1, SONDE__CFA_NONE, 0, 0, SAME, 0, SAME, 0, 0 },
@@ -200,7 +205,8 @@ static void instructions(void **state)
                          r.ra_off == cases[i].ra_off;
         if (!same) {
             fail_msg("%s: bad %u cfa %u %d %d bp %u %d bx %u %d ra %d", cases[i].name, t.bad, r.cfa,
-                     r.cfa_off, r.cfa_off2, r.saved & 15u, r.bp_off, r.saved >> 4, r.bx_off, r.ra_off);
+                     r.cfa_off, r.cfa_off2, r.saved & 15u, r.bp_off, r.saved >> 4, r.bx_off,
+                     r.ra_off);
         }
         assert_row(&t, 0x1010, SONDE__CFA_NONE, 0);
         assert_null(sonde__unwind_lookup(&t.t, 0xfff));
@@ -223,7 +229,7 @@ static void deep_remember(void **state)
     assert_row(&t, 0x2000, SONDE__CFA_SP, 24);
 }
 
-/* ---- Order, gaps, overlaps ------------------------------------------------------------------- */
+/* ---- Order, gaps, overlaps ---------------------------------------------------------------- */
 
 static void order_and_gaps(void **state)
 {
@@ -237,11 +243,14 @@ static void order_and_gaps(void **state)
     put_fde(&f, 0x1100, 0x10, B(0));
     compile(&f, &t);
     assert_int_equal(t.bad, 0);
-    static const struct { uint32_t pc; int cfa; int32_t off; } expected[] = {
-        { 0x1000, SONDE__CFA_SP, 8 },   { 0x1004, SONDE__CFA_SP, 24 },  { 0x1008, SONDE__CFA_SP, 8 },
-        { 0x1098, SONDE__CFA_SP, 8 },   { 0x10a0, SONDE__CFA_SP, 8 },   { 0x10a4, SONDE__CFA_SP, 40 },
-        { 0x10f8, SONDE__CFA_NONE, 0 }, { 0x1100, SONDE__CFA_SP, 8 },   { 0x1110, SONDE__CFA_NONE, 0 },
-        { 0x2fff, SONDE__CFA_NONE, 0 }, { 0x3000, SONDE__CFA_SP, 8 },   { 0x30ff, SONDE__CFA_SP, 24 },
+    static const struct { uint32_t pc; int cfa; int32_t off;
+    } expected[] = {
+        { 0x1000, SONDE__CFA_SP, 8 },   { 0x1004, SONDE__CFA_SP, 24 },
+        { 0x1008, SONDE__CFA_SP, 8 },   { 0x1098, SONDE__CFA_SP, 8 },
+        { 0x10a0, SONDE__CFA_SP, 8 },   { 0x10a4, SONDE__CFA_SP, 40 },
+        { 0x10f8, SONDE__CFA_NONE, 0 }, { 0x1100, SONDE__CFA_SP, 8 },
+        { 0x1110, SONDE__CFA_NONE, 0 }, { 0x2fff, SONDE__CFA_NONE, 0 },
+        { 0x3000, SONDE__CFA_SP, 8 },   { 0x30ff, SONDE__CFA_SP, 24 },
         { 0x3100, SONDE__CFA_NONE, 0 }, { UINT32_MAX, SONDE__CFA_NONE, 0 },
     };
     for (size_t i = 0; i < COUNT(expected); i++) {
@@ -288,7 +297,7 @@ static void sorting_many(void **state)
     assert_int_equal(t.t.count, 128);
 }
 
-/* ---- Entries ---------------------------------------------------------------------------------- */
+/* ---- Entries ------------------------------------------------------------------------------ */
 
 static void encodings(void **state)
 {
@@ -314,8 +323,10 @@ static void encodings(void **state)
         else if (cases[i].base >= 0x400000 && cases[i].base < UINT32_MAX / 2) v += cases[i].base;
         else v += (uint64_t)(int64_t)(int32_t)cases[i].base;
         if (cases[i].leb) {
-            put(&f, (uint8_t[]){ (uint8_t)(v | 0x80), (uint8_t)(v >> 7 | 0x80), (uint8_t)(v >> 14 | 0x80),
-                                 (uint8_t)(v >> 21 & 0x3f) }, 4);
+            put(&f,
+                (uint8_t[]){ (uint8_t)(v | 0x80), (uint8_t)(v >> 7 | 0x80),
+                             (uint8_t)(v >> 14 | 0x80), (uint8_t)(v >> 21 & 0x3f) },
+                4);
             put_int(&f, 16, 1);
         } else {
             put_int(&f, v, cases[i].size);
@@ -329,8 +340,8 @@ static void encodings(void **state)
         };
         compile_source(&s, &t);
         if (t.bad || t.t.count != 2 || t.rows[0].pc != 0x1000 || t.rows[1].pc != 0x1010) {
-            fail_msg("encoding %#x: %u rows, %u bad, first at %#x", cases[i].encoding, t.t.count, t.bad,
-                     t.rows[0].pc);
+            fail_msg("encoding %#x: %u rows, %u bad, first at %#x", cases[i].encoding, t.t.count,
+                     t.bad, t.rows[0].pc);
         }
     }
 }

@@ -158,13 +158,17 @@ static void take_line(struct golden *g, char *line)
     const int n = split(line, words);
     if (n >= 2 && !strcmp(words[0], "LOC")) {
         g->count = n - 1;
-        for (int i = 1; i < n; i++) snprintf(g->names[i - 1], sizeof(g->names[0]), "%.15s", words[i]);
+        for (int i = 1; i < n; i++)
+            snprintf(g->names[i - 1], sizeof(g->names[0]), "%.15s", words[i]);
         return;
     }
-    if (n != g->count + 1 || n < 2 || strlen(words[0]) != 16 || !isxdigit((unsigned char)words[0][0])) return;
+    if (n != g->count + 1 || n < 2 || strlen(words[0]) != 16 ||
+        !isxdigit((unsigned char)words[0][0]))
+        return;
     const uint64_t pc = strtoull(words[0], NULL, 16);
     if (pc >= g->end) return; /* compilers write rules for behind the last instruction */
-    const struct sonde__unwind_row *r = sonde__unwind_lookup(&g->table, (uint32_t)(pc - g->first_addr));
+    const struct sonde__unwind_row *r =
+        sonde__unwind_lookup(&g->table, (uint32_t)(pc - g->first_addr));
     g->rows++;
     if (r && r->cfa == SONDE__CFA_NONE && g->bad && !strcmp(words[1], "exp")) {
         g->skipped++; /* counted as bad: more than a row can say */
@@ -180,7 +184,8 @@ static void compare(const char *path)
     struct golden g = { 0 };
     char command[4096], line[4096];
     load(path, &g);
-    snprintf(command, sizeof(command), "LC_ALL=C readelf -W --debug-dump=frames-interp '%s' 2>/dev/null", path);
+    snprintf(command, sizeof(command),
+             "LC_ALL=C readelf -W --debug-dump=frames-interp '%s' 2>/dev/null", path);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     int cie = 0;
