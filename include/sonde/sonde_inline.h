@@ -67,6 +67,11 @@ struct sonde__hist {       /* one lane's part of one histogram */
     uint64_t ex_value, ex_trace_hi, ex_trace_lo;
 };
 
+/* A histogram's cell holds where its block is, less this: a cell of 0 finds a block of zeros at
+ * the end of the header's page, whose octaves are all missing. That saves the test for a
+ * missing block (0.6 ns of 3.7). */
+#define SONDE__HIST_NONE (4096u - (64u + 4u * SONDE__HIST_OCTAVES))
+
 struct sonde__tls {
     char *lane;                /* the cells of this thread's lane, or NULL */
     char *base;                /* the segment */
@@ -196,18 +201,18 @@ static inline void sonde_hist_record(struct sonde_hist h, uint64_t value)
         if (SONDE__LIKELY(lane != NULL)) {
             uint64_t block =
                 __atomic_load_n((uint64_t *)(void *)(lane + h.off - 8), __ATOMIC_RELAXED);
-            if (SONDE__LIKELY(block != 0)) {
-                struct sonde__hist *b = (struct sonde__hist *)(void *)(base + block);
-                uint64_t p = sonde__hist_bucket((double)(int64_t)value * h.scale);
-                if (SONDE__LIKELY(p < SONDE__HIST_BUCKETS)) {
-                    uint32_t o = __atomic_load_n(&b->octave[p >> 6], __ATOMIC_RELAXED);
-                    if (SONDE__LIKELY(o != 0)) {
-                        uint64_t *cells = (uint64_t *)(void *)(base + (uint64_t)o * 64);
-                        sonde__cell_add(&cells[p & 63], 1);
-                        sonde__cell_add(&b->sum, value);
-                        __atomic_store_n(&b->last, value, __ATOMIC_RELAXED);
-                        return;
-                    }
+            struct sonde__hist *b =
+                (struct sonde__hist *)(void *)(base + SONDE__HIST_NONE + block);
+            uint64_t p = sonde__hist_bucket((double)(int64_t)value * h.scale);
+            if (SONDE__LIKELY(p < SONDE__HIST_BUCKETS)) {
+                uint32_t o = __atomic_load_n(&b->octave[p >> 6], __ATOMIC_RELAXED);
+                if (SONDE__LIKELY(o != 0)) {
+                    uint64_t *cells = (uint64_t *)(void *)(base + (uint64_t)o * 64);
+                    /* In this order: a reader that sees the sum changed finds the bucket. */
+                    sonde__cell_add(&cells[p & 63], 1);
+                    sonde__cell_add(&b->sum, value);
+                    __atomic_store_n(&b->last, value, __ATOMIC_RELAXED);
+                    return;
                 }
             }
         }

@@ -50,7 +50,8 @@ static inline void readback_hist(struct sonde_hist h, struct readback_hist *out)
         uint64_t at;
         memcpy(&at, sonde__lane_cells(i) + h.off - 8, sizeof(at));
         if (!at) continue;
-        const struct sonde__hist *b = (const struct sonde__hist *)(void *)sonde__at(at);
+        const struct sonde__hist *b =
+            (const struct sonde__hist *)(void *)sonde__at(at + SONDE__HIST_NONE);
         out->zero += b->zero;
         out->sum += b->sum;
         out->count += b->zero;
