@@ -145,35 +145,39 @@ INLINE uint32_t index_find(uint64_t at, const struct key *k, match_fn *match)
     }
 }
 
-static void index_fill(struct sonde__index *x, uint32_t tag, uint32_t low, uint32_t id)
+static void index_fill(struct sonde__index *x, uint64_t hash, uint32_t id)
 {
-    uint32_t i = low & x->mask;
+    uint32_t i = (uint32_t)hash & x->mask;
     while (x->slot[i].series) i = (i + 1) & x->mask;
-    x->slot[i].tag = tag;
+    x->slot[i].tag = (uint32_t)(hash >> 32);
     __atomic_store_n(&x->slot[i].series, id, __ATOMIC_RELEASE);
 }
 
 typedef uint64_t hash_fn(uint32_t id);
 
-/* Add id as the (used + 1)th entry of the index at *at. */
-static int index_add(uint64_t *at, uint32_t used, uint64_t hash, uint32_t id, hash_fn *hash_of)
+/* Room for one more entry beside the used ones of the index at *at. */
+static int index_reserve(uint64_t *at, uint32_t used, hash_fn *hash_of)
 {
     struct sonde__index *x = *at ? (struct sonde__index *)(void *)sonde__at(*at) : NULL;
-    if (!x || (used + 1) * 2 > x->mask + 1) {
-        const uint32_t slots = x ? (x->mask + 1) * 2 : INDEX_SLOTS_FIRST;
-        const uint64_t bigger = sonde__heap_take(sizeof(*x) + slots * sizeof(x->slot[0]));
-        if (!bigger) return SONDE_ENOSPC;
-        struct sonde__index *y = (struct sonde__index *)(void *)sonde__at(bigger);
-        y->mask = slots - 1;
-        for (uint32_t i = 0; x && i <= x->mask; i++) {
-            const uint32_t old = x->slot[i].series;
-            if (old) index_fill(y, x->slot[i].tag, (uint32_t)hash_of(old), old);
-        }
-        __atomic_store_n(at, bigger, __ATOMIC_RELEASE);
-        x = y;
+    if (x && (used + 1) * 2 <= x->mask + 1) return 0;
+    const uint32_t slots = x ? (x->mask + 1) * 2 : INDEX_SLOTS_FIRST;
+    const uint64_t bigger = sonde__heap_take(sizeof(*x) + slots * sizeof(x->slot[0]));
+    if (!bigger) return SONDE_ENOSPC;
+    struct sonde__index *y = (struct sonde__index *)(void *)sonde__at(bigger);
+    y->mask = slots - 1;
+    for (uint32_t i = 0; x && i <= x->mask; i++) {
+        const uint32_t old = x->slot[i].series;
+        if (old) index_fill(y, hash_of(old), old);
     }
-    index_fill(x, (uint32_t)(hash >> 32), (uint32_t)hash, id);
+    __atomic_store_n(at, bigger, __ATOMIC_RELEASE);
     return 0;
+}
+
+/* After index_reserve, and after the entry is counted: who finds an id without the lock may use
+ * it at once, or fork, and a child takes over only what is counted. */
+static void index_add(uint64_t at, uint64_t hash, uint32_t id)
+{
+    index_fill((struct sonde__index *)(void *)sonde__at(at), hash, id);
 }
 
 INLINE int match_series(uint32_t id, const struct key *k)
@@ -300,10 +304,11 @@ static uint32_t add_family(struct sonde__family *f, const struct key *k)
         sonde__drop(SONDE__DROP_family_table);
         return 0;
     }
+    if (index_reserve(&h->name_index, id - 1, hash_family)) return 0;
     f->check = sonde__family_check(f, sonde__at(h->string_off));
     *sonde__family_at(id) = *f;
-    if (index_add(&h->name_index, id - 1, k->hash, id, hash_family)) return 0;
     __atomic_store_n(&h->family_count, id + 1, __ATOMIC_RELEASE);
+    index_add(h->name_index, k->hash, id);
     return id;
 }
 
@@ -321,15 +326,17 @@ static uint32_t add_series(uint32_t family, const struct key *k, uint32_t flags)
         sonde__drop(SONDE__DROP_series_table);
         return 0;
     }
+    const int overflow = (flags & SONDE__SERIES_OVERFLOW) != 0;
+    if (!overflow && index_reserve(&f->index, f->series_count, hash_series)) return 0;
     if (add_text(k, 1, &s.values)) return 0;
     s.created_ns = sonde__real_ns();
     s.check = sonde__series_check(&s, sonde__at(h->string_off));
     *sonde__series_at(id) = s;
-    if (!(flags & SONDE__SERIES_OVERFLOW)) {
-        if (index_add(&f->index, f->series_count, k->hash, id, hash_series)) return 0;
-        __atomic_store_n(&f->series_count, f->series_count + 1, __ATOMIC_RELEASE);
-    }
     __atomic_store_n(&h->series_count, id + 1, __ATOMIC_RELEASE);
+    if (!overflow) {
+        __atomic_store_n(&f->series_count, f->series_count + 1, __ATOMIC_RELEASE);
+        index_add(f->index, k->hash, id);
+    }
     return id;
 }
 
@@ -341,15 +348,19 @@ int sonde__define_reindex(void)
         f->index = 0;
         f->series_count = 0;
         f->overflowed = 0;
-        if (index_add(&h->name_index, id - 1, hash_family(id), id, hash_family)) {
-            return SONDE_ENOSPC;
-        }
+        f->overflow_series = 0; /* the parent's may be newer than what was taken over */
+        if (index_reserve(&h->name_index, id - 1, hash_family)) return SONDE_ENOSPC;
+        index_add(h->name_index, hash_family(id), id);
     }
     for (uint32_t id = 1; id < h->series_count; id++) {
         const struct sonde__series *s = sonde__series_at(id);
         struct sonde__family *f = sonde__family_at(s->family);
-        if (s->flags & SONDE__SERIES_OVERFLOW) continue;
-        if (index_add(&f->index, f->series_count, s->hash, id, hash_series)) return SONDE_ENOSPC;
+        if (s->flags & SONDE__SERIES_OVERFLOW) {
+            f->overflow_series = id;
+            continue;
+        }
+        if (index_reserve(&f->index, f->series_count, hash_series)) return SONDE_ENOSPC;
+        index_add(f->index, s->hash, id);
         f->series_count++;
     }
     return 0;
