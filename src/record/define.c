@@ -21,15 +21,19 @@
 
 int sonde__define_lock(int wait)
 {
+    struct sonde__shield shield;
     uint32_t *lock = &sonde__g.h->define_lock;
     const uint32_t me = sonde__tls.tid;
     const uint64_t deadline = wait ? sonde__mono_ns() + SONDE__LOCK_WAIT_MS * 1000000ull : 0;
     for (;;) {
         uint32_t owner = 0;
+        sonde__shield_up(&shield);
         if (__atomic_compare_exchange_n(lock, &owner, me, 0, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED)) {
+            sonde__g.define_shield = shield;
             return 0;
         }
+        sonde__shield_down(&shield);
         if (!wait || owner == me || sonde__mono_ns() > deadline) return SONDE_EBUSY;
         sched_yield();
     }
@@ -37,7 +41,9 @@ int sonde__define_lock(int wait)
 
 void sonde__define_unlock(void)
 {
+    const struct sonde__shield shield = sonde__g.define_shield;
     __atomic_store_n(&sonde__g.h->define_lock, 0, __ATOMIC_RELEASE);
+    sonde__shield_down(&shield);
 }
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
@@ -585,8 +591,8 @@ static uint32_t bind(uint32_t family, enum sonde_type type, const char *const *v
     const uint32_t id =
         index_find(__atomic_load_n(&f->index, __ATOMIC_ACQUIRE), &k, match_series);
     if (SONDE__LIKELY(id)) return id;
-    sonde__ensure_open(); /* sets up this thread: the lock wants its tid */
-    return bind_new(family, &k);
+    /* Sets up this thread, whose tid the lock wants; unless it was switched off just now. */
+    return sonde__ensure_open() ? 0 : bind_new(family, &k);
 }
 
 struct sonde_counter sonde_counter_bind(struct sonde_family f, const char *const *v)

@@ -386,7 +386,12 @@ int sonde__file_open(const struct sonde__header *from)
             if (!rc) rc = set_path(dir, name);
             break;
         }
-        if (n == 0) sweep(dirfd);
+        if (errno != ENOENT) { /* something is there that is no segment, or we have no descriptor */
+            rc = from_errno(errno);
+            if (rc == SONDE_ENOMEM) break;
+            continue;
+        }
+        sweep(dirfd);
         rc = create(dirfd, dir, name, from);
         if (rc != SONDE_EEXIST) break;
         n--; /* another copy won: join it */
