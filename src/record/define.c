@@ -294,7 +294,10 @@ static int cells_ready(uint32_t need)
     if (after > h->lane_stride) after = h->lane_stride;
     for (uint32_t i = 0; i < h->lane_count; i++) {
         const int rc = sonde__populate(sonde__lane_at(h, i) + before, after - before);
-        if (rc) return rc;
+        if (rc) {
+            sonde__populate_undo(i * (after - before));
+            return rc;
+        }
     }
     h->cells_ready = (uint32_t)((after - SONDE__CELLS_OFF) / 8);
     return 0;

@@ -97,6 +97,10 @@ int sonde__populate(uint64_t off, uint64_t len);
  * start, or 0. No lock, so also from signal handlers. */
 uint64_t sonde__heap_take(uint64_t size);
 
+/* Take bytes of populated pages off the account: the attempt they belong to failed, and the
+ * next one counts them again. */
+void sonde__populate_undo(uint64_t bytes);
+
 void sonde__drop(int reason);     /* SONDE__DROP_… */
 
 /* ---- lane.c ------------------------------------------------------------------------------- */
