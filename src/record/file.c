@@ -313,6 +313,7 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
     char *const old = sonde__g.base;
     if (!rc) rc = map_new(fd, &plan);
     if (!rc) rc = format(&plan, fd, from);
+    if (!rc) __atomic_store_n(&sonde__g.h->copies_live, 1, __ATOMIC_RELEASE); /* see attach */
     if (!rc && syscall(SYS_renameat2, dirfd, temp, dirfd, name, RENAME_NOREPLACE)) {
         rc = errno == EEXIST ? SONDE_EEXIST : from_errno(errno);
     }
@@ -331,21 +332,29 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
 /* ---- Finding ------------------------------------------------------------------------------- */
 
 /* Join the segment that another copy of the library in this process made. SONDE_ENOENT: it is
- * not of this image (we came here by exec) or of another version. */
+ * not of this image (we came here by exec) or of another version. A forked child has its
+ * parent's exec id, so that what an earlier child of the same pid left could pass for ours: look
+ * whether it is mapped before believing it. */
 static int attach(int fd)
 {
     struct sonde__header h;
+    unsigned char resident;
     const void *random = (const void *)getauxval(AT_RANDOM);
     if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || h.magic != SONDE__MAGIC ||
         h.abi != SONDE__ABI || h.check != sonde__header_check(&h) || h.pid != sonde__g.pid ||
         !h.map_addr || !random || memcmp(h.exec_id, random, sizeof(h.exec_id))) {
         return SONDE_ENOENT;
     }
-    sonde__g.base = (char *)(uintptr_t)h.map_addr;
-    sonde__g.h = (struct sonde__header *)(void *)sonde__g.base;
-    sonde__g.copy = __atomic_add_fetch(&sonde__g.h->copies, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&sonde__g.h->closed, 0, __ATOMIC_RELAXED);
+    struct sonde__header *mapped = (struct sonde__header *)(uintptr_t)h.map_addr;
+    if (mincore(mapped, SONDE__PAGE, &resident)) return SONDE_ENOENT;
+    /* Acquire: with the release in create, what its maker wrote is there. */
+    (void)__atomic_load_n(&mapped->copies_live, __ATOMIC_ACQUIRE);
+    if (memcmp(mapped, &h, SONDE__HEADER_FIXED)) return SONDE_ENOENT;
+    sonde__g.h = mapped;
+    sonde__g.base = (char *)mapped;
+    sonde__g.copy = __atomic_add_fetch(&mapped->copies, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&mapped->copies_live, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&mapped->closed, 0, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -380,7 +389,7 @@ int sonde__file_open(const struct sonde__header *from)
         segment_name(name, sonde__g.pid, start, n);
         const int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (fd >= 0) {
-            rc = from ? SONDE_ENOENT : attach(fd);
+            rc = attach(fd);
             close(fd);
             if (rc == SONDE_ENOENT) continue;
             if (!rc) rc = set_path(dir, name);

@@ -292,18 +292,15 @@ static int unloadable(void)
     return 1;
 }
 
-/* Other threads may go on recording after this: the mapping stays. */
+/* Other threads may go on recording after this: the mapping stays. A copy that cannot be
+ * unloaded knows that the process ends, whatever other copies there are; others know only if
+ * they are the last. */
 __attribute__((destructor)) static void unload(void)
 {
     if (!sonde__g.base || sonde__g.pid != (uint32_t)getpid()) return;
-    if (!__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL)) {
-        __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);
-    } else if (!unloadable()) {
-        return;
-    }
-    if (unloadable()) {
-        sonde__lanes_release();
-        return;
-    }
-    sonde__file_remove();
+    const int last = !__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL);
+    const int ends = !unloadable();
+    if (last || ends) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);
+    if (ends) sonde__file_remove();
+    else sonde__lanes_release();
 }
