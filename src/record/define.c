@@ -569,11 +569,21 @@ static uint32_t bind_new(uint32_t family, struct key *k)
     struct sonde__family *f = sonde__family_at(family);
     char clean[SONDE_LABELS_MAX][SONDE_LABEL_VALUE_MAX];
     if (key_clean(k, clean)) sonde__drop(SONDE__DROP_label_cut);
+    /* Once there is an overflow series nothing is added to the index any more: no lock then, for
+     * a program that makes up label values does so at every call. */
+    uint32_t id = __atomic_load_n(&f->overflow_series, __ATOMIC_ACQUIRE);
+    if (id) {
+        const uint32_t known =
+            index_find(__atomic_load_n(&f->index, __ATOMIC_ACQUIRE), k, match_series);
+        if (known) return known;
+        __atomic_fetch_add(&f->overflowed, 1, __ATOMIC_RELAXED);
+        return id;
+    }
     if (sonde__define_lock(1)) {
         sonde__drop(SONDE__DROP_reentrant);
         return 0;
     }
-    uint32_t id = index_find(f->index, k, match_series);
+    id = index_find(f->index, k, match_series);
     if (!id && f->series_count >= f->series_max) {
         id = overflow(f, family);
     } else if (!id) {
