@@ -29,3 +29,12 @@ expect_segments() { # NUMBER WHAT
         complain "$2: expected $1 segments, found $(segments_count): $(segments | tr '\n' ' ')"
 }
 clear_segments() { rm -rf "${SONDE_DIR:?}"/*; }
+
+# until_true COMMAND…: at most a minute, looked at often; so no test depends on timing or hangs.
+until_true() {
+    for _ in $(seq 6000); do
+        "$@" && return
+        sleep 0.01
+    done
+    complain "never came true: $*"
+}

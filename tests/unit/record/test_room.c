@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -409,6 +410,57 @@ CHILD_TEST(three_descriptors_once_open)
     NEED_EQ(readback_counter(counter), WORKERS * ROUNDS);
 }
 
+/* ---- Little stack ------------------------------------------------------------------------------- */
+
+static void *on_a_small_stack(void *arg)
+{
+    const struct sonde_metric m = { .size = sizeof(m),
+                                    .name = "stack_labelled_total",
+                                    .help = "A definition with everything.",
+                                    .labels = (const char *const[]){ "a", "b", NULL },
+                                    .tags = (const char *const[]){ "t", "v", NULL } };
+    struct sonde_family f;
+    SONDE_RESOURCE_SCOPE("stack");
+    sonde_counter_add(sonde_counter("stack_total", "x"), 1);
+    NEED(!sonde_define(SONDE_COUNTER, &m, &f));
+    sonde_counter_add(sonde_counter_bind(f, (const char *const[]){ "1", "2" }), 1);
+    sonde_hist_record(sonde_hist("stack_seconds", "x", 1e-9), 1);
+    return arg;
+}
+
+/* The smallest stack a thread may have, and what handlers are usually given. */
+CHILD_TEST(smallest_stack)
+{
+    pthread_attr_t attr;
+    pthread_t t;
+    if (SANITIZED) _exit(CHILD_SKIPPED);
+    pthread_attr_init(&attr);
+    NEED(!pthread_attr_setstacksize(&attr, 16384));
+    NEED(!pthread_create(&t, &attr, on_a_small_stack, NULL));
+    pthread_join(t, NULL);
+    NEED_EQ(readback_counter(sonde_counter("stack_total", "x")), 1);
+}
+
+static void first_in_handler(int sig)
+{
+    (void)sig;
+    on_a_small_stack(NULL);
+}
+
+CHILD_TEST(handlers_stack)
+{
+    /* SIGSTKSZ was 8 KiB for decades; what the kernel itself puts there has grown since. */
+    const size_t size = 8192 + (size_t)sysconf(_SC_MINSIGSTKSZ);
+    if (SANITIZED) _exit(CHILD_SKIPPED);
+    char *memory = mmap(NULL, size + 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
+    NEED(memory != MAP_FAILED && !mprotect(memory, 4096, PROT_NONE));
+    const stack_t stack = { .ss_sp = memory + 4096, .ss_size = size };
+    struct sigaction act = { .sa_handler = first_in_handler, .sa_flags = SA_ONSTACK };
+    NEED(!sigaltstack(&stack, NULL) && !sigaction(SIGUSR1, &act, NULL) && !raise(SIGUSR1));
+    NEED_EQ(readback_counter(sonde_counter("stack_total", "x")), 1);
+}
+
 /* ---- A program that closes what it does not know ------------------------------------------------ */
 
 #define OWN 30
@@ -472,6 +524,8 @@ int main(void)
         cmocka_unit_test(no_address_space_left),
         cmocka_unit_test(three_descriptors),
         cmocka_unit_test(three_descriptors_once_open),
+        cmocka_unit_test(smallest_stack),
+        cmocka_unit_test(handlers_stack),
         cmocka_unit_test(descriptors_are_the_programs),
     };
     readback_private_dir();
