@@ -51,6 +51,7 @@ void sonde__define_unlock(void)
 struct key {               /* label values, or one name */
     const char *text[SONDE_LABELS_MAX];
     size_t len[SONDE_LABELS_MAX];
+    uint64_t word[SONDE_LABELS_MAX]; /* the last up to eight bytes: see tail() */
     uint32_t count;
     uint64_t hash;
 };
@@ -73,31 +74,53 @@ INLINE uint64_t load(const char *p, size_t n)
 INLINE uint64_t tail(const char *p, size_t len)
 {
     if (len >= 8) return load(p + len - 8, 8);
-    if (len >= 4) return load(p, 4) << 32 | load(p + len - 4, 4);
+    if (len >= 4) return load(p, 4) | load(p + len - 4, 4) << 8 * (len - 4);
     if (!len) return 0;
-    return (uint64_t)(unsigned char)p[0] << 16 | (uint64_t)(unsigned char)p[len / 2] << 8 |
-           (unsigned char)p[len - 1];
+    return (uint64_t)(unsigned char)p[0] | (uint64_t)(unsigned char)p[len / 2] << 8 * (len / 2) |
+           (uint64_t)(unsigned char)p[len - 1] << 8 * (len - 1);
 }
 
-INLINE uint64_t hash_text(uint64_t h, const char *p, size_t len)
+INLINE uint64_t hash_text(uint64_t h, const char *p, size_t len, uint64_t word)
 {
-    h ^= len * 0x9fb21c651e98df25ull;
     for (size_t i = 0; i + 8 < len; i += 8) h = mix(h ^ load(p + i, 8), 0xa0761d6478bd642full);
-    return mix(h ^ tail(p, len), 0xe7037ed1a0b428dbull);
+    return mix(h ^ word, 0xe7037ed1a0b428dbull + 2 * len);
 }
 
-/* Label values are short: a word at a time and no call beats strlen and memcmp here (37 ns to
- * 20 ns for a bind of two labels). Reading the aligned word that holds the end is safe, since it
- * lies in one page; sanitizers cannot know that. */
-__attribute__((no_sanitize("address", "undefined"))) static size_t text_len(const char *s)
+/* The lowest bit set is bit 7 of the first zero byte; 0 = there is none. */
+INLINE uint64_t zero_bytes(uint64_t w)
 {
-    const uint64_t ones = 0x0101010101010101ull, high = 0x8080808080808080ull;
+    return (w - 0x0101010101010101ull) & ~w & 0x8080808080808080ull;
+}
+
+/* Length and tail() of a label value. They are short: words and no call beat strlen and memcmp
+ * here, and most have less than eight bytes, so that one word is length, hash input and
+ * comparison (37 ns to 16 ns for a bind of two labels). An aligned word that holds a byte of the
+ * string lies in its page, so it can be read; memcheck knows that, sanitizers do not. */
+__attribute__((no_sanitize("address", "undefined"))) static inline size_t scan(const char *s,
+                                                                              uint64_t *word)
+{
     const size_t skew = (uintptr_t)s & 7;
     const uint64_t *p = (const uint64_t *)(const void *)(s - skew);
-    uint64_t w = *p | ((1ull << (8 * skew)) - 1);
-    uint64_t zero;
-    while (!(zero = (w - ones) & ~w & high)) w = *++p;
-    return (size_t)((const char *)p - s) + ((size_t)__builtin_ctzll(zero) >> 3);
+    uint64_t zero = zero_bytes(*p | ((1ull << (8 * skew)) - 1));
+    uint64_t w = *p >> (8 * skew);
+    size_t len;
+    if (zero) {
+        len = ((size_t)__builtin_ctzll(zero) >> 3) - skew;
+    } else {
+        w |= p[1] << 1 << (63 - 8 * skew);
+        zero = zero_bytes(w);
+        len = (size_t)__builtin_ctzll(zero | 1ull << 63) >> 3;
+    }
+    if (SONDE__LIKELY(zero)) {
+        *word = w & ((1ull << (8 * len)) - 1);
+        return len;
+    }
+    do {
+        zero = zero_bytes(*++p);
+    } while (!zero);
+    len = (size_t)((const char *)p - s) + ((size_t)__builtin_ctzll(zero) >> 3);
+    *word = tail(s, len);
+    return len;
 }
 
 INLINE int text_equal(const char *a, const char *b, size_t len)
@@ -111,7 +134,7 @@ INLINE int text_equal(const char *a, const char *b, size_t len)
 INLINE void key_hash(struct key *k, uint64_t seed)
 {
     uint64_t h = seed ^ 0x8ebc6af09c88c6e3ull;
-    for (uint32_t i = 0; i < k->count; i++) h = hash_text(h, k->text[i], k->len[i]);
+    for (uint32_t i = 0; i < k->count; i++) h = hash_text(h, k->text[i], k->len[i], k->word[i]);
     k->hash = h;
 }
 
@@ -120,7 +143,7 @@ INLINE void key_values(struct key *k, uint32_t count, const char *const *values)
     k->count = count;
     for (uint32_t i = 0; i < count; i++) {
         k->text[i] = values && values[i] ? values[i] : "";
-        k->len[i] = text_len(k->text[i]);
+        k->len[i] = scan(k->text[i], &k->word[i]);
     }
     key_hash(k, 0);
 }
@@ -128,8 +151,14 @@ INLINE void key_values(struct key *k, uint32_t count, const char *const *values)
 INLINE int key_equals_packed(const struct key *k, const char *packed)
 {
     for (uint32_t i = 0; i < k->count; i++) {
-        const size_t len = load(packed, 2);
-        if (len != k->len[i] || !text_equal(packed + 2, k->text[i], len)) return 0;
+        const size_t len = k->len[i];
+        if (load(packed, 2) != len) return 0;
+        if (SONDE__LIKELY(len < 8)) {
+            /* Reads past the value: add_text keeps that many bytes populated behind it. */
+            if ((load(packed + 2, 8) & ((1ull << 8 * len) - 1)) != k->word[i]) return 0;
+        } else if (!text_equal(packed + 2, k->text[i], len)) {
+            return 0;
+        }
         packed += 2 + len;
     }
     return 1;
@@ -199,6 +228,7 @@ static void key_name(struct key *k, uint32_t type, const char *name, size_t len)
     k->count = 1;
     k->text[0] = name;
     k->len[0] = len;
+    k->word[0] = tail(name, len);
     key_hash(k, type == SONDE__TYPE_NAME);
 }
 
@@ -250,8 +280,8 @@ static int add_text(const struct key *k, int packed, struct sonde__str *out)
     *out = (struct sonde__str){ 0, 0 };
     if (!len) return 0;
     const uint64_t at = h->string_used;
-    if (at + len + 1 > h->string_max ||
-        table_ready(h->string_off, &h->string_ready, at + len + 1, h->string_max)) {
+    if (at + len + 8 > h->string_max ||
+        table_ready(h->string_off, &h->string_ready, at + len + 8, h->string_max)) {
         sonde__drop(SONDE__DROP_strings);
         return SONDE_EFULL;
     }
@@ -414,6 +444,7 @@ static int labels_of(const struct sonde_metric *m, struct key *k)
         }
         k->text[i] = m->labels[i];
         k->len[i] = strlen(m->labels[i]);
+        k->word[i] = tail(m->labels[i], k->len[i]);
         k->count++;
     }
     return 0;
@@ -548,6 +579,7 @@ static int key_clean(struct key *k, char (*clean)[SONDE_LABEL_VALUE_MAX])
         k->len[i] = sonde__utf8_copy(clean[i], SONDE_LABEL_VALUE_MAX, k->text[i], k->len[i],
                                      &changed);
         k->text[i] = clean[i];
+        k->word[i] = tail(clean[i], k->len[i]);
     }
     if (changed) key_hash(k, 0);
     return changed;
