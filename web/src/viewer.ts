@@ -196,7 +196,8 @@ class Viewer {
         this.heavy.setAttribute('aria-pressed', String(this.order === 'weight'));
         this.leafFirst.setAttribute('aria-pressed', String(this.inverted));
         this.onTop.setAttribute('aria-pressed', String(this.main.rootOnTop));
-        this.reset.disabled = !this.main.zoom && !this.input.value && this.main.whole;
+        const { from, to } = this.main.view;
+        this.reset.disabled = !this.main.zoom && !this.input.value && to - from === 1;
     }
 
     private openNode(t: Tree, n: number): void {
