@@ -145,7 +145,7 @@ static int split(char *line, char **words)
 static void take_line(struct golden *g, char *line)
 {
     char copy[512], *words[COLUMNS];
-    snprintf(copy, sizeof(copy), "%s", line);
+    snprintf(copy, sizeof(copy), "%.500s", line);
     const char *range = strstr(line, " pc=");
     if (strstr(line, " FDE ") && range) {
         unsigned long from, to;
