@@ -25,9 +25,12 @@ wait "$pid"
 same "ended by TERM" 143 "$?"
 has "the log says so" 'killed by signal 15 \(SIGTERM\)' "$scratch/log"
 
-# A job that is stopped and continued.
+# A job that is stopped and continued. It gets a process group of its own, as a shell's jobs have:
+# the kernel stops no group that is orphaned, and this test's may be.
+set -m
 "$sonde" run --listen 127.0.0.1:0 --log "$scratch/stop.log" -- sleep 60 &
 pid=$!
+set +m
 started+=("$pid")
 until_line 'shows process' "$scratch/stop.log"
 child=$(grep -oE 'shows process [0-9]+' "$scratch/stop.log" | grep -oE '[0-9]+')
