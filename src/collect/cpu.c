@@ -1,0 +1,404 @@
+/* cpu.c - choosing an engine, the thread that reads it, and handing out what it found.
+ *
+ * From start to stop the profile and the engine are the reading thread's alone: others ask it, and
+ * wait for the answer. A lock would do, but on a busy machine a caller that holds it and waits for
+ * a CPU keeps the reading thread waiting too, and rings run over. A snapshot is a quick copy of
+ * rows; the caller interns them into a profile of its own. */
+#include "collect/cpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "collect/cpu_engine.h"
+#include "sonde/sonde.h"
+
+enum { RATE_DEFAULT = 1000, RATE_MAX = 10000, DEPTH_DEFAULT = 128, DEPTH_MAX = 1024, NICE = -10 };
+#define PROFILE_BYTES_DEFAULT ((size_t)256 << 20)
+#define COMMAND_MAX 4096u /* bytes kept of a command line */
+
+static const struct sonde_cpu_engine_ops *const engines[] = {
+#define SONDE_CPU_ENGINE(id) &sonde_cpu_engine_##id,
+#include "collect/cpu_engine_list.h"
+#undef SONDE_CPU_ENGINE
+};
+#define ENGINES (sizeof(engines) / sizeof(engines[0]))
+
+static const char *const engine_names[] = {
+#define SONDE__X(id, name, help) name,
+    SONDE_CPU_ENGINES(SONDE__X)
+#undef SONDE__X
+};
+
+enum question { NOTHING, STATUS, COPY, END };
+
+struct sonde_cpu {
+    struct sonde_cpu_options options;   /* complete */
+    const struct sonde_cpu_engine_ops *ops;
+    struct sonde_cpu_engine *engine;    /* the reading thread's, as the profile */
+    struct sonde_profile *profile;
+    pthread_t thread;
+    int wake_fd;
+
+    pthread_mutex_t asking;             /* one caller at a time; taken before lock */
+    pthread_mutex_t lock;               /* of what follows */
+    pthread_cond_t answered;
+    enum question question;
+    struct sonde_cpu_status status;     /* the answer to any question */
+    struct sonde_profile *copy;         /* COPY: rows go there */
+    int copy_rc;
+};
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec t;
+    if (clock_gettime(clock, &t)) return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- The reading thread ---------------------------------------------------------------------- */
+
+static void *copy_rows(const void *rows, uint32_t count, size_t size)
+{
+    void *copy = sonde__alloc(count ? count * size : size);
+    if (copy && count) memcpy(copy, rows, count * size);
+    return copy;
+}
+
+static void free_rows(struct sonde_profile *view)
+{
+    sonde__free(view->strings);
+    sonde__free(view->modules);
+    sonde__free(view->functions);
+    sonde__free(view->lines);
+    sonde__free(view->locations);
+    sonde__free(view->stacks);
+    sonde__free(view->threads);
+    sonde__free(view->spans);
+    sonde__free(view->samples);
+}
+
+/* Rows of p as they are, without an index: enough to be merged from. Texts are p's own, which
+ * never move. */
+static int copy_profile(const struct sonde_profile *p, struct sonde_profile *view)
+{
+#define COPY_TABLE(table)                                                                      \
+    ((view->table = copy_rows(p->table, p->table##_count, sizeof(*p->table))) != NULL)
+    *view = *p;
+    view->index = NULL;
+    const int ok[] = { COPY_TABLE(strings),   COPY_TABLE(modules), COPY_TABLE(functions),
+                       COPY_TABLE(lines),     COPY_TABLE(locations), COPY_TABLE(stacks),
+                       COPY_TABLE(threads),   COPY_TABLE(spans),   COPY_TABLE(samples) };
+#undef COPY_TABLE
+    for (size_t i = 0; i < sizeof(ok) / sizeof(ok[0]); i++) {
+        if (!ok[i]) return SONDE_ENOMEM;
+    }
+    return 0;
+}
+
+/* With what has not ended yet, as far as it has come. */
+static int copy_now(struct sonde_cpu *c, struct sonde_profile *view)
+{
+    const uint32_t ended = c->profile->samples_count;
+    const uint64_t dropped = c->profile->dropped_samples;
+    c->ops->open_ends(c->engine);
+    const int rc = copy_profile(c->profile, view);
+    c->profile->samples_count = ended;
+    c->profile->dropped_samples = dropped;
+    return rc;
+}
+
+/* Figures, also what the profile says of itself. */
+static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
+{
+    struct sonde_cpu_counts counts;
+    c->ops->counts(c->engine, &counts);
+    *out = (struct sonde_cpu_status){
+        .engine = engine_names[c->ops->kind],
+        .samples = counts.samples,
+        .lost = counts.lost,
+        .truncated = counts.truncated,
+        .unwound_frames = counts.unwound_frames,
+        .achieved_hz = counts.cpu_ns ? (double)counts.samples * 1e9 / (double)counts.cpu_ns : 0,
+        .cpu_s = (double)now_ns(CLOCK_THREAD_CPUTIME_ID) * 1e-9,
+    };
+    c->profile->achieved_hz = out->achieved_hz;
+    c->profile->lost_records = counts.lost;
+    c->profile->end_ns = now_ns(CLOCK_REALTIME);
+}
+
+static enum question next_question(struct sonde_cpu *c)
+{
+    pthread_mutex_lock(&c->lock);
+    const enum question q = c->question;
+    pthread_mutex_unlock(&c->lock);
+    return q;
+}
+
+static void answer(struct sonde_cpu *c, enum question q)
+{
+    struct sonde_cpu_status status;
+    struct sonde_profile *copy = c->copy; /* whoever asks has set it before */
+    uint64_t woken;
+    read_counts(c, &status);
+    const int rc = q == COPY ? copy_now(c, copy) : 0;
+    if (read(c->wake_fd, &woken, sizeof(woken)) < 0) woken = 0; /* a signal was enough */
+    pthread_mutex_lock(&c->lock);
+    c->status = status;
+    c->copy_rc = rc;
+    c->question = NOTHING;
+    pthread_cond_broadcast(&c->answered);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void *read_loop(void *arg)
+{
+    struct sonde_cpu *c = arg;
+    /* Where that is permitted: it needs little, but when it must wait for a CPU, rings run over. */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    enum question q = NOTHING;
+    while (q != END) {
+        c->ops->wait(c->engine, c->wake_fd);
+        q = next_question(c);
+        c->ops->drain(c->engine, q == END);
+        if (q != NOTHING) answer(c, q);
+    }
+    return NULL;
+}
+
+/* Ask the reading thread and wait. copy: where rows go. */
+static int ask(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
+               struct sonde_cpu_status *out)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&c->asking);
+    pthread_mutex_lock(&c->lock);
+    c->question = q;
+    c->copy = copy;
+    const ssize_t n = write(c->wake_fd, &one, sizeof(one));
+    (void)n; /* fails only when it is readable anyway */
+    while (c->question != NOTHING) pthread_cond_wait(&c->answered, &c->lock);
+    *out = c->status;
+    const int rc = c->copy_rc;
+    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->asking);
+    return rc;
+}
+
+static void free_cpu(struct sonde_cpu *c)
+{
+    if (c->engine) c->ops->destroy(c->engine);
+    sonde_profile_destroy(c->profile);
+    if (c->wake_fd >= 0) close(c->wake_fd);
+    pthread_mutex_destroy(&c->asking);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->answered);
+    sonde__free(c);
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+static int complete(const struct sonde_cpu_options *in, struct sonde_cpu_options *o,
+                    struct sonde_err *err)
+{
+    *o = *in;
+    if (!o->pid) return sonde_err_set(err, SONDE_EINVAL, "no process to sample was named");
+    if (o->rate_hz == 0) o->rate_hz = RATE_DEFAULT;
+    if (!(o->rate_hz >= 1 && o->rate_hz <= RATE_MAX)) {
+        return sonde_err_set(err, SONDE_EINVAL, "a rate of %g samples a second: from 1 to %d are "
+                             "possible", o->rate_hz, RATE_MAX);
+    }
+    if (!o->depth_max) o->depth_max = DEPTH_DEFAULT;
+    if (o->depth_max > DEPTH_MAX) {
+        return sonde_err_set(err, SONDE_EINVAL, "%u frames of a stack: at most %d are kept",
+                             o->depth_max, DEPTH_MAX);
+    }
+    if (!o->profile_bytes_max) o->profile_bytes_max = PROFILE_BYTES_DEFAULT;
+    return 0;
+}
+
+/* The engine asked for, or the first that can: what the others said is part of the error. */
+static int start_engine(struct sonde_cpu *c, int on_exec, struct sonde_err *err)
+{
+    struct sonde_err why, all = { "" };
+    int rc = SONDE_EINVAL;
+    sonde_err_set(&all, rc, "no engine \"%s\" is built in", engine_names[c->options.engine]);
+    for (size_t i = 0, tried = 0; i < ENGINES; i++) {
+        const int asked = c->options.engine == engines[i]->kind;
+        if (!asked && c->options.engine != SONDE_CPU_AUTO) continue;
+        rc = engines[i]->start(&c->options, on_exec, c->profile, &c->engine, &why);
+        if (!rc) {
+            c->ops = engines[i];
+            return 0;
+        }
+        if (tried++) {
+            sonde_err_set(&all, rc, "%s; %s: %s", all.text, engine_names[engines[i]->kind],
+                          why.text);
+        } else {
+            all = why;
+        }
+        if (rc != SONDE_EACCES && rc != SONDE_EOFF) break;
+    }
+    return sonde_err_set(err, rc, "%s", all.text);
+}
+
+static int start_thread(struct sonde_cpu *c, struct sonde_err *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
+    const int error = pthread_create(&c->thread, NULL, read_loop, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) pthread_setname_np(c->thread, "sonde-cpu");
+    return error ? sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error))
+                 : 0;
+}
+
+static int start(const struct sonde_cpu_options *options, int on_exec, struct sonde_cpu **out,
+                 struct sonde_err *err)
+{
+    struct sonde_cpu_options complete_options;
+    int rc = complete(options, &complete_options, err);
+    if (rc) return rc;
+    struct sonde_cpu *c = sonde__calloc(1, sizeof(*c));
+    if (!c) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
+    c->options = complete_options;
+    pthread_mutex_init(&c->asking, NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->answered, NULL);
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rc = c->wake_fd < 0 ? SONDE_EIO : sonde_profile_create(c->options.profile_bytes_max,
+                                                           &c->profile);
+    if (rc) {
+        sonde_err_set(err, rc, "cannot start sampling: %s", sonde_strerror(rc));
+        goto fail;
+    }
+    c->profile->start_ns = now_ns(CLOCK_REALTIME);
+    c->profile->rate_hz = c->options.rate_hz;
+    rc = start_engine(c, on_exec, err);
+    if (rc) goto fail;
+    c->profile->engine = sonde_profile_cstring(c->profile, engine_names[c->ops->kind]);
+    if (!on_exec) sonde_cpu_describe(c->profile, c->options.pid, "");
+    rc = start_thread(c, err);
+    if (rc) goto fail;
+    *out = c;
+    return 0;
+fail:
+    free_cpu(c);
+    return rc;
+}
+
+int sonde_cpu_start(const struct sonde_cpu_options *options, struct sonde_cpu **out,
+                    struct sonde_err *err)
+{
+    return start(options, 0, out, err);
+}
+
+int sonde_cpu_start_on_exec(const struct sonde_cpu_options *options, struct sonde_cpu **out,
+                            struct sonde_err *err)
+{
+    return start(options, 1, out, err);
+}
+
+/* ---- What process it is ---------------------------------------------------------------------- */
+
+int sonde_cpu_describe(struct sonde_profile *p, uint32_t pid, const char *name)
+{
+    static const char deleted[] = " (deleted)";
+    char path[64], text[COMMAND_MAX];
+    snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+    ssize_t n = readlink(path, text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = '\0';
+    char *tail = strstr(text, deleted);
+    if (tail && !tail[sizeof(deleted) - 1]) *tail = '\0';
+    const char *base = strrchr(text, '/');
+    const int named = base != NULL;
+    p->program = sonde_profile_cstring(p, named ? base + 1 : name);
+
+    snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text, sizeof(text)) : 0;
+    if (fd >= 0) close(fd);
+    while (n > 0 && !text[n - 1]) n--;
+    for (ssize_t i = 0; i < n; i++) {
+        if (!text[i]) text[i] = ' ';
+    }
+    if (n > 0) p->command = sonde_profile_string(p, text, (size_t)n);
+    return named ? 0 : SONDE_ENOENT;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out)
+{
+    ask(c, STATUS, NULL, out);
+}
+
+int sonde_cpu_check(struct sonde_err *note)
+{
+    struct sonde_err why, all = { "no engine is built in" };
+    int rc = SONDE_EOFF;
+    for (size_t i = 0; i < ENGINES; i++) {
+        rc = engines[i]->check(&why);
+        sonde_err_set(&all, rc, i ? "%s; %s: %s" : "%.0s%s: %s", all.text,
+                      engine_names[engines[i]->kind], why.text);
+        if (!rc) break;
+    }
+    return sonde_err_set(note, rc, "%s", all.text);
+}
+
+/* Only what happened since; of blocked time that began before, the part since then. */
+static void cut_before(struct sonde_profile *p, uint64_t from_ns)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        struct sonde_profile_sample s = p->samples[i];
+        if (s.time_ns < from_ns) {
+            const uint64_t before = from_ns - s.time_ns;
+            if (s.kind != SONDE_SAMPLE_OFFCPU || s.count != 1 || s.weight <= before) continue;
+            s.time_ns = from_ns;
+            s.weight -= before;
+        }
+        p->samples[kept++] = s;
+    }
+    p->samples_count = kept;
+    if (p->start_ns < from_ns) p->start_ns = from_ns;
+}
+
+int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profile **out)
+{
+    struct sonde_cpu_status status;
+    struct sonde_profile view, *p = NULL;
+    int rc = ask(c, COPY, &view, &status);
+    if (!rc) {
+        cut_before(&view, from_ns);
+        rc = sonde_profile_create(view.bytes_max, &p);
+    }
+    if (!rc) rc = sonde_profile_merge(p, &view);
+    free_rows(&view);
+    if (rc) {
+        sonde_profile_destroy(p);
+        return rc;
+    }
+    *out = p;
+    return 0;
+}
+
+int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out)
+{
+    struct sonde_cpu_status status;
+    ask(c, END, NULL, &status);
+    pthread_join(c->thread, NULL);
+    *out = c->profile;
+    c->profile = NULL;
+    free_cpu(c);
+    return 0;
+}

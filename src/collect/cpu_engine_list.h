@@ -1,0 +1,2 @@
+/* Engines of cpu.h, the preferred one first. */
+SONDE_CPU_ENGINE(perf)

@@ -1,0 +1,236 @@
+/* cpu_perf.c - the engine that samples from outside, with perf events: opening, waiting, draining.
+ * What is opened is in perf_event.h, what becomes of the records in perf_reader.h. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "collect/cpu_engine.h"
+#include "collect/perf_limits.h"
+#include "collect/perf_reader.h"
+#include "sonde/sonde.h"
+
+#define WAIT_MS 100           /* at most between two drains */
+#define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
+
+/* How much of the stack is copied. At first as much as there is room for, so that no stack is cut.
+ * When FIT_STACKS have come, and hardly any needed more than the usual, only that, so that a ring
+ * holds more of them; when some do later, all of it again, and for good. */
+#define FIT_STACKS 256u
+#define CUT_MIN 3u
+#define CUT_SHARE 2000u       /* one in so many is hardly any */
+
+struct sonde_cpu_engine {
+    struct sonde_perf_set set;
+    struct sonde_perf_rings rings;
+    struct sonde_perf_reader reader;
+    struct pollfd *polls;     /* of each ring, and last the caller's */
+    enum { FIT_ASK, FIT_USUAL, FIT_DONE } fit;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- Draining -------------------------------------------------------------------------------- */
+
+static int resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
+{
+    struct sonde_perf_reader *r = &e->reader;
+    struct sonde_err err = { "" };
+    uint32_t *pids = sonde__calloc(r->tasks.process_count + 1, sizeof(*pids));
+    if (!pids) return SONDE_ENOMEM;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (const struct sonde_perf_process *p = r->tasks.processes[i]; p; p = p->next) {
+            pids[count++] = p->pid;
+        }
+    }
+    const int rc = sonde_perf_set_resize(&e->set, stack_bytes, pids, count, &err);
+    sonde__free(pids);
+    if (rc) {
+        sonde_log(SONDE_LOG_WARN, "stacks are still copied as far as %u bytes, not %u: %s",
+                  e->set.options.stack_bytes, stack_bytes, err.text);
+    } else {
+        sonde_log(SONDE_LOG_INFO, "stacks are copied as far as %u bytes", stack_bytes);
+    }
+    r->seen = r->cut = 0;
+    return rc;
+}
+
+static void fit_stack(struct sonde_cpu_engine *e)
+{
+    struct sonde_perf_reader *r = &e->reader;
+    if (e->fit == FIT_ASK && r->seen >= FIT_STACKS) {
+        const int usual = r->deep <= r->seen / CUT_SHARE && !resize(e, SONDE_PERF_STACK_USUAL);
+        r->usual_bytes = 0;
+        e->fit = usual ? FIT_USUAL : FIT_DONE;
+    } else if (e->fit == FIT_USUAL && r->cut >= CUT_MIN && r->cut > r->seen / CUT_SHARE) {
+        resize(e, sonde_perf_set_stack_max(&e->set));
+        e->fit = FIT_DONE;
+    }
+}
+
+static void perf_drain(struct sonde_cpu_engine *e, int last)
+{
+    struct sonde_perf_reader *r = &e->reader;
+    const struct perf_event_header *h;
+    uint64_t count, ns;
+    uint32_t ring;
+    if (last) sonde_perf_set_disable(&e->set);
+    const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    r->unix_ns = clock_ns(CLOCK_REALTIME) - now;
+    if (e->set.plan.hardware) {
+        sonde_perf_set_read(&e->set, &count, &ns);
+        if (count) r->ns_per_count = (double)ns / (double)count;
+    }
+    sonde_perf_rings_begin(&e->rings, last ? UINT64_MAX : now - SETTLE_NS);
+    while ((h = sonde_perf_rings_next(&e->rings, &ring))) {
+        /* With a record of a mapping lost, the code that was mapped is unknown. */
+        if (h->type == PERF_RECORD_LOST && ring < e->set.cpu_count) {
+            sonde_perf_tasks_rescan(&r->tasks);
+        }
+        sonde_perf_reader_take(r, h);
+    }
+    if (last) {
+        sonde_perf_reader_open_ends(r, now);
+    } else {
+        fit_stack(e);
+    }
+}
+
+static void perf_open_ends(struct sonde_cpu_engine *e)
+{
+    sonde_perf_reader_open_ends(&e->reader, clock_ns(CLOCK_MONOTONIC));
+}
+
+static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
+{
+    const nfds_t count = 2 * e->set.cpu_count;
+    e->polls[count] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
+    poll(e->polls, count + 1, WAIT_MS);
+}
+
+static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
+{
+    uint64_t count;
+    *out = e->reader.counts;
+    sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
+    /* A ring that makes no sense is a loss of at least the record that did not. */
+    out->lost += e->reader.bad_records + sonde_perf_rings_damaged(&e->rings);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static void perf_destroy(struct sonde_cpu_engine *e)
+{
+    if (!e) return;
+    sonde_perf_reader_release(&e->reader);
+    sonde_perf_rings_release(&e->rings);
+    sonde_perf_set_release(&e->set);
+    sonde__free(e->polls);
+    sonde__free(e);
+}
+
+static int make_polls(struct sonde_cpu_engine *e)
+{
+    const uint32_t count = 2 * e->set.cpu_count;
+    e->polls = sonde__calloc(count + 1, sizeof(*e->polls));
+    if (!e->polls) return SONDE_ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        e->polls[i] = (struct pollfd){ .fd = e->set.rings[i].fd, .events = POLLIN };
+    }
+    return 0;
+}
+
+/* What there is of the process before the first record. */
+static int know_process(struct sonde_cpu_engine *e, const struct sonde_cpu_options *o, int on_exec)
+{
+    struct sonde_perf_tasks *t = &e->reader.tasks;
+    struct sonde_perf_process *p = on_exec ? sonde_perf_tasks_add_process(t, o->pid)
+                                           : sonde_perf_tasks_find_process(t, o->pid);
+    if (!p || (on_exec && !sonde_perf_tasks_add_thread(t, p, o->pid, NULL))) return SONDE_ENOMEM;
+    return 0;
+}
+
+static int check_rate(const struct sonde_cpu_options *o, struct sonde_err *err)
+{
+    const long max = sonde_perf_sysctl("perf_event_max_sample_rate", 100000);
+    if (o->rate_hz <= (double)max) return 0;
+    return sonde_err_set(err, SONDE_EINVAL,
+                         "%g samples a second are more than this kernel allows: ask for %ld or "
+                         "less, or raise kernel.perf_event_max_sample_rate", o->rate_hz, max);
+}
+
+static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct sonde_profile *p,
+                      struct sonde_cpu_engine **out, struct sonde_err *err)
+{
+    const struct sonde_perf_options options = {
+        .pid = o->pid,
+        .rate_hz = o->rate_hz,
+        .stack_bytes = o->stack_bytes,
+        .callchain = o->kernel,
+        .switches = o->off_cpu,
+        .children = o->children,
+        .on_exec = on_exec,
+    };
+    int rc = check_rate(o, err);
+    if (rc) return rc;
+    struct sonde_cpu_engine *e = sonde__calloc(1, sizeof(*e));
+    if (!e) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
+    rc = sonde_perf_set_init(&e->set, &options, err);
+    if (rc) goto fail;
+    rc = sonde_perf_rings_init(&e->rings, e->set.rings, 2 * e->set.cpu_count);
+    if (!rc) rc = make_polls(e);
+    if (!rc) rc = sonde_perf_reader_init(&e->reader, p, &e->set, o);
+    if (rc) {
+        sonde_err_set(err, rc, "no memory to sample with");
+        goto fail;
+    }
+    /* Events first, then what is mapped: what changes in between comes as a record. */
+    rc = sonde_perf_set_open(&e->set, o->pid, err);
+    if (!rc && (rc = know_process(e, o, on_exec))) {
+        sonde_err_set(err, rc, "no memory to sample with");
+    }
+    if (rc) goto fail;
+    e->fit = o->stack_bytes || e->set.options.stack_bytes <= SONDE_PERF_STACK_USUAL ? FIT_DONE
+                                                                                   : FIT_ASK;
+    if (e->fit == FIT_ASK) e->reader.usual_bytes = SONDE_PERF_STACK_USUAL;
+    *out = e;
+    return 0;
+fail:
+    perf_destroy(e);
+    return rc;
+}
+
+static int perf_check(struct sonde_err *note)
+{
+    const struct sonde_perf_options o = { .pid = (uint32_t)getpid(), .rate_hz = 1000 };
+    struct sonde_perf_plan plan;
+    const int rc = sonde_perf_plan(&o, &plan, note);
+    if (rc) return rc;
+    sonde_err_set(note, 0, "perf events by %s; %s",
+                  plan.hardware ? "the CPU's cycle counter" : "the kernel's CPU clock, since there "
+                                                              "is no cycle counter here",
+                  plan.exclude_kernel ? "only time in user code, no kernel frames, no off-CPU time "
+                                        "(kernel.perf_event_paranoid <= 1 or CAP_PERFMON permits)"
+                                      : "kernel frames and off-CPU time are permitted");
+    return 0;
+}
+
+const struct sonde_cpu_engine_ops sonde_cpu_engine_perf = {
+    .kind = SONDE_CPU_PERF,
+    .check = perf_check,
+    .start = perf_start,
+    .wait = perf_wait,
+    .drain = perf_drain,
+    .open_ends = perf_open_ends,
+    .counts = perf_counts,
+    .destroy = perf_destroy,
+};

@@ -1,0 +1,295 @@
+#include "collect/perf_reader.h"
+
+#include <string.h>
+
+#include "sonde/sonde.h"
+
+#define KERNEL_FRAMES_MAX 256u
+
+int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
+                           const struct sonde_perf_set *set,
+                           const struct sonde_cpu_options *options)
+{
+    memset(r, 0, sizeof(*r));
+    r->p = p;
+    r->set = set;
+    r->pid = options->pid;
+    r->children = options->children;
+    r->period_ns = (uint64_t)(1e9 / options->rate_hz + 0.5);
+    r->ns_per_count = 1;
+    int rc = sonde_cpu_stacks_create(p, options->depth_max, &r->stacks);
+    if (!rc) rc = sonde_perf_tasks_init(&r->tasks, r->stacks);
+    if (rc) sonde_perf_reader_release(r);
+    return rc;
+}
+
+void sonde_perf_reader_release(struct sonde_perf_reader *r)
+{
+    if (r->tasks.threads) sonde_perf_tasks_release(&r->tasks);
+    sonde_cpu_stacks_destroy(r->stacks);
+    r->stacks = NULL;
+}
+
+/* ---- Whose it is ----------------------------------------------------------------------------- */
+
+static int is_wanted(const struct sonde_perf_reader *r, uint32_t pid)
+{
+    return pid == r->pid || (r->children && pid && pid != UINT32_MAX);
+}
+
+/* The thread of a record; one whose beginning was missed is looked up. NULL = not of ours. */
+static struct sonde_perf_thread *thread_of(struct sonde_perf_reader *r, uint32_t pid, uint32_t tid)
+{
+    struct sonde_perf_thread *t = sonde_perf_tasks_thread(&r->tasks, tid);
+    if (t && t->process->pid == pid) return t;
+    if (!is_wanted(r, pid)) return NULL;
+    struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, pid);
+    if (!p) p = sonde_perf_tasks_find_process(&r->tasks, pid);
+    return p ? sonde_perf_tasks_add_thread(&r->tasks, p, tid, NULL) : NULL;
+}
+
+/* Its row in the profile's table. */
+static uint32_t row_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
+{
+    if (!t->row) t->row = sonde_profile_thread(r->p, t->process->pid, t->tid, t->name);
+    return t->row;
+}
+
+/* Samples of a thread that has events of more than one owner count once: those of the newest
+ * generation, and of the owner that was first in it. */
+static int is_owner(struct sonde_perf_thread *t, const struct sonde_perf_event *e)
+{
+    if (!t->owner || e->generation > t->generation) {
+        t->owner = e->owner;
+        t->generation = e->generation;
+    }
+    return t->owner == e->owner && t->generation == e->generation;
+}
+
+/* ---- Stacks ---------------------------------------------------------------------------------- */
+
+static size_t unwind(struct sonde_perf_reader *r, struct sonde_perf_process *p,
+                     const struct sonde_perf_record *rec, uint64_t back, size_t len,
+                     int *truncated)
+{
+    struct sonde__regs regs = rec->u.sample.regs;
+    regs.ip -= back;
+    return sonde_aspace_unwind(p->as, &regs, rec->u.sample.stack, regs.sp, len, r->ips,
+                               SONDE_CPU_FRAMES_MAX, truncated);
+}
+
+static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_process *p,
+                           const struct sonde_perf_record *rec, int in_kernel, uint16_t *flags)
+{
+    const size_t len = rec->u.sample.stack_len;
+    int truncated;
+    r->seen++;
+    if (r->usual_bytes && len > r->usual_bytes && rec->u.sample.stack_max > r->usual_bytes) {
+        unwind(r, p, rec, 0, r->usual_bytes, &truncated);
+        r->deep += truncated != 0;
+    }
+    size_t n = unwind(r, p, rec, 0, len, &truncated);
+    if (truncated && in_kernel) {
+        /* In a system call ip is behind the instruction, which may be a function's last one, as in
+         * the return from a signal handler. */
+        int again;
+        const size_t other = unwind(r, p, rec, 1, len, &again);
+        n = again ? unwind(r, p, rec, 0, len, &truncated) : other;
+        truncated = again;
+    }
+    r->counts.unwound_frames += n;
+    if (truncated) {
+        *flags |= SONDE_SAMPLE_TRUNCATED;
+        /* A copy that is not full ends where the stack does: a longer one would not help. */
+        r->cut += len == rec->u.sample.stack_max;
+    }
+    return sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
+}
+
+/* Kernel frames on top of it. Markers between the addresses say what kind follows. */
+static uint32_t kernel_stack(struct sonde_perf_reader *r, uint32_t parent,
+                             const struct sonde_perf_record *rec)
+{
+    uint64_t ips[KERNEL_FRAMES_MAX];
+    size_t n = 0;
+    for (uint64_t i = 0; i < rec->u.sample.chain_count && n < KERNEL_FRAMES_MAX; i++) {
+        const uint64_t ip = rec->u.sample.chain[i];
+        if (ip >= PERF_CONTEXT_MAX) continue;
+        ips[n] = n ? ip - 1 : ip;
+        n++;
+    }
+    return sonde_cpu_stacks_add(r->stacks, NULL, 0, parent, ips, n);
+}
+
+/* The stack of a sample; 0 = no memory for it. */
+static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_process *p,
+                         const struct sonde_perf_record *rec, uint16_t *flags)
+{
+    /* A thread that is ending, or in the kernel between two programs, has no user part. */
+    const int in_kernel = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+    const int has_user = p && rec->u.sample.has_user && rec->u.sample.regs.ip &&
+                         (rec->u.sample.stack_len || !in_kernel);
+    uint32_t stack = has_user ? user_stack(r, p, rec, in_kernel, flags) : 0;
+    if (!has_user) stack = sonde_cpu_stacks_named(r->stacks, "[no user stack]");
+    if (stack && rec->u.sample.chain_count) stack = kernel_stack(r, stack, rec);
+    return stack;
+}
+
+static void take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                       const struct sonde_perf_record *rec)
+{
+    struct sonde_profile_sample s = {
+        .time_ns = rec->time_ns + r->unix_ns,
+        .weight = (uint64_t)((double)rec->u.sample.period * r->ns_per_count + 0.5),
+        .thread = t ? row_of(r, t) : 0,
+        .count = 1,
+        .kind = SONDE_SAMPLE_CPU,
+    };
+    if (t) t->blocked = 0; /* it runs, so that it came back was lost */
+    s.stack = stack_of(r, t ? t->process : NULL, rec, &s.flags);
+    r->counts.samples++;
+    r->counts.truncated += s.flags & SONDE_SAMPLE_TRUNCATED;
+    sonde_profile_add_sample(r->p, &s); /* what does not fit is counted there */
+}
+
+static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    const struct sonde_perf_event *e = sonde_perf_set_find(r->set, rec->id);
+    /* A thread that is about to be gone has lost its number already. */
+    const int ending = rec->tid == UINT32_MAX;
+    struct sonde_perf_thread *t = ending ? NULL : thread_of(r, rec->pid, rec->tid);
+    if (!e || (!t && !ending) || (t && !is_owner(t, e))) return;
+    if (e->kind == SONDE_PERF_CLOCK) {
+        take_clock(r, t, rec);
+    } else if (e->kind == SONDE_PERF_SWITCH && t) {
+        t->switch_flags = 0;
+        t->switch_stack = stack_of(r, t->process, rec, &t->switch_flags);
+    }
+}
+
+/* ---- Off-CPU --------------------------------------------------------------------------------- */
+
+/* A sample of the time t was blocked, in all of it. */
+static void add_blocked(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                        uint64_t weight, uint32_t count)
+{
+    const struct sonde_profile_sample s = {
+        .time_ns = t->out_ns + r->unix_ns,
+        .weight = weight,
+        .stack = t->out_stack ? t->out_stack
+                              : sonde_cpu_stacks_named(r->stacks, "[stack not sampled]"),
+        .thread = row_of(r, t),
+        .count = count,
+        .kind = SONDE_SAMPLE_OFFCPU,
+        .flags = t->out_flags,
+    };
+    sonde_profile_add_sample(r->p, &s);
+}
+
+static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_thread *t = thread_of(r, rec->pid, rec->tid);
+    if (!t) return;
+    if (rec->misc & PERF_RECORD_MISC_SWITCH_OUT) {
+        const int preempted = (rec->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0;
+        if (preempted) t->blocked = 0;
+        /* Off twice: the record comes twice (then without a stack), or one between was lost. */
+        if (!preempted && (!t->blocked || t->switch_stack)) {
+            t->blocked = 1;
+            t->out_ns = rec->time_ns;
+            t->out_stack = t->switch_stack;
+            t->out_flags = t->switch_flags;
+        }
+        t->switch_stack = 0;
+        return;
+    }
+    if (!t->blocked) return;
+    t->blocked = 0;
+    t->off_ns += rec->time_ns > t->out_ns ? rec->time_ns - t->out_ns : 0;
+    t->off_count++;
+    if (t->off_ns < r->period_ns) return;
+    add_blocked(r, t, t->off_ns, t->off_count);
+    t->off_ns = t->off_count = 0;
+}
+
+/* What is added up but no sample yet, and how long it is blocked now. */
+static void add_rest(struct sonde_perf_reader *r, struct sonde_perf_thread *t, uint64_t now_ns)
+{
+    const uint64_t open_ns = t->blocked && now_ns > t->out_ns ? now_ns - t->out_ns : 0;
+    if (t->off_ns + open_ns) add_blocked(r, t, t->off_ns + open_ns, t->off_count + t->blocked);
+}
+
+void sonde_perf_reader_open_ends(struct sonde_perf_reader *r, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            add_rest(r, t, now_ns);
+        }
+    }
+}
+
+/* ---- Processes and threads ------------------------------------------------------------------- */
+
+static void take_fork(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    if (!is_wanted(r, rec->pid)) return;
+    struct sonde_perf_process *parent =
+        sonde_perf_tasks_process(&r->tasks, rec->u.task.parent_pid);
+    struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, rec->pid);
+    const struct sonde_perf_thread *maker =
+        sonde_perf_tasks_thread(&r->tasks, rec->u.task.parent_tid);
+    if (!p && parent) p = sonde_perf_tasks_fork(&r->tasks, parent, rec->pid);
+    if (p) sonde_perf_tasks_add_thread(&r->tasks, p, rec->tid, maker ? maker->name : "");
+}
+
+static void take_exit(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_thread *t = sonde_perf_tasks_thread(&r->tasks, rec->tid);
+    if (!t || t->process->pid != rec->pid) return;
+    add_rest(r, t, rec->time_ns);
+    sonde_perf_tasks_end(&r->tasks, t);
+}
+
+static void take_comm(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_thread *t = thread_of(r, rec->pid, rec->tid);
+    if (!t) return;
+    memcpy(t->name, rec->u.comm.name, sizeof(t->name));
+    if (t->row) sonde_profile_thread(r->p, rec->pid, rec->tid, t->name);
+    if (!(rec->misc & PERF_RECORD_MISC_COMM_EXEC)) return;
+    sonde_perf_tasks_exec(&r->tasks, t);
+    t->owner = 0; /* another thread may have taken this one's number */
+    if (rec->pid == r->pid) r->unnamed = sonde_cpu_describe(r->p, rec->pid, t->name) != 0;
+}
+
+static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, rec->pid);
+    const char *base = strrchr(rec->u.map.path, '/');
+    if (p) sonde_perf_tasks_map(&r->tasks, p, &rec->u.map);
+    if (r->unnamed && rec->pid == r->pid && base) {
+        r->p->program = sonde_profile_cstring(r->p, base + 1);
+        r->unnamed = 0;
+    }
+}
+
+void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h)
+{
+    struct sonde_perf_record rec;
+    const int callchain = r->set->options.callchain && !r->set->plan.exclude_kernel;
+    if (sonde_perf_record_parse(h, callchain, &rec)) {
+        r->bad_records++;
+        return;
+    }
+    switch (rec.type) {
+    case PERF_RECORD_SAMPLE: take_sample(r, &rec); break;
+    case PERF_RECORD_SWITCH: take_switch(r, &rec); break;
+    case PERF_RECORD_MMAP2: take_map(r, &rec); break;
+    case PERF_RECORD_COMM: take_comm(r, &rec); break;
+    case PERF_RECORD_FORK: take_fork(r, &rec); break;
+    case PERF_RECORD_EXIT: take_exit(r, &rec); break;
+    case PERF_RECORD_LOST:
+    case PERF_RECORD_LOST_SAMPLES: r->counts.lost += rec.u.lost; break;
+    default: break;
+    }
+}

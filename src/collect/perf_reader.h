@@ -1,0 +1,50 @@
+/* perf_reader.h - records of the rings, one after the other in the order of time, into samples of a
+ * profile: the state of processes and threads is followed, stacks are unwound and interned, blocked
+ * time is taken from switches.
+ *
+ * Off-CPU. At a switch the kernel gives first the stack (a sample of the switch event), then that
+ * the thread is off (a SWITCH record, which tells preemption from blocking), later that it is on
+ * again. The time between is blocked time at that stack. Intervals shorter than the sampling period
+ * are added up, and the one that fills a period gets the sum: a sampling of blocked time as that of
+ * CPU time is one, whose total is exact, and which stores no more samples than that either. */
+#ifndef SONDE_COLLECT_PERF_READER_H
+#define SONDE_COLLECT_PERF_READER_H
+
+#include "collect/cpu_engine.h"
+#include "collect/perf_event.h"
+#include "collect/perf_record.h"
+#include "collect/perf_task.h"
+
+struct sonde_perf_reader {
+    struct sonde_profile *p;               /* borrowed */
+    const struct sonde_perf_set *set;      /* borrowed */
+    uint32_t pid;
+    int children;
+    int unnamed;                           /* the program was gone before it could be looked at: the
+                                              first code it maps has its name */
+    uint64_t period_ns;
+    struct sonde_cpu_stacks *stacks;
+    struct sonde_perf_tasks tasks;
+    uint64_t unix_ns;                      /* to be added to CLOCK_MONOTONIC */
+    double ns_per_count;                   /* of the clock event: 1, or the length of a cycle */
+    struct sonde_cpu_counts counts;
+    uint64_t bad_records;                  /* that could not be understood */
+    uint32_t usual_bytes;                  /* would less of the stack do? 0 = not asked */
+    uint64_t seen, cut, deep;              /* stacks since the copy has its size; how many of them
+                                              needed more than it, more than usual_bytes */
+    uint64_t ips[SONDE_CPU_FRAMES_MAX];
+};
+
+int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
+                           const struct sonde_perf_set *set,
+                           const struct sonde_cpu_options *options);
+void sonde_perf_reader_release(struct sonde_perf_reader *r);
+
+/* h: whole and aligned, see perf_ring.h. */
+void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h);
+
+/* Samples of blocked time that has not ended, up to now_ns (CLOCK_MONOTONIC), and of what is still
+ * added up. Changes nothing but the profile. */
+void sonde_perf_reader_open_ends(struct sonde_perf_reader *r, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,353 @@
+/* The perf engine on programs whose profile is known. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+#include "unit/collect/cpu_burn.h"
+
+/* Run burn from its exec on. */
+static struct sonde_profile *profile_burn(struct burn *b, const char *const *args,
+                                          struct sonde_cpu_options o)
+{
+    struct sonde_cpu *c = NULL;
+    struct sonde_profile *p = NULL;
+    struct sonde_err err = { "" };
+    burn_fork(b, args);
+    o.pid = (uint32_t)b->pid;
+    o.engine = SONDE_CPU_PERF;
+    if (sonde_cpu_start_on_exec(&o, &c, &err)) fail_msg("%s", err.text);
+    burn_go(b);
+    burn_end(b);
+    struct sonde_cpu_status st;
+    sonde_cpu_status(c, &st);
+    assert_int_equal(sonde_cpu_stop(c, &p), 0);
+    print_message("%llu samples, %llu lost, %llu truncated, %.1f Hz, agent %.1f us a sample, %zu bytes\n",
+                  (unsigned long long)st.samples, (unsigned long long)st.lost,
+                  (unsigned long long)st.truncated, p->achieved_hz,
+                  st.samples ? st.cpu_s * 1e6 / (double)st.samples : 0, p->bytes);
+    assert_int_equal(b->status, 0);
+    assert_string_equal(sonde_profile_str(p, p->engine), "perf");
+    assert_string_equal(sonde_profile_str(p, p->program), "burn");
+    return p;
+}
+
+static void near(const char *what, double got, double wanted, double off)
+{
+    if (got < wanted - off || got > wanted + off) {
+        fail_msg("%s: %g, wanted %g +- %g", what, got, wanted, off);
+    }
+}
+
+/* Weight by part, as a share of the named parts. */
+static void check_shares(const struct burn *b, const struct sonde_profile *p)
+{
+    static const char *const parts[] = { "alpha", "beta", "gamma" };
+    double truth = 0, all = 0;
+    for (int i = 0; i < 3; i++) {
+        truth += burn_truth(b, parts[i]);
+        all += burn_weight(b, p, SONDE_SAMPLE_CPU, parts[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        near(parts[i], burn_weight(b, p, SONDE_SAMPLE_CPU, parts[i]) / all * 100,
+             burn_truth(b, parts[i]) / truth * 100, 2);
+    }
+}
+
+/* 99.9 % of the stacks begin where their thread does. */
+static void check_complete(const struct sonde_profile *p)
+{
+    const uint64_t all = burn_count(p, SONDE_SAMPLE_CPU, 0);
+    const uint64_t cut = burn_count(p, SONDE_SAMPLE_CPU, SONDE_SAMPLE_TRUNCATED);
+    if (cut * 1000 > all) {
+        fail_msg("%llu of %llu stacks are truncated", (unsigned long long)cut,
+                 (unsigned long long)all);
+    }
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--seconds", "1.5", NULL };
+    struct burn b;
+    struct sonde_profile *p = profile_burn(&b, args, (struct sonde_cpu_options){ .rate_hz = 4000 });
+    check_shares(&b, p);
+    check_complete(p);
+    /* All CPU time is in it: the program's own, and the little that starts and ends it. */
+    const double truth =
+        burn_truth(&b, "alpha") + burn_truth(&b, "beta") + burn_truth(&b, "gamma");
+    near("CPU time", burn_weight(&b, p, SONDE_SAMPLE_CPU, NULL) / truth, 1, 0.05);
+    assert_int_equal(p->lost_records, 0);
+    int named = 0;
+    for (uint32_t i = 1; i < p->threads_count; i++) {
+        named += !strncmp(sonde_profile_str(p, p->threads[i].name), "burn-", 5);
+    }
+    assert_int_equal(named, 2);
+    assert_non_null(strstr(sonde_profile_str(p, p->command), "--seconds 1.5"));
+    sonde_profile_destroy(p);
+}
+
+/* Samples times period is the CPU time of the threads, in the same time by the same clock. */
+static void test_rate(void **state)
+{
+    (void)state;
+    static const double rates[] = { 100, 1000, 10000 };
+    static const char *const args[] = { "--seconds", "0.7", NULL };
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        struct burn b;
+        struct sonde_profile *p =
+            profile_burn(&b, args, (struct sonde_cpu_options){ .rate_hz = rates[i] });
+        near("achieved", p->achieved_hz / rates[i], 1, 0.05);
+        sonde_profile_destroy(p);
+    }
+}
+
+/* More of the stack is copied when it turns out that some need it, and the middle of a stack that is
+ * deeper than what is kept is left out, not its beginning. */
+static void test_deep(void **state)
+{
+    (void)state;
+    static const struct { const char *depth; uint32_t depth_max; } cases[] = {
+        { "100", 0 }, { "300", 0 }, { "600", 1024 }, { "300", 16 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *const args[] = { "--seconds", "0.5", "--recursion", cases[i].depth, NULL };
+        struct burn b;
+        struct sonde_profile *p = profile_burn(
+            &b, args, (struct sonde_cpu_options){ .depth_max = cases[i].depth_max });
+        check_complete(p);
+        const uint32_t max = cases[i].depth_max ? cases[i].depth_max : 128;
+        uint32_t deepest = 0;
+        for (uint32_t k = 0; k < p->samples_count; k++) {
+            uint32_t depth = 0;
+            for (uint32_t at = p->samples[k].stack; at; at = p->stacks[at].parent) depth++;
+            if (depth > deepest) deepest = depth;
+        }
+        assert_true(deepest <= max + 1);
+        assert_true(deepest >= (max < 100 ? max : 100));
+        sonde_profile_destroy(p);
+    }
+}
+
+static void test_off_cpu(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--sleep-mutex", NULL };
+    struct burn b;
+    struct sonde_profile *p = profile_burn(&b, args, (struct sonde_cpu_options){ .off_cpu = 1 });
+    near("sleep", burn_weight(&b, p, SONDE_SAMPLE_OFFCPU, "sleep") / burn_truth(&b, "sleep"), 1,
+         0.05);
+    near("lock", burn_weight(&b, p, SONDE_SAMPLE_OFFCPU, "lock") / burn_truth(&b, "lock"), 1,
+         0.05);
+    assert_int_equal(burn_count(p, SONDE_SAMPLE_OFFCPU, SONDE_SAMPLE_TRUNCATED), 0);
+    sonde_profile_destroy(p);
+}
+
+/* Twenty thousand short waits: few samples, all of the time. */
+static void test_off_cpu_often(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--ping-pong", "20000", NULL };
+    struct burn b;
+    struct sonde_profile *p =
+        profile_burn(&b, args, (struct sonde_cpu_options){ .off_cpu = 1, .rate_hz = 100 });
+    const double got = burn_weight(&b, p, SONDE_SAMPLE_OFFCPU, NULL);
+    const double wait = burn_truth(&b, "wait");
+    print_message("blocked %.1f ms in two threads, one waited %.1f ms, %llu samples\n", got / 1e6,
+                  wait / 1e6, (unsigned long long)burn_count(p, SONDE_SAMPLE_OFFCPU, 0));
+    /* One thread waits as it says, the other about as long. */
+    assert_true(got > wait && got < wait * 2.5);
+    assert_true((double)burn_count(p, SONDE_SAMPLE_OFFCPU, 0) < got / 1e7 + 3);
+    sonde_profile_destroy(p);
+}
+
+/* A program that does other things than compute, alone and under the profiler: the same output. */
+static void test_programs(void **state)
+{
+    (void)state;
+    char plugin[4352];
+    burn_path("burn_plugin.so", plugin, sizeof(plugin));
+    const struct {
+        const char *args[4];
+        const char *key;
+        unsigned long long count;
+        int children;
+        const char *part;
+    } cases[] = {
+        { { "--fork", "1000" }, "children", 1000, 1, "child" },
+        { { "--fork", "100" }, "children", 100, 0, NULL },
+        { { "--exec-self", "20" }, "exec", 0, 0, "alpha" },
+        { { "--signal", "500" }, "signals", 500, 0, "handler" },
+        { { "--dlopen", "200", plugin }, "plugins", 200, 0, NULL },
+        { { "--threads", "64" }, "threads", 64, 0, "alpha" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *args[8] = { "--seconds", "0.02" };
+        for (int k = 0; k < 4; k++) args[k + 2] = cases[i].args[k];
+        struct burn b;
+        unsigned long long count = 0;
+        struct sonde_profile *p = profile_burn(
+            &b, args, (struct sonde_cpu_options){ .children = cases[i].children, .off_cpu = 1 });
+        assert_true(burn_said(&b, "done", cases[i].key, &count, NULL));
+        assert_int_equal(count, cases[i].count);
+        assert_true(p->samples_count > 0);
+        if (cases[i].part) {
+            assert_true(burn_weight(&b, p, SONDE_SAMPLE_CPU, cases[i].part) > 0);
+        } else {
+            assert_true(p->threads_count == 2);
+        }
+        for (uint32_t k=0;k<p->samples_count;k++) if (p->samples[k].flags) { print_message("trunc kind %d:", p->samples[k].kind); for (uint32_t at=p->samples[k].stack;at;at=p->stacks[at].parent) { struct sonde_profile_location *l=&p->locations[p->stacks[at].location]; print_message(" %llx(%s+%llx)", (unsigned long long)l->address, sonde_profile_str(p,p->modules[l->module].path), (unsigned long long)(l->address-p->modules[l->module].start+p->modules[l->module].offset)); } print_message("\n"); }
+        check_complete(p);
+        sonde_profile_destroy(p);
+    }
+}
+
+static void test_attach(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--seconds", "0.05", "--attach", "50", NULL };
+    struct burn b;
+    struct sonde_cpu *c = NULL;
+    struct sonde_profile *p = NULL, *half = NULL;
+    struct sonde_err err = { "" };
+    burn_fork(&b, args);
+    burn_go(&b);
+    assert_true(burn_read_until(&b, "ready"));
+    const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .rate_hz = 2000, .off_cpu = 1 };
+    if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
+    burn_go(&b);
+    assert_int_equal(sonde_cpu_snapshot(c, 0, &half), 0);
+    burn_end(&b);
+    struct sonde_cpu_status st;
+    sonde_cpu_status(c, &st);
+    assert_int_equal(sonde_cpu_stop(c, &p), 0);
+    print_message("%llu samples, %llu lost, %.1f Hz off %f\n", (unsigned long long)st.samples,
+                  (unsigned long long)st.lost, p->achieved_hz, burn_weight(&b, p, SONDE_SAMPLE_OFFCPU, NULL)/1e9);
+    assert_int_equal(b.status, 0);
+    assert_true(half->samples_count <= p->samples_count);
+    /* All fifty threads, each once. */
+    near("alpha", burn_weight(&b, p, SONDE_SAMPLE_CPU, "alpha") / burn_truth(&b, "alpha"), 1, 0.1);
+    assert_true(p->threads_count >= 51);
+    check_complete(p);
+    sonde_profile_destroy(half);
+    sonde_profile_destroy(p);
+}
+
+static void test_snapshot_since(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--wait", "--seconds", "0.3", NULL };
+    struct burn b;
+    struct sonde_cpu *c = NULL;
+    struct sonde_profile *all = NULL, *late = NULL, *none = NULL;
+    struct sonde_err err = { "" };
+    burn_fork(&b, args);
+    burn_go(&b);
+    assert_true(burn_read_until(&b, "ready"));
+    const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid };
+    if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
+    burn_go(&b);
+    burn_read_until(&b, NULL);
+    assert_int_equal(sonde_cpu_snapshot(c, 0, &all), 0);
+    assert_true(all->samples_count > 10);
+    const uint64_t middle = all->samples[all->samples_count / 2].time_ns;
+    assert_int_equal(sonde_cpu_snapshot(c, middle, &late), 0);
+    assert_int_equal(sonde_cpu_snapshot(c, UINT64_MAX, &none), 0);
+    assert_true(late->samples_count > 0 && late->samples_count < all->samples_count);
+    for (uint32_t i = 0; i < late->samples_count; i++) {
+        assert_true(late->samples[i].time_ns >= middle);
+    }
+    assert_int_equal(none->samples_count, 0);
+    sonde_profile_destroy(all);
+    sonde_profile_destroy(late);
+    sonde_profile_destroy(none);
+    assert_int_equal(sonde_cpu_stop(c, &all), 0);
+    sonde_profile_destroy(all);
+    burn_end(&b);
+}
+
+static void test_kernel_frames(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--ping-pong", "20000", NULL };
+    struct burn b;
+    struct sonde_profile *p = profile_burn(&b, args, (struct sonde_cpu_options){ .kernel = 1 });
+    uint32_t kernel = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        const uint32_t location = p->stacks[p->samples[i].stack].location;
+        const uint32_t module = p->locations[location].module;
+        kernel += (p->modules[module].flags & SONDE_MODULE_KERNEL) != 0;
+    }
+    assert_true(kernel > 0);
+    sonde_profile_destroy(p);
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    static const struct { struct sonde_cpu_options o; int rc; const char *says; } cases[] = {
+        { { .rate_hz = 100 }, SONDE_EINVAL, "no process" },
+        { { .pid = 1, .rate_hz = 0.5 }, SONDE_EINVAL, "0.5" },
+        { { .pid = 1, .rate_hz = 10001 }, SONDE_EINVAL, "10001" },
+        { { .pid = 1, .depth_max = 5000 }, SONDE_EINVAL, "5000" },
+        { { .pid = 0x3ffffff0, .engine = SONDE_CPU_PERF }, SONDE_ENOENT, "no process 1073741808" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde_cpu *c = NULL;
+        struct sonde_err err = { "" };
+        assert_int_equal(sonde_cpu_start(&cases[i].o, &c, &err), cases[i].rc);
+        assert_null(c);
+        if (!strstr(err.text, cases[i].says)) fail_msg("%s", err.text);
+    }
+}
+
+static void test_fault(void **state)
+{
+    (void)state;
+    int rc = SONDE_ENOMEM;
+    const int64_t live = sonde__alloc_live();
+    for (uint64_t nth = 1; rc && nth < 200; nth++) {
+        const struct sonde_cpu_options o = { .pid = (uint32_t)getpid(), .engine = SONDE_CPU_PERF };
+        struct sonde_cpu *c = NULL;
+        struct sonde_err err = { "" };
+        sonde__alloc_fail_nth(nth);
+        rc = sonde_cpu_start(&o, &c, &err);
+        sonde__alloc_fail_nth(0);
+        assert_true(rc == 0 || (rc == SONDE_ENOMEM && !c && err.text[0]));
+        if (c) {
+            struct sonde_profile *p = NULL;
+            assert_int_equal(sonde_cpu_stop(c, &p), 0);
+            sonde_profile_destroy(p);
+        }
+        assert_int_equal(sonde__alloc_live(), live);
+    }
+    assert_int_equal(rc, 0);
+}
+
+/* Where the kernel allows none of it there is nothing to test; the reason is shown. */
+static int can_sample(void **state)
+{
+    (void)state;
+    struct sonde_err note = { "" };
+    const int rc = sonde_cpu_check(&note);
+    print_message("%s\n", note.text);
+    return rc ? -1 : 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares),    cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_deep),      cmocka_unit_test(test_off_cpu),
+        cmocka_unit_test(test_off_cpu_often), cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_attach),    cmocka_unit_test(test_snapshot_since),
+        cmocka_unit_test(test_kernel_frames), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_fault),
+    };
+    if (getenv("T")) cmocka_set_test_filter(getenv("T"));
+    return cmocka_run_group_tests(tests, can_sample, NULL);
+}
