@@ -35,6 +35,7 @@ export class FlameChart {
     private rows: number[][] = [];
     private from = 0; // the part in sight, as shares of the whole
     private to = 1;
+    private goal = 1; // how much will be in sight
     private scroll = 0;
     private width = 0;
     private height = 0;
@@ -73,6 +74,7 @@ export class FlameChart {
         this.hover = -1;
         this.from = 0;
         this.to = 1;
+        this.goal = 1;
         this.scroll = 0;
         this.resize();
     }
@@ -93,13 +95,13 @@ export class FlameChart {
         this.redraw();
     }
 
-    /** The part in sight, for tests. */
-    get view(): { from: number; to: number; scroll: number } {
-        return { from: this.from, to: this.to, scroll: this.scroll };
+    /** Everything is in sight, or will be when the view comes to rest. */
+    get whole(): boolean {
+        return this.goal === 1;
     }
 
-    /** Where a node is on the canvas, for tests and for the card of the keyboard's cursor. */
-    box(n: number): { x: number; y: number; width: number; height: number } {
+    /** Where a node is on the canvas. */
+    private box(n: number): { x: number; y: number; width: number; height: number } {
         const whole = this.tree.total[0] || 1;
         const scale = this.width / (this.to - this.from);
         const x = (this.start[n] / whole - this.from) * scale;
@@ -240,6 +242,7 @@ export class FlameChart {
 
     private glide(from: number, to: number): void {
         cancelAnimationFrame(this.moving);
+        this.goal = to - from;
         const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
         const [from0, to0] = [this.from, this.to];
         const began = performance.now();
@@ -262,6 +265,7 @@ export class FlameChart {
         if (size > 0.999999) size = 1;
         this.from = Math.min(1 - size, Math.max(0, from));
         this.to = this.from + size;
+        this.goal = size;
         if (size === 1 && this.zoom) {
             this.zoom = 0;
             this.events.zoomed(0);

@@ -116,6 +116,7 @@ class FlameGraph {
         this.showCrumbs();
         this.showMatched();
         this.draw();
+        this.scrollToRoot();
         new ResizeObserver(() => {
             if (this.svg.getBoundingClientRect().width !== this.width) this.draw();
         }).observe(svg);
@@ -209,7 +210,12 @@ class FlameGraph {
         this.showCrumbs();
         this.showMatched();
         this.draw();
-        if (!this.p.icicle) this.drawn.get(n)?.scrollIntoView({ block: 'nearest' });
+        this.scrollToRoot();
+    }
+
+    /** What is wide is near the root: where that is at the bottom, begin there. */
+    private scrollToRoot(): void {
+        if (this.alone && !this.p.icicle) scrollTo(0, document.documentElement.scrollHeight);
     }
 
     private showCrumbs(): void {

@@ -196,8 +196,7 @@ class Viewer {
         this.heavy.setAttribute('aria-pressed', String(this.order === 'weight'));
         this.leafFirst.setAttribute('aria-pressed', String(this.inverted));
         this.onTop.setAttribute('aria-pressed', String(this.main.rootOnTop));
-        const { from, to } = this.main.view;
-        this.reset.disabled = !this.main.zoom && !this.input.value && to - from === 1;
+        this.reset.disabled = !this.main.zoom && !this.input.value && this.main.whole;
     }
 
     private openNode(t: Tree, n: number): void {
