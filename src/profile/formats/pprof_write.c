@@ -151,7 +151,7 @@ static uint32_t location(struct writer *w, uint32_t id)
 {
     if (w->location_of[id]) return w->location_of[id];
     const struct sonde_profile_location *l = &w->p->locations[id];
-    const struct sonde_profile_line *lines = w->p->lines + l->line;
+    const struct sonde_profile_line *lines = l->line_count ? &w->p->lines[l->line] : NULL;
     const uint32_t mapping_id = mapping(w, l->module);
     for (uint32_t i = 0; i < l->line_count; i++) function(w, lines[i].function);
     w->location_of[id] = ++w->locations;
