@@ -143,10 +143,8 @@ uint32_t sonde_pool_add(struct sonde_pool *pool, const char *s, size_t len,
 {
     if (!len) return 0;
     const uint32_t hash = sonde_hash_bytes(s, len);
-    uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&pool->index, hash, &at))) {
-        if (pool->lengths[id] == len && !memcmp(pool->strings[id], s, len)) return id;
-    }
+    uint32_t id = sonde_pool_find(pool, s, len, hash);
+    if (id) return id;
     if (sonde_intern_reserve(&pool->index, b)) return 0;
     id = pool_append(pool, s, len, b);
     if (id) sonde_intern_put(&pool->index, hash, id);

@@ -64,16 +64,45 @@ static inline uint32_t sonde_hash_end(uint64_t h)
     return (uint32_t)(h ^ (h >> 32));
 }
 
+/* Whole words, then what is left of one, then the length. */
 static inline uint32_t sonde_hash_bytes(const char *s, size_t len)
 {
-    uint64_t h = len * SONDE_HASH_MUL, word = 0;
-    for (; len > 8; s += 8, len -= 8) {
+    const size_t total = len;
+    uint64_t h = 0, word;
+    for (; len >= 8; s += 8, len -= 8) {
         memcpy(&word, s, 8);
         h = sonde_hash_mix(h, word);
     }
     word = 0;
     memcpy(&word, s, len);
-    return sonde_hash_end(sonde_hash_mix(h, word));
+    return sonde_hash_end(sonde_hash_mix(h, word) + total);
+}
+
+/* The hash of what is before stop, or of all of s[0..max), and how long that is. One pass for both:
+ * readers of text spend most of their time here. */
+static inline uint32_t sonde_hash_until(const char *s, size_t max, char stop, size_t *len)
+{
+    const uint64_t ones = 0x0101010101010101ull, stops = ones * (unsigned char)stop;
+    uint64_t h = 0, word;
+    size_t at = 0;
+    for (; at + 8 <= max; at += 8) {
+        memcpy(&word, s + at, 8);
+        const uint64_t x = word ^ stops, hit = (x - ones) & ~x & (ones << 7);
+        if (hit) { /* a bit in the first byte that is stop; below it no bits */
+            const unsigned bytes = (unsigned)__builtin_ctzll(hit) / 8;
+            *len = at + bytes;
+            word &= (1ull << (8 * bytes)) - 1;
+            return sonde_hash_end(sonde_hash_mix(h, word) + *len);
+        }
+        h = sonde_hash_mix(h, word);
+    }
+    word = 0;
+    const size_t begin = at;
+    for (; at < max && s[at] != stop; at++) {
+        word |= (uint64_t)(unsigned char)s[at] << (8 * (at - begin));
+    }
+    *len = at;
+    return sonde_hash_end(sonde_hash_mix(h, word) + at);
 }
 
 /* ---- Strings --------------------------------------------------------------------------------- */
@@ -89,6 +118,17 @@ struct sonde_pool {
 
 int sonde_pool_init(struct sonde_pool *pool, const struct sonde_budget *b);
 void sonde_pool_release(struct sonde_pool *pool);
+
+/* The id of s if it is there, else 0. */
+static inline uint32_t sonde_pool_find(const struct sonde_pool *pool, const char *s, size_t len,
+                                       uint32_t hash)
+{
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&pool->index, hash, &at))) {
+        if (pool->lengths[id] == len && !memcmp(pool->strings[id], s, len)) return id;
+    }
+    return 0;
+}
 
 /* The id of s, which holds no NUL; 0 for "" and when there is no memory. */
 uint32_t sonde_pool_add(struct sonde_pool *pool, const char *s, size_t len,

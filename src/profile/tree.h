@@ -44,6 +44,10 @@ struct sonde_tree {
 struct sonde_tree_options {
     int invert;              /* leaf first: who is called, by whom; "[truncated]" comes last */
     int by_thread;           /* first level is the thread */
+    /* For pictures of large profiles: what is below this share of the whole is left out where that
+     * is cheap to see (its weight stays in the parent's total). Then a total may be more than self
+     * and children, and sonde_tree_flat is not exact. 0 = keep everything. */
+    double min_share;
 };
 
 /* 0; SONDE_ENOENT with a sentence when nothing passes the filter; SONDE_ENOMEM. */

@@ -1,13 +1,14 @@
 /* tree_build.c - samples folded into a tree.
  *
  * The stacks of a profile are a tree already, of locations; what is left is to merge those that
- * look the same. So each stack is given its node once, from its parent's node, and a sample costs
- * one look at its stack: the work is in the number of different stacks, not in samples times depth.
+ * look the same. So the stacks in use are listed once, parents first, each is given its node from
+ * its parent's, and a sample costs one look at its stack: the work is in the number of different
+ * stacks, not in samples times depth.
  *
  * A child is found by a hash of (parent node, name), unless that cannot find anything: where every
  * stack from the start down to here consists of locations that alone have their name, no other
  * stack can lead to the same node. That holds for all of an imported profile and saves most of
- * the time for it.
+ * the time for it. It also tells which nodes are too small to be drawn before they are made.
  *
  * Trees by thread start over with each thread, and stacks that are truncated are kept apart, so
  * samples are sorted into groups first; what is known of a stack is stamped with its group. */
@@ -19,10 +20,13 @@
 #include "profile/tree_private.h"
 #include "sonde/sonde.h"
 
+#define NODE_MASK ((1u << 30) - 1)
+
 struct memo {
     uint32_t group;          /* it is known for this group; 0 = none */
-    uint32_t node : 31;
+    uint32_t node : 30;
     uint32_t single : 1;     /* no other stack leads to that node */
+    uint32_t pruned : 1;     /* it has no node: this is its nearest ancestor's */
 };
 
 struct build {
@@ -33,8 +37,10 @@ struct build {
     struct sonde_intern children;  /* (parent, name) -> node */
     uint32_t *sharers;             /* name -> how many locations have it */
     struct memo *memo;             /* by stack */
-    uint32_t *path;                /* stacks yet to be given a node */
-    uint32_t path_cap;
+    uint32_t *used;                /* stacks of the group, parents first */
+    uint32_t used_count;
+    uint64_t *weight;              /* by stack, with all above it; NULL: nothing is pruned */
+    uint64_t weight_min;
     uint32_t *order;               /* samples, by group */
     uint32_t *ends;                /* group -> where it ends in order */
 };
@@ -58,47 +64,49 @@ static uint32_t child(struct build *b, uint32_t parent, const struct sonde_frame
     return id;
 }
 
-static int path_push(struct build *b, uint32_t *len, uint32_t stack)
+/* List the stack and its callers, unless they are listed. */
+static void use_stack(struct build *b, uint32_t group, uint32_t stack)
 {
-    if (*len == b->path_cap) {
-        const uint32_t cap = *len ? *len * 2 : 256;
-        uint32_t *grown = sonde__realloc(b->path, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        b->path = grown;
-        b->path_cap = cap;
+    const uint32_t begin = b->used_count;
+    for (uint32_t at = stack; at && b->memo[at].group != group; at = b->p->stacks[at].parent) {
+        b->memo[at].group = group;
+        b->used[b->used_count++] = at;
     }
-    b->path[(*len)++] = stack;
+    for (uint32_t i = begin, k = b->used_count; i + 1 < k; i++) {
+        const uint32_t at = b->used[i];
+        b->used[i] = b->used[--k];
+        b->used[k] = at;
+    }
+}
+
+/* The node of a stack whose parent has one. */
+static int place_stack(struct build *b, uint32_t base, uint32_t stack)
+{
+    const struct sonde_profile_stack *s = &b->p->stacks[stack];
+    const struct memo parent =
+        s->parent ? b->memo[s->parent] : (struct memo){ .node = base & NODE_MASK, .single = 1 };
+    struct memo *memo = &b->memo[stack];
+    if (parent.pruned) {
+        *memo = (struct memo){ .group = memo->group, .node = parent.node, .pruned = 1 };
+        return 0;
+    }
+    const uint32_t first = b->frames.first[s->location];
+    uint32_t row = b->frames.first[s->location + 1], node = parent.node;
+    const unsigned single =
+        parent.single && row - first == 1 && b->sharers[b->frames.rows[first].name] == 1;
+    const unsigned pruned = single && b->weight && b->weight[stack] < b->weight_min;
+    while (!pruned && row-- > first) {
+        const struct sonde_frame *f = &b->frames.rows[row];
+        node = single ? sonde_tree_add(b->t, node, f) : child(b, node, f);
+        if (!node) return SONDE_ENOMEM;
+    }
+    *memo = (struct memo){ .group = memo->group, .node = node & NODE_MASK, .single = single & 1,
+                           .pruned = pruned & 1 };
     return 0;
 }
 
-/* The node of a stack, the thread's start first. 0 = no memory. */
-static uint32_t node_of_stack(struct build *b, uint32_t base, uint32_t group, uint32_t stack)
-{
-    const struct sonde_profile *p = b->p;
-    uint32_t len = 0, at = stack, node;
-    for (; at && b->memo[at].group != group; at = p->stacks[at].parent) {
-        if (path_push(b, &len, at)) return 0;
-    }
-    node = at ? b->memo[at].node : base;
-    unsigned single = at ? b->memo[at].single : 1;
-    while (len) {
-        at = b->path[--len];
-        const uint32_t location = p->stacks[at].location;
-        const uint32_t first = b->frames.first[location];
-        uint32_t row = b->frames.first[location + 1];
-        single = single && row - first == 1 && b->sharers[b->frames.rows[first].name] == 1;
-        while (row-- > first) {
-            const struct sonde_frame *f = &b->frames.rows[row];
-            node = single ? sonde_tree_add(b->t, node, f) : child(b, node, f);
-            if (!node) return 0;
-        }
-        b->memo[at] = (struct memo){ .group = group, .node = node & INT32_MAX,
-                                     .single = single & 1 };
-    }
-    return node;
-}
-
-/* The same, the leaf first: nothing is shared with the parent's node, but whole stacks repeat. */
+/* The node of a stack, the leaf first: nothing is shared with the parent's node, but whole stacks
+ * repeat. 0 = no memory. */
 static uint32_t node_of_inverted(struct build *b, uint32_t base, uint32_t group, uint32_t stack,
                                  int truncated)
 {
@@ -113,7 +121,7 @@ static uint32_t node_of_inverted(struct build *b, uint32_t base, uint32_t group,
         }
     }
     if (truncated) node = child(b, node, &b->frames.rows[b->frames.truncated]);
-    b->memo[stack] = (struct memo){ .group = group, .node = node & INT32_MAX };
+    b->memo[stack] = (struct memo){ .group = group, .node = node & NODE_MASK };
     return node;
 }
 
@@ -162,16 +170,41 @@ static int group_base(struct build *b, uint32_t group, const struct sonde_tree_o
     return *base ? 0 : SONDE_ENOMEM;
 }
 
-static int add_group(struct build *b, uint32_t group, uint32_t begin, uint32_t base, int invert)
+/* All stacks of a group are given their nodes. */
+static int place_stacks(struct build *b, uint32_t group, uint32_t begin, uint32_t base)
 {
+    b->used_count = 0;
     for (uint32_t i = begin; i < b->ends[group]; i++) {
         const struct sonde_profile_sample *s = &b->p->samples[b->order[i]];
-        const uint32_t node = invert
-            ? node_of_inverted(b, base, group + 1, s->stack, (int)(group & 1))
-            : node_of_stack(b, base, group + 1, s->stack);
-        if (!node) return SONDE_ENOMEM;
-        b->t->nodes[node].self += s->weight;
-        b->t->nodes[node].samples += s->count;
+        use_stack(b, group + 1, s->stack);
+        if (b->weight) b->weight[s->stack] += s->weight;
+    }
+    for (uint32_t i = b->used_count; b->weight && i-- > 0;) {
+        const uint32_t stack = b->used[i];
+        b->weight[b->p->stacks[stack].parent] += b->weight[stack];
+    }
+    for (uint32_t i = 0; i < b->used_count; i++) {
+        if (place_stack(b, base, b->used[i])) return SONDE_ENOMEM;
+        if (b->weight) b->weight[b->used[i]] = 0; /* for the next group */
+    }
+    return 0;
+}
+
+static int add_group(struct build *b, uint32_t group, uint32_t begin, uint32_t base, int invert)
+{
+    if (!invert && place_stacks(b, group, begin, base)) return SONDE_ENOMEM;
+    for (uint32_t i = begin; i < b->ends[group]; i++) {
+        const struct sonde_profile_sample *s = &b->p->samples[b->order[i]];
+        struct memo memo = b->memo[s->stack];
+        if (invert) {
+            memo.node = node_of_inverted(b, base, group + 1, s->stack, (int)(group & 1)) & NODE_MASK;
+            memo.pruned = 0;
+            if (!memo.node) return SONDE_ENOMEM;
+        }
+        struct sonde_tree_node *n = &b->t->nodes[memo.node];
+        if (memo.pruned) n->total += s->weight;
+        else n->self += s->weight;
+        n->samples += s->count;
         if (group & 1) b->t->truncated += s->weight;
     }
     return 0;
@@ -192,6 +225,21 @@ static int add_groups(struct build *b, const struct sonde_tree_options *o, uint3
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+/* What pruning needs: where it is asked for, and a node can be seen to be small. */
+static int init_pruning(struct build *b, const struct sonde_profile_match *m,
+                        const struct sonde_tree_options *o)
+{
+    uint64_t total = 0;
+    if (!(o->min_share > 0) || o->invert) return 0;
+    for (uint32_t i = 0; i < b->p->samples_count; i++) {
+        if (sonde_profile_matches(m, i)) total += b->p->samples[i].weight;
+    }
+    const double min = (double)total * (o->min_share < 1 ? o->min_share : 1);
+    b->weight_min = min < 0x1p63 ? (uint64_t)min : (uint64_t)1 << 63;
+    b->weight = sonde__calloc(b->p->stacks_count, sizeof(*b->weight));
+    return b->weight ? 0 : SONDE_ENOMEM;
+}
+
 static int build_init(struct build *b)
 {
     struct sonde_pool *pool = &b->t->names->pool;
@@ -199,7 +247,8 @@ static int build_init(struct build *b)
     if (sonde_frames_create(&b->frames, b->p, pool, &b->budget)) return SONDE_ENOMEM;
     b->sharers = sonde__calloc(pool->count, sizeof(*b->sharers));
     b->memo = sonde__calloc(b->p->stacks_count, sizeof(*b->memo));
-    if (!b->sharers || !b->memo) return SONDE_ENOMEM;
+    b->used = sonde__alloc(b->p->stacks_count * sizeof(*b->used));
+    if (!b->sharers || !b->memo || !b->used) return SONDE_ENOMEM;
     for (uint32_t i = 0; i <= b->frames.truncated; i++) b->sharers[b->frames.rows[i].name]++;
     return 0;
 }
@@ -210,7 +259,8 @@ static void build_release(struct build *b)
     sonde_intern_release(&b->children);
     sonde__free(b->sharers);
     sonde__free(b->memo);
-    sonde__free(b->path);
+    sonde__free(b->used);
+    sonde__free(b->weight);
     sonde__free(b->order);
     sonde__free(b->ends);
 }
@@ -243,6 +293,7 @@ int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_f
     const uint32_t groups = o->by_thread ? p->threads_count * 2 : 2;
     rc = sonde_tree_create(&b.t);
     if (!rc) rc = build_init(&b);
+    if (!rc) rc = init_pruning(&b, m, o);
     if (!rc) rc = sort_samples(&b, m, o, groups);
     if (!rc) rc = add_groups(&b, o, groups);
     if (!rc) {

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "profile/format.h"
 #include "profile/frame.h"
+#include "profile/profile_private.h"
 #include "profile/tree.h"
 #include "sonde/sonde.h"
 
@@ -132,13 +133,13 @@ static uint32_t kernel_location(struct reader *r, const char *name, size_t len)
     return f.name && line.function ? sonde_profile_lines_location(p, r->kernel, 0, &line, 1) : 0;
 }
 
-static uint32_t location_of(struct reader *r, const char *name, size_t len)
+static uint32_t location_of(struct reader *r, const char *name, size_t len, uint32_t hash)
 {
     const size_t suffix = strlen(KERNEL_SUFFIX);
     if (len > suffix && !memcmp(name + len - suffix, KERNEL_SUFFIX, suffix)) {
         return kernel_location(r, name, len - suffix);
     }
-    return sonde_profile_named_location(r->p, name, len);
+    return sonde_profile_hashed_location(r->p, name, len, hash);
 }
 
 static int push_mark(struct reader *r, struct mark mark)
@@ -166,14 +167,14 @@ static int read_stack(struct reader *r, const char *frames, size_t len)
     r->before = frames;
     r->before_len = len;
     while (at < len) {
-        const char *separator = memchr(frames + at, ';', len - at);
-        const size_t end = separator ? (size_t)(separator - frames) : len;
-        const size_t name_len = end - at;
+        size_t name_len;
+        const uint32_t hash = sonde_hash_until(frames + at, len - at, ';', &name_len);
+        const size_t end = at + name_len;
         if (!r->count && name_len == strlen(SONDE_TRUNCATED_NAME) &&
             !memcmp(frames, SONDE_TRUNCATED_NAME, name_len)) {
             top.truncated = 1;
         } else if (name_len) {
-            const uint32_t location = location_of(r, frames + at, name_len);
+            const uint32_t location = location_of(r, frames + at, name_len, hash);
             top.stack = sonde_profile_stack(r->p, top.stack, location);
             if (!top.stack) return SONDE_ENOMEM;
         }

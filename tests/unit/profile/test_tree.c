@@ -254,6 +254,25 @@ static void test_diff(void **state)
     sonde_profile_destroy(q);
 }
 
+/* What is too small has no node; its weight stays where it was called from. */
+static void test_min_share(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = create();
+    struct sonde_tree *t;
+    fill(p, (const char *const[]){ "main;a;x 60", "main;a;y;z 5", "main;b 4", "main 31", NULL }, 5);
+    const struct sonde_tree_options o = { .min_share = 0.05 };
+    assert_int_equal(sonde_tree_build(p, &any, &o, &t, NULL), 0);
+    check_drawing(t, "all 100/0(main 100/31(a 65/0(x 60/60 y 5/0(z 5/5))))");
+    assert_int_equal(t->nodes[0].samples, 4);
+    sonde_tree_destroy(t);
+    const struct sonde_tree_options more = { .min_share = 0.06, .by_thread = 1 };
+    assert_int_equal(sonde_tree_build(p, &any, &more, &t, NULL), 0);
+    check_drawing(t, "all 100/0([unknown thread] 100/0(main 100/31(a 65/0(x 60/60))))");
+    sonde_tree_destroy(t);
+    sonde_profile_destroy(p);
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -349,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_addresses_merge),
         cmocka_unit_test(test_diff),
+        cmocka_unit_test(test_min_share),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_every_allocation_may_fail),
