@@ -19,7 +19,8 @@
  * lane + SONDE__CELLS_OFF + 8 * series id. Series 0 is the sink. A cell is
  *     counter    the lane's total; the series' value is the sum over lanes
  *     gauge      a double's bits; lane 0 only
- *     histogram  offset from the segment's start of the lane's struct sonde__hist; 0 = none
+ *     histogram  offset from the segment's start of the lane's struct sonde__hist, less
+ *                SONDE__HIST_NONE; 0 = none
  * A thread that is gone leaves its lane as it is; the next owner continues the totals, so
  * nothing is ever folded, moved or zeroed, and a reader can take differences.
  *
@@ -125,7 +126,8 @@ struct sonde__header {
 
 #define SONDE__HEADER_FIXED offsetof(struct sonde__header, family_count)
 
-_Static_assert(sizeof(struct sonde__header) <= SONDE__PAGE, "the header is one page");
+_Static_assert(sizeof(struct sonde__header) <= SONDE__HIST_NONE,
+               "the header leaves room in its page for the block of zeros");
 
 struct sonde__str {     /* text in the string area */
     uint32_t off;       /* from string_off */

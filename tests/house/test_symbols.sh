@@ -14,7 +14,7 @@ __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTa
 __errno_location __progname program_invocation_short_name __register_atfork __stack_chk_fail
 clock_gettime getauxval getenv geteuid getpgrp getpid getrlimit getrusage getuid sched_yield syscall sysconf
 close flock fstat fstatat fstatvfs ftruncate linkat mkdir open openat posix_fallocate pread read
-unlinkat madvise mmap munmap
+unlinkat madvise mincore mmap munmap pthread_setcancelstate
 memchr memcmp memcpy memmove memset strchr strcmp strcpy strlen strncmp strnlen strrchr strtoul strtoull
 '
 allowed_hot='

@@ -191,8 +191,8 @@ static inline void build_gauge(struct build *b, uint32_t series, double value)
 static inline struct sonde__hist *build_hist(struct build *b, uint32_t lane, uint32_t series)
 {
     uint64_t *cell = build_cell(b, lane, series);
-    if (!*cell) *cell = build_heap(b, sizeof(struct sonde__hist));
-    return (struct sonde__hist *)(void *)(b->base + *cell);
+    if (!*cell) *cell = build_heap(b, sizeof(struct sonde__hist)) - SONDE__HIST_NONE;
+    return (struct sonde__hist *)(void *)(b->base + *cell + SONDE__HIST_NONE);
 }
 
 static inline void build_record(struct build *b, uint32_t lane, uint32_t series, uint64_t raw)
