@@ -26,14 +26,16 @@ int sonde__define_lock(int wait)
     const uint32_t me = sonde__tls.tid;
     const uint64_t deadline = wait ? sonde__mono_ns() + SONDE__LOCK_WAIT_MS * 1000000ull : 0;
     for (;;) {
-        uint32_t owner = 0;
-        sonde__shield_up(&shield);
-        if (__atomic_compare_exchange_n(lock, &owner, me, 0, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED)) {
-            sonde__g.define_shield = shield;
-            return 0;
+        uint32_t owner = __atomic_load_n(lock, __ATOMIC_RELAXED);
+        if (!owner) { /* not worth the shield's system calls otherwise */
+            sonde__shield_up(&shield);
+            if (__atomic_compare_exchange_n(lock, &owner, me, 0, __ATOMIC_ACQUIRE,
+                                            __ATOMIC_RELAXED)) {
+                sonde__g.define_shield = shield;
+                return 0;
+            }
+            sonde__shield_down(&shield);
         }
-        sonde__shield_down(&shield);
         if (!wait || owner == me || sonde__mono_ns() > deadline) return SONDE_EBUSY;
         sched_yield();
     }

@@ -35,14 +35,16 @@ static int open_lock(void)
     const uint32_t me = (uint32_t)syscall(SYS_gettid);
     const uint64_t deadline = sonde__mono_ns() + SONDE__LOCK_WAIT_MS * 1000000ull;
     for (;;) {
-        uint32_t owner = 0;
-        sonde__shield_up(&shield);
-        if (__atomic_compare_exchange_n(&sonde__gate.open_lock, &owner, me, 0, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED)) {
-            sonde__g.open_shield = shield;
-            return 0;
+        uint32_t owner = __atomic_load_n(&sonde__gate.open_lock, __ATOMIC_RELAXED);
+        if (!owner) { /* not worth the shield's system calls otherwise */
+            sonde__shield_up(&shield);
+            if (__atomic_compare_exchange_n(&sonde__gate.open_lock, &owner, me, 0,
+                                            __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+                sonde__g.open_shield = shield;
+                return 0;
+            }
+            sonde__shield_down(&shield);
         }
-        sonde__shield_down(&shield);
         if (owner == me) return SONDE_EBUSY;
         if (sonde__mono_ns() > deadline) return SONDE_EIO;
         sched_yield();
