@@ -7,7 +7,9 @@
  *   symbol_resolve.c  one job: choose the source of names
  *   symbol_open.c  the file that was really mapped, or none
  *   symbol_elf.c   symbol tables, file offset to address; symbol_plt.c: name@plt
- *   symbol_dwarf.c lines and inlined frames; symbol_die.c: walking and naming
+ *   symbol_dwarf.c lines and inlined frames; symbol_die.c, symbol_die_name.c, symbol_path.c: the
+ *                  functions around an address, their names and files
+ *   symbol_cache.c what is known of a build stays known
  *   symbol_text.c  JIT maps and /proc/kallsyms
  *   symbol_table.c sorted ranges of addresses, used by all of them
  *   demangle.c */
@@ -86,8 +88,8 @@ struct sonde__symbol_job {
 typedef int sonde__symbol_emit(void *arg, size_t index, const struct sonde__symbol_frame *frames,
                                uint32_t count);
 
-/* Every at[] is emitted at most once. *flags: SONDE_MODULE_… to add to the modules. Files that are
- * missing or damaged are no error: then nothing is emitted. SONDE_ENOMEM, or what emit gave. */
+/* Every at[] is emitted at most once. *flags: SONDE_MODULE_… to add to the modules. Files that
+ * are missing or damaged are no error: then nothing is emitted. SONDE_ENOMEM, or what emit gave. */
 int sonde__symbol_resolve(const struct sonde__symbol_job *job, sonde__symbol_emit *emit, void *arg,
                           uint32_t *flags);
 

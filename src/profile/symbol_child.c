@@ -1,5 +1,5 @@
-/* symbol_child.c - fork, limits, a pipe. The copy has all that the caller has in memory, so the work
- * needs no message to begin; and all that libdw allocates goes back with it.
+/* symbol_child.c - fork, limits, a pipe. The copy has all that the caller has in memory, so the
+ * work needs no message to begin; and all that libdw allocates goes back with it.
  *
  * fork() in a process with threads: the copy has one thread, and may use malloc (glibc takes its
  * locks around fork) but no lock of ours, so no log. */
@@ -29,7 +29,7 @@ static rlim_t data_now(void)
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-static void lower(int what, rlim_t to)
+static void lower(enum __rlimit_resource what, rlim_t to)
 {
     struct rlimit r;
     if (getrlimit(what, &r) != 0) return;

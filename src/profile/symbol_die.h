@@ -1,4 +1,5 @@
-/* symbol_die.h - the functions of one unit of debug information around given addresses. */
+/* symbol_die.h - the functions of one unit of debug information around given addresses, their names
+ * and files. */
 #ifndef SONDE_PROFILE_SYMBOL_DIE_H
 #define SONDE_PROFILE_SYMBOL_DIE_H
 
@@ -51,5 +52,21 @@ struct sonde__die_names {
 const struct sonde__die_name *sonde__die_name(struct sonde__die_names *n, Dwarf_Die *die,
                                               struct sonde__demangler *demangler);
 void sonde__die_names_release(struct sonde__die_names *n);
+
+/* Whole paths of the files of one unit. */
+struct sonde__path {
+    const char *key;        /* libdw's, by its address; NULL = free */
+    char *text;             /* owned */
+};
+
+struct sonde__paths {
+    struct sonde__path *slots;
+    size_t count, cap;      /* cap: a power of two */
+};
+
+/* file in folder, if it is relative (folder: NULL = unknown). Lives until the release; file itself
+ * when nothing is to be added, or out of memory. */
+const char *sonde__path_whole(struct sonde__paths *p, const char *folder, const char *file);
+void sonde__paths_release(struct sonde__paths *p);
 
 #endif

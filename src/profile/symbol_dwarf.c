@@ -32,6 +32,7 @@ struct context {
     struct sonde__symbol_table units;
     struct sonde__die_walk walk;
     struct sonde__die_names names;
+    struct sonde__paths paths;          /* of one unit */
     struct sonde__symbol_addr *in_unit; /* scratch: addresses of one unit */
     unsigned char *done;
     sonde__symbol_emit *emit;
@@ -127,6 +128,7 @@ struct unit {
     Dwarf_Die tree;         /* the one that has the functions: another with split debug files */
     Dwarf_Files *files;     /* of tree */
     size_t file_count;
+    const char *folder;     /* where it was compiled; NULL = unknown */
 };
 
 static void set_position(struct sonde__symbol_frame *f, const char *file, uint32_t line,
@@ -168,6 +170,9 @@ static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32
         set_position(&frames[0], file, line, NULL);
         count = 1;
     }
+    for (uint32_t i = 0; i < count; i++) {
+        frames[i].file = sonde__path_whole(&c->paths, u->folder, frames[i].file);
+    }
     c->done[addr] = 1;
     return c->emit(c->arg, a->index, frames, count);
 }
@@ -191,6 +196,8 @@ static int find_unit(struct context *c, Dwarf_Off off, struct unit *u)
         type == DW_UT_skeleton && split.addr) {
         u->tree = split;
     }
+    Dwarf_Attribute attr;
+    u->folder = dwarf_formstring(dwarf_attr(&u->lines, DW_AT_comp_dir, &attr));
     if (dwarf_getsrcfiles(&u->tree, &u->files, &u->file_count) != 0) u->files = NULL;
     return 1;
 }
@@ -205,6 +212,7 @@ static int do_unit(struct context *c, const struct task *tasks, uint32_t count)
     for (uint32_t i = 0; !rc && i < count; i++) {
         rc = emit_address(c, &u, tasks[i].addr, c->walk.at[i]);
     }
+    sonde__paths_release(&c->paths);
     return rc;
 }
 

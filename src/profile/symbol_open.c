@@ -50,10 +50,10 @@ int sonde__symbol_open_path(const char *path)
     int fd = -1;
     const uint32_t pid = sonde__symbol_pid(path);
     const char *rest = pid ? strchr(path + 6, '/') : NULL;
-    if (rest && strncmp(rest, "/root/", 6) == 0) fd = open_in_root(pid, rest + 6);
-    else errno = ENOSYS;
-    /* A kernel before 5.6, or a filter that does not know the call. */
-    if (fd < 0 && (errno == ENOSYS || errno == EPERM)) {
+    const int rooted = rest && strncmp(rest, "/root", 5) == 0 && rest[5] == '/';
+    if (rooted) fd = open_in_root(pid, rest + 6);
+    /* The second: a kernel before 5.6, or a filter that does not know the call. */
+    if (!rooted || (fd < 0 && (errno == ENOSYS || errno == EPERM))) {
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     }
     if (fd < 0) return -1;

@@ -1,6 +1,5 @@
 /* test_symbol_oracle.c - every instruction of small programs, compiled in many ways, has the files,
- * lines and inlined frames that binutils' addr2line gives it, and the names of elfutils' eu-addr2line
- * (where that says more than we do not know). */
+ * lines, names and inlined frames that addr2line of binutils, elfutils and LLVM give it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +67,8 @@ static size_t instructions(uint64_t *out)
         if (sscanf(line, " %llx:", &addr) != 1 || strchr(line, '<') == line) continue;
         for (size_t i = 0; i < range_count; i++) {
             if (addr < ranges[i][0] || addr >= ranges[i][1]) continue;
-            if (count < ADDRESSES_MAX && (count == 0 || out[count - 1] < addr)) out[count++] = addr;
+            if (count == ADDRESSES_MAX || (count && out[count - 1] >= addr)) break;
+            out[count++] = addr;
             break;
         }
     }
@@ -90,7 +90,8 @@ static void ask(struct oracle *o, const char *tool, const uint64_t *at, size_t c
     FILE *list = fopen(in_folder("addresses"), "w");
     for (size_t i = 0; i < count; i++) fprintf(list, "0x%llx\n", (unsigned long long)at[i]);
     fclose(list);
-    snprintf(command, sizeof(command), "cd %s && %s -afi -e p <addresses 2>/dev/null", folder, tool);
+    snprintf(command, sizeof(command), "cd %s && %s -afi -e p <addresses 2>/dev/null", folder,
+             tool);
     *o = (struct oracle){ .f = popen(command, "r") };
     assert_non_null(o->f);
 }
@@ -114,7 +115,7 @@ static uint32_t split_line(char *text)
     if (end) *end = '\0';
     for (int colons = 0; colons < 2; colons++) {
         char *colon = strrchr(text, ':');
-        if (!colon || (colon[1] != '?' && strspn(colon + 1, "0123456789") != strlen(colon + 1))) break;
+        if (!colon || (colon[1] != '?' && colon[1 + strspn(colon + 1, "0123456789")])) break;
         *colon = '\0';
         line = (uint32_t)atoi(colon + 1);
     }
@@ -174,7 +175,9 @@ static int same_lines(const struct answer *ours, const struct answer *theirs)
     if (!same_numbers(ours, theirs)) return 0;
     for (uint32_t i = 0; i < ours->count; i++) {
         /* Without a line they also leave out the file; we know where the function is. */
-        if (ours->frames[i].line && !same_file(ours->frames[i].file, theirs->frames[i].file)) return 0;
+        if (ours->frames[i].line && !same_file(ours->frames[i].file, theirs->frames[i].file)) {
+            return 0;
+        }
     }
     return 1;
 }
@@ -269,7 +272,7 @@ static void agrees(void **state)
         const size_t count = instructions(at);
         struct answers ours = answers_of(in_folder("p"), at, count, NULL, &flags);
         assert_int_equal(flags, 0);
-        for (const char *which = builds[i].oracles; *which; which++) ask_oracle(i, *which, at, &ours);
+        for (const char *o = builds[i].oracles; *o; o++) ask_oracle(i, *o, at, &ours);
         /* Neither the table of units nor our own answers may depend on this section. */
         run("objcopy -R .debug_aranges p");
         struct answers without = answers_of(in_folder("p"), at, count, NULL, &flags);

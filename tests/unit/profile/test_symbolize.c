@@ -1,5 +1,5 @@
-/* test_symbolize.c - a profile's locations get their names: through mappings wherever they are, from
- * files stripped, replaced, deleted, with debug files apart, JIT maps, the vDSO and the kernel. */
+/* test_symbolize.c - a profile's locations get their names: through mappings wherever they are,
+ * from files stripped, replaced, deleted, with debug files apart, JIT maps, the vDSO, the kernel. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -262,15 +262,16 @@ static void debug_files(void **state)
         { "under the root by path",
           "objcopy --add-gnu-debuglink=d p && mkdir -p root/$PWD && mv d root/$PWD", 1 },
         { "under the root by build id",
-          "id=$(readelf -nW p | sed -n 's/.*Build ID: //p'); mkdir -p root/.build-id/${id%${id#??}} "
-          "&& mv d root/.build-id/${id%${id#??}}/${id#??}.debug", 1 },
+          "id=$(readelf -nW p | sed -n 's/.*Build ID: //p'); "
+          "to=root/.build-id/${id%${id#??}}; mkdir -p $to && mv d $to/${id#??}.debug", 1 },
         { "of another build beside",
           "gcc -O2 -g -DOTHER p.c -o q && echo 'int other;' >o.c && gcc -g p.c o.c -o q && "
           "objcopy --add-gnu-debuglink=d p && objcopy --only-keep-debug q d", 0 },
         { "of another build, without build ids",
           "objcopy --add-gnu-debuglink=d -R .note.gnu.build-id p && objcopy -O binary p /dev/null; "
           "printf x >>d", 0 },
-        { "compressed", "objcopy --compress-debug-sections d && objcopy --add-gnu-debuglink=d p", 1 },
+        { "compressed",
+          "objcopy --compress-debug-sections d && objcopy --add-gnu-debuglink=d p", 1 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
@@ -351,7 +352,8 @@ static void replaced_while_running(void **state)
 {
     static const char source[] = "#include <unistd.h>\nint burn(void);\n"
                                  "__attribute__((noinline)) int burn(void) { return pause(); }\n"
-                                 "int main(void) { alarm(60); write(1, \"\", 1); return burn(); }\n";
+                                 "int main(void) { alarm(60); write(1, \"\", 1); "
+                                 "return burn(); }\n";
     struct fixture f;
     char open_path[512];
     int ends[2];
@@ -528,7 +530,9 @@ static void kernel(void **state)
     FILE *k = fopen("/proc/kallsyms", "r");
     while (k && fgets(line, sizeof(line), k)) {
         char other[256];
-        if (sscanf(line, "%llx %c %255s", &next, &type, other) != 3 || type != 'T' || !next) continue;
+        if (sscanf(line, "%llx %c %255s", &next, &type, other) != 3 || type != 'T' || !next) {
+            continue;
+        }
         if (addr && next > addr + 1) break;
         addr = next;
         snprintf(name, sizeof(name), "%s", other);
