@@ -114,6 +114,7 @@ static uint32_t find_id(const struct ids *ids, uint64_t id)
 
 static int get_text(struct reader *r, uint64_t index, struct text *out)
 {
+    *out = (struct text){ 0 }; /* gcc cannot see that DAMAGED is never 0 */
     if (index >= r->strings_count) {
         return DAMAGED(r, "a string with the number %" PRIu64 " is used, of %u there are", index,
                        r->strings_count);
