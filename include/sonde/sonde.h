@@ -16,7 +16,8 @@
  *    recording is off or memory is used up the record is dropped, and drops are counted where
  *    the agent shows them.
  *  - Calls that define or bind may wait for another thread that defines. They are safe in any
- *    thread; in a signal handler that interrupts a define they return the sink.
+ *    thread and in signal handlers; only in one for a fault (SIGSEGV, SIGTRAP, …) in the middle
+ *    of a define they return the sink.
  *  - Handles are values of a word or two. A failed define yields a handle to a *sink*: recording to
  *    it is harmless, so hot code needs no error branch. Handles stay valid until the process
  *    ends and in children made by fork.

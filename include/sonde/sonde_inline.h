@@ -67,6 +67,11 @@ struct sonde__hist {       /* one lane's part of one histogram */
     uint64_t ex_value, ex_trace_hi, ex_trace_lo;
 };
 
+/* A histogram's cell holds where its block is, less this: a cell of 0 finds a block of zeros at
+ * the end of the header's page, whose octaves are all missing. That saves the test for a
+ * missing block (0.6 ns of 3.7). */
+#define SONDE__HIST_NONE (4096u - (64u + 4u * SONDE__HIST_OCTAVES))
+
 struct sonde__tls {
     char *lane;                /* the cells of this thread's lane, or NULL */
     char *base;                /* the segment */
@@ -92,23 +97,24 @@ SONDE_API int sonde__span_begin_slow(void);
 SONDE_API void sonde__span_end_slow(const struct sonde_span *s, uint64_t end, uint32_t outcome);
 SONDE_API uint64_t sonde__ticks_slow(void);
 
-__extension__ typedef unsigned __int128 sonde__u128;
+__extension__ typedef unsigned __int128 sonde__u128; /* keeps -pedantic quiet */
 
 /* ---- Clock ------------------------------------------------------------------------------- */
 
 static inline uint64_t sonde_ticks(void)
 {
 #if defined(__x86_64__)
-    if (SONDE__LIKELY(sonde__gate.tsc)) return __builtin_ia32_rdtsc();
+    if (SONDE__LIKELY(__atomic_load_n(&sonde__gate.tsc, __ATOMIC_RELAXED))) {
+        return __builtin_ia32_rdtsc();
+    }
 #endif
     return sonde__ticks_slow();
 }
 
-__extension__ typedef unsigned __int128 sonde__u128; /* keeps -pedantic quiet */
-
 static inline uint64_t sonde_ticks_ns(uint64_t ticks)
 {
-    return (uint64_t)(((sonde__u128)ticks * sonde__gate.tick_ns_q32) >> 32);
+    const uint64_t q32 = __atomic_load_n(&sonde__gate.tick_ns_q32, __ATOMIC_RELAXED);
+    return (uint64_t)(((sonde__u128)ticks * q32) >> 32);
 }
 
 /* ---- Counters and gauges ----------------------------------------------------------------- */
@@ -138,13 +144,17 @@ static inline void sonde_counter_add(struct sonde_counter c, uint64_t n)
     sonde__counter_add_slow(c.off, n);
 }
 
+static inline uint64_t *sonde__gauge_cell(struct sonde_gauge g)
+{
+    return (uint64_t *)(void *)(__atomic_load_n(&sonde__gate.common, __ATOMIC_RELAXED) + g.off);
+}
+
 static inline void sonde_gauge_set(struct sonde_gauge g, double value)
 {
     if (SONDE__LIKELY(SONDE__GATE() == SONDE__GATE_ON)) {
         uint64_t bits;
         __builtin_memcpy(&bits, &value, sizeof(bits));
-        __atomic_store_n((uint64_t *)(void *)(sonde__gate.common + g.off), bits,
-                         __ATOMIC_RELAXED);
+        __atomic_store_n(sonde__gauge_cell(g), bits, __ATOMIC_RELAXED);
     } else if (SONDE__GATE() != SONDE__GATE_OFF) {
         sonde__gauge_set_slow(g.off, value);
     }
@@ -165,7 +175,7 @@ static inline void sonde__gauge_cell_add(uint64_t *cell, double delta)
 static inline void sonde_gauge_add(struct sonde_gauge g, double delta)
 {
     if (SONDE__LIKELY(SONDE__GATE() == SONDE__GATE_ON)) {
-        sonde__gauge_cell_add((uint64_t *)(void *)(sonde__gate.common + g.off), delta);
+        sonde__gauge_cell_add(sonde__gauge_cell(g), delta);
     } else if (SONDE__GATE() != SONDE__GATE_OFF) {
         sonde__gauge_add_slow(g.off, delta);
     }
@@ -196,18 +206,18 @@ static inline void sonde_hist_record(struct sonde_hist h, uint64_t value)
         if (SONDE__LIKELY(lane != NULL)) {
             uint64_t block =
                 __atomic_load_n((uint64_t *)(void *)(lane + h.off - 8), __ATOMIC_RELAXED);
-            if (SONDE__LIKELY(block != 0)) {
-                struct sonde__hist *b = (struct sonde__hist *)(void *)(base + block);
-                uint64_t p = sonde__hist_bucket((double)(int64_t)value * h.scale);
-                if (SONDE__LIKELY(p < SONDE__HIST_BUCKETS)) {
-                    uint32_t o = __atomic_load_n(&b->octave[p >> 6], __ATOMIC_RELAXED);
-                    if (SONDE__LIKELY(o != 0)) {
-                        uint64_t *cells = (uint64_t *)(void *)(base + (uint64_t)o * 64);
-                        sonde__cell_add(&cells[p & 63], 1);
-                        sonde__cell_add(&b->sum, value);
-                        __atomic_store_n(&b->last, value, __ATOMIC_RELAXED);
-                        return;
-                    }
+            struct sonde__hist *b =
+                (struct sonde__hist *)(void *)(base + SONDE__HIST_NONE + block);
+            uint64_t p = sonde__hist_bucket((double)(int64_t)value * h.scale);
+            if (SONDE__LIKELY(p < SONDE__HIST_BUCKETS)) {
+                uint32_t o = __atomic_load_n(&b->octave[p >> 6], __ATOMIC_RELAXED);
+                if (SONDE__LIKELY(o != 0)) {
+                    uint64_t *cells = (uint64_t *)(void *)(base + (uint64_t)o * 64);
+                    /* In this order: a reader that sees the sum changed finds the bucket. */
+                    sonde__cell_add(&cells[p & 63], 1);
+                    sonde__cell_add(&b->sum, value);
+                    __atomic_store_n(&b->last, value, __ATOMIC_RELAXED);
+                    return;
                 }
             }
         }

@@ -150,11 +150,27 @@ int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size);
 int sonde_cli_is_url(const char *text);
 
 /* GET url (at most max bytes) with libcurl; appends the body to out, which is empty and gets
- * its cap from max. SONDE_EIO with the reason: no connection, a status other than 200 with what
- * the server said, too long. */
-int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct sonde_err *err);
+ * its cap from max. SONDE_EIO with the reason: no connection, no answer in timeout_s, a status
+ * other than 200 with what the server said, too long. */
+int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
+                    struct sonde_err *err);
+
+#define SONDE_CLI_FETCH_S 60 /* timeout for what is answered at once */
 
 /* url's part before any path, query or trailing slash, with path appended. -1: does not fit. */
 int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path);
+
+/* A process id: 0 and *out, or -1. */
+int sonde_cli_parse_pid(const char *text, uint32_t *out);
+
+/* ---- output.c ----------------------------------------------------------------------------- */
+
+/* b to path, which a reader sees as it was or whole; NULL or "-" is the standard output. Tells
+ * and returns the exit status. */
+int sonde_cli_write(const struct sonde_cli *cli, const char *path, const struct sonde_buf *b);
+
+/* Columns of the terminal that the standard output is, or 0: what goes to a file or pipe is not
+ * cut. */
+int sonde_cli_width(void);
 
 #endif

@@ -1,17 +1,18 @@
 /* cmd_export.c - `sonde export`: what is known now, in a format other tools read; straight from
- * the segments, or from an agent by its URL. */
+ * the segments, or from an agent by its URL. Or a profile: a run file, or what an agent samples
+ * now; which of the two is meant tells the format, or the file that is given. */
 #include <curl/curl.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/profile.h"
 #include "collect/collector.h"
+#include "profile/format.h"
 #include "serve/export.h"
 #include "sonde/sonde.h"
 
@@ -22,96 +23,37 @@ struct export_values {
     const char *format, *output, *type;
     struct sonde_cli_list names, labels;
     const char *source, *process;
+    struct sonde_cli_filter filter; /* of profiles; its type is the one above */
+    double duration_s;
 };
 
 #define AT(field) .offset = offsetof(struct export_values, field)
 static const struct sonde_cli_opt options[] = {
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT", AT(format),
-      .help = "prometheus (default), openmetrics, protobuf, json or csv" },
+      .help = "of series: prometheus (default), openmetrics, protobuf, json, csv; of profiles: "
+              "pprof (default), folded, speedscope, chrome, report-json" },
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
       .help = "write to FILE, which is replaced when all is written (default: standard output)" },
     { .name = "name", .letter = 'n', .type = SONDE_OPT_LIST, .value = "GLOB", AT(names),
       .help = "series with such a name; any of several" },
     { .name = "type", .letter = 't', .type = SONDE_OPT_STR, .value = "TYPE", AT(type),
-      .help = "series of this type or kind",
-      .choices = "counter|gauge|histogram|time|throughput|memory|ratio|percentage|custom" },
+      .help = "series of this type or kind, samples of this type",
+      .choices = "counter|gauge|histogram|time|throughput|memory|ratio|percentage|custom|"
+                 SONDE_CLI_TYPES },
     { .name = "source", .type = SONDE_OPT_STR, .value = "GLOB", AT(source),
       .help = "series of such a part of the program" },
     { .name = "process", .type = SONDE_OPT_STR, .value = "GLOB", AT(process),
       .help = "series of programs with such a name" },
     { .name = "label", .type = SONDE_OPT_LIST, .value = "NAME=GLOB", AT(labels),
       .help = "series with such a label; all of up to four" },
+    SONDE_OPT_FILTER_BUT_TYPE(struct export_values, filter),
+    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1,
+      .max = 86400, AT(duration_s),
+      .help = "a profile of a URL: how long to sample (default 10)" },
     SONDE_OPT_DIR,
     { .name = NULL },
 };
 #undef AT
-
-/* ---- Output ------------------------------------------------------------------------------- */
-
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len) {
-        const ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return -1;
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
-/* A reader of path sees the old file or the new one, never a part. */
-static int replace_file(const struct sonde_cli *cli, const char *path, const struct sonde_buf *b)
-{
-    char temp[4096];
-    const int n = snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
-    if (n < 0 || (size_t)n >= sizeof(temp)) {
-        return sonde_cli_usage(cli, "--output: '%s' is too long", path);
-    }
-    const int fd = mkostemp(temp, O_CLOEXEC);
-    if (fd < 0) {
-        return sonde_cli_fail(cli, "cannot create a file beside '%s': %s", path, strerror(errno));
-    }
-    const mode_t mask = umask(0);
-    umask(mask);
-    int bad = write_all(fd, b->data, b->len) || fchmod(fd, 0666 & ~mask) || fsync(fd);
-    int error = errno;
-    if (close(fd) != 0 && !bad) {
-        bad = 1;
-        error = errno;
-    }
-    if (!bad && rename(temp, path) != 0) {
-        bad = 1;
-        error = errno;
-    }
-    if (!bad) return SONDE_EXIT_OK;
-    unlink(temp);
-    return sonde_cli_fail(cli, "writing '%s' failed: %s; it is as it was before", path,
-                          strerror(error));
-}
-
-static int write_output(const struct sonde_cli *cli, const char *path, const struct sonde_buf *b)
-{
-    if (!path || strcmp(path, "-") == 0) {
-        if (write_all(STDOUT_FILENO, b->data, b->len) == 0) return SONDE_EXIT_OK;
-        return sonde_cli_fail(cli, "writing to the standard output failed: %s", strerror(errno));
-    }
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        /* A device or pipe cannot be replaced. */
-        const int fd = open(path, O_WRONLY | O_CLOEXEC);
-        const int bad = fd < 0 || write_all(fd, b->data, b->len) != 0;
-        const int error = errno;
-        if (fd >= 0) close(fd);
-        if (!bad) return SONDE_EXIT_OK;
-        return sonde_cli_fail(cli, "writing '%s' failed: %s", path, strerror(error));
-    }
-    /* Replace what a symbolic link points to, not the link. */
-    char *real = realpath(path, NULL);
-    const int status = replace_file(cli, real ? real : path, b);
-    free(real); /* realpath's own allocation */
-    return status;
-}
 
 /* ---- Filter ------------------------------------------------------------------------------- */
 
@@ -238,10 +180,83 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
     if (query.error) status = sonde_cli_fail(cli, "%s", sonde_strerror(query.error));
     else if (sonde_cli_url(full, sizeof(full), url, query.data) != 0) {
         status = sonde_cli_usage(cli, "the filters make too long a URL");
-    } else if (sonde_cli_fetch(full, output_max, out, &err) != 0) {
+    } else if (sonde_cli_fetch(full, output_max, SONDE_CLI_FETCH_S, out, &err) != 0) {
         status = sonde_cli_fail(cli, "%s", err.text);
     }
     sonde_buf_release(&query);
+    return status;
+}
+
+/* ---- Profiles ----------------------------------------------------------------------------- */
+
+static int is_file(const char *target)
+{
+    return target && (!strcmp(target, "-") || access(target, F_OK) == 0);
+}
+
+static int has_suffix(const char *path, const char *suffix)
+{
+    const size_t len = strlen(path), n = strlen(suffix);
+    return len >= n && !strcmp(path + len - n, suffix);
+}
+
+/* The format that FILE of -o looks like, else pprof. The longest suffix is the best. */
+static const struct sonde_format_ops *format_of(const char *path)
+{
+    const struct sonde_format_ops *best = sonde_format_find("pprof");
+    size_t best_len = 0;
+    for (size_t i = 0; path && sonde_formats[i]; i++) {
+        const struct sonde_format_ops *f = sonde_formats[i];
+        if (!f->write || !has_suffix(path, f->suffix) || strlen(f->suffix) <= best_len) continue;
+        best = f;
+        best_len = strlen(f->suffix);
+    }
+    return best;
+}
+
+static int write_profile(const struct sonde_cli *cli, const struct sonde_format_ops *format,
+                         const struct sonde_profile *p)
+{
+    const struct export_values *v = cli->values;
+    struct sonde_cli_filter chosen = v->filter;
+    chosen.type = v->type;
+    struct sonde_profile_filter filter;
+    int status = sonde_cli_filter(cli, &chosen, p, &filter);
+    if (status) return status;
+    struct sonde_buf out;
+    struct sonde_err err = { "" };
+    sonde_buf_init(&out, output_max);
+    const int rc = format->write(p, &filter, &out, &err);
+    if (rc == SONDE_EINVAL) status = sonde_cli_usage(cli, "%s", err.text);
+    else if (rc) status = sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
+    else status = sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    return status;
+}
+
+static int export_profile(const struct sonde_cli *cli, const char *target,
+                          const struct sonde_format_ops *format)
+{
+    const struct export_values *v = cli->values;
+    if (!format->write) {
+        return sonde_cli_usage(cli, "--format: %s can be read, not written", format->name);
+    }
+    if (v->names.count || v->labels.count || v->source || v->process) {
+        return sonde_cli_usage(cli, "--name, --label, --source and --process are for series, and "
+                               "%s is for profiles", format->name);
+    }
+    if (v->type && sonde_sample_kind_find(v->type) < 0) {
+        return sonde_cli_usage(cli, "--type: '%s' is not one of " SONDE_CLI_TYPES, v->type);
+    }
+    if (!target) return sonde_cli_usage(cli, "%s is for profiles: give a FILE or URL", format->name);
+    if (!v->output && isatty(STDOUT_FILENO) && !strcmp(format->name, "pprof")) {
+        return sonde_cli_usage(cli, "say where to: -o out.pb.gz (pprof is not text)");
+    }
+    struct sonde_profile *p;
+    int status = sonde_cli_profile(cli, target, v->duration_s > 0 ? v->duration_s : 10, &p);
+    if (status) return status;
+    status = write_profile(cli, format, p);
+    sonde_profile_destroy(p);
     return status;
 }
 
@@ -249,36 +264,30 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
 
 static int unknown_format(const struct sonde_cli *cli, const char *name)
 {
-    char known[256] = "";
-    for (size_t i = 0, n = 0; sonde_exports[i] && n < sizeof(known); i++) {
+    char known[512] = "";
+    size_t n = 0;
+    for (size_t i = 0; sonde_exports[i] && n < sizeof(known); i++) {
         n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", i ? ", " : "",
                               sonde_exports[i]->name);
+    }
+    for (size_t i = 0; sonde_formats[i] && n < sizeof(known); i++) {
+        if (!sonde_formats[i]->write) continue;
+        n += (size_t)snprintf(known + n, sizeof(known) - n, ", %s", sonde_formats[i]->name);
     }
     return sonde_cli_usage(cli, "--format: '%s' is not one of %s", name, known);
 }
 
-static int parse_pid(const char *text, uint32_t *out)
-{
-    char *end;
-    errno = 0;
-    const unsigned long v = strtoul(text, &end, 10);
-    if (text[0] < '1' || text[0] > '9' || *end || errno || v > INT32_MAX) return -1;
-    *out = (uint32_t)v;
-    return 0;
-}
-
-static int run(struct sonde_cli *cli)
+static int export_series(struct sonde_cli *cli, const char *target,
+                         const struct sonde_export_ops *format)
 {
     const struct export_values *v = cli->values;
-    const char *target = cli->operand_count ? cli->operands[0] : NULL;
-    const char *name = v->format ? v->format : "prometheus";
-    const struct sonde_export_ops *format = sonde_export_find(name);
-    if (!format) return unknown_format(cli, name);
-
     uint32_t pid = 0;
     const int is_url = target && sonde_cli_is_url(target);
-    if (target && !is_url && parse_pid(target, &pid) != 0) {
-        return sonde_cli_usage(cli, "'%s' is neither a process id nor a URL", target);
+    if (target && !is_url && sonde_cli_parse_pid(target, &pid) != 0) {
+        return sonde_cli_usage(cli, "'%s' is neither a process id nor a URL nor a file", target);
+    }
+    if (v->type && sonde_sample_kind_find(v->type) >= 0) {
+        return sonde_cli_usage(cli, "--type: '%s' is a type of samples, not of series", v->type);
     }
     struct sonde_buf names, out;
     sonde_buf_init(&names, 1 << 16);
@@ -289,28 +298,52 @@ static int run(struct sonde_cli *cli)
     int status = names.error ? sonde_cli_usage(cli, "--name: %s", sonde_strerror(names.error))
                              : make_filter(cli, names.len ? names.data : NULL, pid, &filter);
     if (status == SONDE_EXIT_OK) {
-        status = is_url ? export_url(cli, target, name, &filter, &out)
+        status = is_url ? export_url(cli, target, format->name, &filter, &out)
                         : export_segments(cli, format, &filter, &out);
     }
-    if (status == SONDE_EXIT_OK) status = write_output(cli, v->output, &out);
+    if (status == SONDE_EXIT_OK) status = sonde_cli_write(cli, v->output, &out);
     sonde_buf_release(&out);
     sonde_buf_release(&names);
     return status;
 }
 
+static int run(struct sonde_cli *cli)
+{
+    const struct export_values *v = cli->values;
+    const char *target = cli->operand_count ? cli->operands[0] : NULL;
+    const int profile = is_file(target);
+    const char *name = v->format ? v->format : profile ? format_of(v->output)->name : "prometheus";
+    const struct sonde_export_ops *series = sonde_export_find(name);
+    const struct sonde_format_ops *format = sonde_format_find(name);
+    if (!series && !format) return unknown_format(cli, name);
+    if (format) return export_profile(cli, target, format);
+    if (profile) {
+        return sonde_cli_usage(cli, "'%s' is a file, so a profile, and %s is for series", target,
+                               name);
+    }
+    return export_series(cli, target, series);
+}
+
 const struct sonde_command sonde_cmd_export = {
     .name = "export",
-    .summary = "write the current values of series for other tools",
-    .usage = "[options] [PID | URL]",
+    .summary = "write the current values of series, or a profile, for other tools",
+    .usage = "[options] [PID | URL | FILE]",
     .details =
         "Without a PID, all processes that record and the host are written; with one, that "
         "process alone. With the URL of a running agent, such as http://127.0.0.1:6060, what it "
         "knows. GLOBs are as in a shell: *, ?, [a-z].\n"
         "\n"
+        "With a FILE that holds a profile (a run, or what `sonde import` takes), or a format of "
+        "profiles and a URL, which is then sampled now, the profile is written: pprof for `go tool "
+        "pprof`, folded for flamegraph.pl, speedscope for speedscope.app, chrome for Perfetto and "
+        "chrome://tracing, with spans. Folded weights are samples for CPU, nanoseconds for time "
+        "blocked, bytes for memory.\n"
+        "\n"
         "examples:\n"
         "  sonde export --format csv -o now.csv\n"
         "  sonde export --name 'app_*' --type histogram 4711\n"
-        "  sonde export --format openmetrics http://127.0.0.1:6060",
+        "  sonde export --format openmetrics http://127.0.0.1:6060\n"
+        "  sonde export --format speedscope -o server.speedscope.json server.run",
     .options = options,
     .values_size = sizeof(struct export_values),
     .operands_max = 1,

@@ -51,10 +51,26 @@ static void print_row(const char *left, const char *right)
     print_wrapped(right, column, COLUMN);
 }
 
+/* "a|b|c" as "a, b, c", so that it can be wrapped. */
+static const char *list_choices(const char *choices, char *out, size_t out_size)
+{
+    size_t n = 0;
+    for (; choices && *choices && n + 3 < out_size; choices++) {
+        if (*choices == '|') {
+            out[n++] = ',';
+            out[n++] = ' ';
+        } else {
+            out[n++] = *choices;
+        }
+    }
+    out[n] = '\0';
+    return out;
+}
+
 static void print_options(const struct sonde_cli_opt *o)
 {
     for (; o && o->name; o++) {
-        char left[128], right[256];
+        char left[128], right[512], choices[256];
         const char *blank = o->value ? " " : "";
         const char *value = o->value ? o->value : "";
         if (o->letter) {
@@ -63,7 +79,7 @@ static void print_options(const struct sonde_cli_opt *o)
             snprintf(left, sizeof(left), "    --%s%s%s", o->name, blank, value);
         }
         snprintf(right, sizeof(right), "%s%s%s%s", o->help, o->choices ? ": " : "",
-                 o->choices ? o->choices : "", o->type == SONDE_OPT_LIST ? " (repeatable)" : "");
+                 list_choices(o->choices, choices, sizeof(choices)), o->type == SONDE_OPT_LIST ? " (repeatable)" : "");
         print_row(left, right);
     }
 }

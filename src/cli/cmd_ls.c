@@ -1,9 +1,8 @@
 /* cmd_ls.c - `sonde ls`: which processes record, and which files could not be read. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+#include <time.h>
 
 #include "cli/cli.h"
 #include "collect/collector.h"
@@ -138,14 +137,6 @@ static void table_process(const struct sonde_model *m, const struct sonde_model_
     sonde_table_cell(t, 7, "%llu", (unsigned long long)drops_of(p));
 }
 
-/* Rows are only ever cut to a terminal's width; what goes to a file or pipe is whole. */
-static int output_width(void)
-{
-    struct winsize w;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0) return 0;
-    return w.ws_col;
-}
-
 static void render_table(const struct sonde_model *m, struct sonde_buf *b)
 {
     static const struct sonde_column columns[] = {
@@ -164,7 +155,7 @@ static void render_table(const struct sonde_model *m, struct sonde_buf *b)
     for (size_t i = 0; i < m->process_count; i++) {
         if (m->processes[i]->path) table_process(m, m->processes[i], ascii, &t);
     }
-    if (t.row_count) sonde_table_render(&t, output_width(), ascii, b);
+    if (t.row_count) sonde_table_render(&t, sonde_cli_width(), ascii, b);
     if (t.error) b->error = t.error;
     sonde_table_release(&t);
 }

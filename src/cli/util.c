@@ -1,5 +1,6 @@
 /* util.c - what several commands need: messages, colour, settings, HTTP. */
 #include <curl/curl.h>
+#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,6 +66,16 @@ int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size)
     return n >= 0 && (size_t)n < out_size ? 0 : -1;
 }
 
+int sonde_cli_parse_pid(const char *text, uint32_t *out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long v = strtoul(text, &end, 10);
+    if (text[0] < '1' || text[0] > '9' || *end || errno || v > INT32_MAX) return -1;
+    *out = (uint32_t)v;
+    return 0;
+}
+
 /* ---- HTTP --------------------------------------------------------------------------------- */
 
 int sonde_cli_is_url(const char *text)
@@ -107,7 +118,8 @@ static int status_error(const char *url, long status, const struct sonde_buf *bo
     return rc;
 }
 
-int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct sonde_err *err)
+int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
+                    struct sonde_err *err)
 {
     sonde_buf_init(out, max);
     CURL *curl = curl_easy_init();
@@ -123,7 +135,7 @@ int sonde_cli_fetch(const char *url, size_t max, struct sonde_buf *out, struct s
     curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, 60L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
 
     const CURLcode code = curl_easy_perform(curl);

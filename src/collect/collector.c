@@ -135,6 +135,8 @@ int sonde_collector_create(const struct sonde_collector_options *options,
         goto fail;
     }
     c->model->now_s = collector_now();
+    c->model->on_span = options->on_span;
+    c->model->on_span_arg = options->on_span_arg;
     sonde_tick_clock_init(&c->clock);
     pthread_rwlock_wrlock(&c->model->lock);
     probes_open(c, options);

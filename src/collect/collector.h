@@ -22,6 +22,10 @@ struct sonde_collector_options {
                                  whose process has been gone for retain_s; with pid, those of
                                  ended processes also on destroy */
     struct sonde_model_limits limits;
+    /* Every span as it is drained, not only those the model keeps; called on the thread that
+     * steps, with the model's write lock held: span is borrowed. NULL = nobody wants them. */
+    void (*on_span)(const struct sonde_model_span *span, void *arg);
+    void *on_span_arg;
 };
 
 int sonde_collector_create(const struct sonde_collector_options *options,

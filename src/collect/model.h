@@ -160,6 +160,8 @@ struct sonde_model {
     size_t series_count, series_max, history_series_max;
     uint64_t dropped_series, dropped_conflicts; /* over series_max; name with another type */
     uint64_t dropped_spans;       /* for lack of memory */
+    void (*on_span)(const struct sonde_model_span *span, void *arg); /* each one added; NULL */
+    void *on_span_arg;
     struct sonde_model_index *index; /* private to model.c */
 };
 

@@ -109,6 +109,7 @@ static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
 
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span)
 {
+    if (m->on_span) m->on_span(span, m->on_span_arg);
     struct sonde_model_span copy;
     if (span_fill(m->index, &copy, span) != 0) {
         span_clear(m->index, &copy);

@@ -49,6 +49,16 @@ struct segment_attr {
     unsigned char bytes[SONDE__ATTR_BYTES];
 };
 
+struct segment_sampler {
+    uint64_t off;                 /* 0 = none yet */
+    uint32_t chunk_count;
+    uint32_t waited;              /* drains that found the chunk at next unfinished */
+    uint64_t next;                /* index of the chunk to read next */
+    uint64_t records, chunks;     /* read */
+    uint64_t lost;                /* chunks */
+    uint64_t *words;              /* scratch: one record */
+};
+
 struct sonde_segment {
     struct sonde_guard map;
     const struct sonde__header *live;  /* in the mapping; counts are loaded with acquire */
@@ -65,6 +75,7 @@ struct sonde_segment {
                                           histogram */
     struct segment_ring *ring;         /* by lane */
     uint32_t ring_count;
+    struct segment_sampler sampler;
     struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
     uint32_t attr_next;
     uint64_t attrs_pending;

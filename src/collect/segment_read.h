@@ -37,6 +37,45 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, const struct sonde_tick_clock *clock,
                         int last, struct sonde_err *err);
 
+/* ---- Samples: what libsonde_preload writes ----------------------------------------------------- */
+
+struct sonde_sampler_info {
+    uint64_t session, period_ns;
+    uint32_t depth_max, signal;
+    uint32_t state;                   /* enum sonde__sampler_state */
+    uint64_t cpu_start_ns, cpu_end_ns;/* CPU time of the process; end 0 = not yet */
+    uint64_t threads_refused, threads_skipped, late, cut;
+};
+
+/* 0; SONDE_ENOENT: the process is not sampled, or not yet; SONDE_EFORMAT. */
+int sonde_segment_sampler(struct sonde_segment *s, struct sonde_sampler_info *out,
+                          struct sonde_err *err);
+
+struct sonde_segment_sample {
+    uint64_t ticks;
+    uint32_t tid, overrun, depth, flags; /* flags: SONDE__SAMPLE_… */
+    uint32_t left_out;                /* frames between the innermost and the outermost ones kept */
+    const uint64_t *ips;              /* depth of them, innermost first */
+};
+
+struct sonde_segment_map { uint64_t start, end, offset; const char *path; };
+
+struct sonde_segment_thread { uint32_t tid; uint64_t cpu_ns; char name[17]; };
+
+/* What is called for each record, in the order they were reserved. What they are given is gone
+ * when they return. Texts may hold anything but NUL. */
+struct sonde_segment_sink {
+    void (*sample)(void *arg, const struct sonde_segment_sample *sample);
+    void (*map)(void *arg, const struct sonde_segment_map *map);
+    void (*thread)(void *arg, const struct sonde_segment_thread *thread);
+    void *arg;
+};
+
+/* Take new records out of the sampler's ring. *lost: about how many have been overwritten or
+ * damaged so far, in all. last: as above. SONDE_ENOENT as above. */
+int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
+                          uint64_t *lost, struct sonde_err *err);
+
 /* File names: 0 and the numbers, or SONDE_EINVAL for names that are not of segments. */
 struct sonde_segment_name { uint32_t pid; uint64_t start; uint32_t n; };
 int sonde_segment_name_parse(const char *name, struct sonde_segment_name *out);

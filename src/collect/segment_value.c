@@ -172,6 +172,7 @@ static int blocks_look(struct sonde_segment *s, struct segment_counts *c, uint32
     for (uint32_t lane = 0; lane < c->lanes; lane++) {
         const void *cell = lane_cells(s, lane) + 8ull * id;
         uint64_t off = __atomic_load_n((const uint64_t *)cell, __ATOMIC_ACQUIRE);
+        if (off != 0) off += SONDE__HIST_NONE;
         uint64_t known = series->hist && lane < series->hist->lanes
                              ? series->hist->block[lane].off : 0;
         if (off == 0 && known == 0) continue;

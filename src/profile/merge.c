@@ -139,6 +139,7 @@ static void merge_facts(struct sonde_profile *p, const struct sonde_profile *fro
     if (!p->program) p->program = m->string[from->program];
     if (!p->command) p->command = m->string[from->command];
     if (!p->engine) p->engine = m->string[from->engine];
+    if (!p->host) p->host = m->string[from->host];
 }
 
 int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *from)

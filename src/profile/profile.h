@@ -134,6 +134,7 @@ struct sonde_profile {
     uint32_t program;              /* string */
     uint32_t command;              /* string: the command line; "" = unknown */
     uint32_t engine;               /* string: "perf", "timer", "import" */
+    uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs"; "" = unknown */
     struct sonde_profile_index *index; /* private to profile.c */
     size_t bytes, bytes_max;       /* memory taken, and its cap */
 };

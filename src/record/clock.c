@@ -80,7 +80,8 @@ static void calibrate(void)
     instant(&ticks, &ns);
     if (ticks <= sonde__g.tick0 || ns <= sonde__g.mono0_ns) return;
     const unsigned __int128 q = (unsigned __int128)(ns - sonde__g.mono0_ns) << 32;
-    sonde__g.tick_ns_q32 = (uint64_t)(q / (ticks - sonde__g.tick0));
+    __atomic_store_n(&sonde__g.tick_ns_q32, (uint64_t)(q / (ticks - sonde__g.tick0)),
+                     __ATOMIC_RELAXED);
     sonde__g.checked_ns = ns;
 }
 
@@ -99,7 +100,8 @@ void sonde__clock_start(void)
         }
         __atomic_store_n(&sonde__g.clock_ready, 1, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&sonde__gate.tick_ns_q32, sonde__g.tick_ns_q32, __ATOMIC_RELAXED);
+    __atomic_store_n(&sonde__gate.tick_ns_q32,
+                     __atomic_load_n(&sonde__g.tick_ns_q32, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     __atomic_store_n(&sonde__gate.tsc, sonde__g.tsc, __ATOMIC_RELEASE);
 }
 
@@ -118,7 +120,9 @@ void sonde__clock_recheck(void)
 
 uint64_t sonde__ticks_slow(void)
 {
-    if (!__atomic_load_n(&sonde__g.clock_ready, __ATOMIC_ACQUIRE)) {
+    /* A rate of 0 is a gate that was wiped in a child: a duration may come before any record. */
+    if (!__atomic_load_n(&sonde__g.clock_ready, __ATOMIC_ACQUIRE) ||
+        !__atomic_load_n(&sonde__gate.tick_ns_q32, __ATOMIC_RELAXED)) {
         sonde__clock_ensure();
         /* Still not: a signal handler that interrupted the opening. */
         if (!__atomic_load_n(&sonde__g.clock_ready, __ATOMIC_ACQUIRE)) return sonde__mono_ns();

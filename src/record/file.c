@@ -6,6 +6,7 @@
  * process to make a segment without an agent sweeps old ones. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,10 @@
 #define TABLE_CHUNK (16u << 10)
 #define SWEEP_KEEP 64            /* files of dead processes that may lie around */
 #define SWEEP_AGE_S 600
+#define SWEEP_ENTRIES 256        /* looked at, at most */
+#define LOCK_TRIES 20
+#define NAME_TRIES 100
+#define TEMP_MARK 't'            /* a temporary name begins with it, others with a digit */
 
 static int from_errno(int e)
 {
@@ -82,24 +87,26 @@ static int set_path(const char *dir, const char *name)
 
 /* ---- Sweeping ------------------------------------------------------------------------------ */
 
-/* 1 if some agent holds agent.lock. */
+/* 1 if some agent holds agent.lock. A process that asks for it here holds it for an instant
+ * too; only what stays is an agent. */
 static int agent_present(int dirfd)
 {
     const int fd = openat(dirfd, "agent.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return 0;
-    const int held = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    int held = 1;
+    for (int tries = 0; held && tries < LOCK_TRIES; tries++) {
+        if (tries) sched_yield();
+        held = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    }
     close(fd);
     return held;
 }
 
-static int gone(const char *name)
-{
-    char *end;
-    const unsigned long pid = strtoul(name, &end, 10);
-    if (end == name || *end != '.') return 0;
-    const uint64_t start = strtoull(end + 1, NULL, 10);
-    return sonde__start_time((uint32_t)pid) != start;
-}
+struct scan {              /* of a directory; raw getdents since opendir allocates */
+    int fd;
+    long at, end;
+    char buffer[1024] __attribute__((aligned(8))); /* small: we may be on a handler's stack */
+};
 
 struct dirent64_raw {
     uint64_t ino;
@@ -109,28 +116,94 @@ struct dirent64_raw {
     char name[];
 };
 
-/* Remove what dead processes left: all that is old, and whatever passes SWEEP_KEEP. Bounded to
- * one buffer of entries; raw getdents since opendir allocates. */
-static void sweep(int dirfd)
+static void scan_begin(struct scan *s, int dirfd)
 {
-    char buffer[8192] __attribute__((aligned(8)));
-    if (agent_present(dirfd)) return;
-    const int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    const long n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer));
-    const uint64_t now_s = sonde__real_ns() / 1000000000u;
-    int dead = 0;
-    for (long at = 0; at < n;) {
-        const struct dirent64_raw *d = (const struct dirent64_raw *)(void *)(buffer + at);
-        at += d->reclen;
-        struct stat st;
-        if (d->name[0] < '1' || d->name[0] > '9' || !gone(d->name)) continue;
-        if (fstatat(dirfd, d->name, &st, AT_SYMLINK_NOFOLLOW)) continue;
-        if (++dead > SWEEP_KEEP || (uint64_t)st.st_mtime + SWEEP_AGE_S < now_s) {
-            unlinkat(dirfd, d->name, 0);
+    s->at = s->end = 0;
+    s->fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The next name, or NULL: that was all. */
+static const char *scan_next(struct scan *s)
+{
+    if (s->fd < 0) return NULL;
+    if (s->at >= s->end) {
+        s->at = 0;
+        s->end = syscall(SYS_getdents64, s->fd, s->buffer, sizeof(s->buffer));
+        if (s->end <= 0) return NULL;
+    }
+    const struct dirent64_raw *d = (const struct dirent64_raw *)(void *)(s->buffer + s->at);
+    s->at += d->reclen;
+    return d->name;
+}
+
+static void scan_end(struct scan *s)
+{
+    if (s->fd >= 0) close(s->fd);
+}
+
+struct owner { uint32_t pid, n; uint64_t start; };
+
+/* 1 if name is <pid>.<start>[.<n>] and no more. */
+static int segment_owner(const char *name, struct owner *out)
+{
+    uint64_t number[3] = { 0, 0, 0 };
+    int count = 0;
+    for (const char *p = name;; p++) {
+        if (*p < '0' || *p > '9') return 0;
+        for (; *p >= '0' && *p <= '9'; p++) number[count] = number[count] * 10 + (uint64_t)(*p - '0');
+        count++;
+        if (*p != '.' || count == 3) {
+            *out = (struct owner){ (uint32_t)number[0], (uint32_t)number[2], number[1] };
+            return !*p && count >= 2;
         }
     }
-    close(fd);
+}
+
+/* Nobody writes it any more: its process is gone, or is this one before an exec. (This image's
+ * own is not there yet when we sweep.) A temporary one is in use for an instant only. */
+static int left_behind(const char *name)
+{
+    struct owner o;
+    if (name[0] == TEMP_MARK) return 1;
+    return segment_owner(name, &o) &&
+           (o.pid == sonde__g.pid || sonde__start_time(o.pid) != o.start);
+}
+
+/* Remove what nobody will write any more: all that is old, and whatever passes SWEEP_KEEP. */
+static void sweep(int dirfd)
+{
+    struct scan s;
+    struct stat st;
+    const char *name;
+    const uint64_t now_s = sonde__real_ns() / 1000000000u;
+    int dead = 0;
+    if (agent_present(dirfd)) return;
+    scan_begin(&s, dirfd);
+    for (int i = 0; i < SWEEP_ENTRIES && (name = scan_next(&s)); i++) {
+        if (!left_behind(name) || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) continue;
+        const int old = (uint64_t)st.st_mtime + SWEEP_AGE_S < now_s;
+        if (old || (name[0] != TEMP_MARK && ++dead > SWEEP_KEEP)) unlinkat(dirfd, name, 0);
+    }
+    scan_end(&s);
+}
+
+/* The number for this image of the process: that of the newest there is, which another copy of
+ * the library may have made for this very image. Never one before it: the agent takes an image
+ * for gone when there is one after it. */
+static uint32_t newest_image(int dirfd, uint64_t start)
+{
+    struct scan s;
+    struct owner o;
+    const char *name;
+    uint32_t newest = 0;
+    scan_begin(&s, dirfd);
+    while ((name = scan_next(&s))) {
+        if (segment_owner(name, &o) && o.pid == sonde__g.pid && o.start == start && o.n > newest) {
+            newest = o.n;
+        }
+    }
+    scan_end(&s);
+    return newest;
 }
 
 /* ---- Layout -------------------------------------------------------------------------------- */
@@ -236,7 +309,8 @@ static int populate_tables(struct sonde__header *h, const struct sonde__header *
         const uint64_t s = (uint64_t)h->series_count * sizeof(struct sonde__series);
         if (f > families) families = page_up(f);
         if (s > series) series = page_up(s);
-        if (h->string_used > strings) strings = page_up(h->string_used);
+        /* 8 more: comparing a label value reads the word it ends in. */
+        if (h->string_used + 8 > strings) strings = page_up(h->string_used + 8);
         if (h->series_count > cells) {
             cells = (uint32_t)((page_up(SONDE__CELLS_OFF + 8ull * h->series_count) -
                                 SONDE__CELLS_OFF) / 8);
@@ -304,7 +378,7 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
     struct sonde__header plan;
     memset(&plan, 0, sizeof(plan));
     put_u64(put(put(temp, name), ".tmp"), (uint64_t)syscall(SYS_gettid));
-    temp[0] = 't'; /* not a digit: readers and sweepers pass it over */
+    temp[0] = TEMP_MARK; /* not a digit: readers pass it over */
 
     unlinkat(dirfd, temp, 0);
     const int fd = openat(dirfd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -313,6 +387,7 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
     char *const old = sonde__g.base;
     if (!rc) rc = map_new(fd, &plan);
     if (!rc) rc = format(&plan, fd, from);
+    if (!rc) __atomic_store_n(&sonde__g.h->copies_live, 1, __ATOMIC_RELEASE); /* see attach */
     if (!rc && syscall(SYS_renameat2, dirfd, temp, dirfd, name, RENAME_NOREPLACE)) {
         rc = errno == EEXIST ? SONDE_EEXIST : from_errno(errno);
     }
@@ -331,21 +406,29 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
 /* ---- Finding ------------------------------------------------------------------------------- */
 
 /* Join the segment that another copy of the library in this process made. SONDE_ENOENT: it is
- * not of this image (we came here by exec) or of another version. */
+ * not of this image (we came here by exec) or of another version. A forked child has its
+ * parent's exec id, so that what an earlier child of the same pid left could pass for ours: look
+ * whether it is mapped before believing it. */
 static int attach(int fd)
 {
     struct sonde__header h;
+    unsigned char resident;
     const void *random = (const void *)getauxval(AT_RANDOM);
     if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || h.magic != SONDE__MAGIC ||
         h.abi != SONDE__ABI || h.check != sonde__header_check(&h) || h.pid != sonde__g.pid ||
         !h.map_addr || !random || memcmp(h.exec_id, random, sizeof(h.exec_id))) {
         return SONDE_ENOENT;
     }
-    sonde__g.base = (char *)(uintptr_t)h.map_addr;
-    sonde__g.h = (struct sonde__header *)(void *)sonde__g.base;
-    sonde__g.copy = __atomic_add_fetch(&sonde__g.h->copies, 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&sonde__g.h->closed, 0, __ATOMIC_RELAXED);
+    struct sonde__header *mapped = (struct sonde__header *)(uintptr_t)h.map_addr;
+    if (mincore(mapped, SONDE__PAGE, &resident)) return SONDE_ENOENT;
+    /* Acquire: with the release in create, what its maker wrote is there. */
+    (void)__atomic_load_n(&mapped->copies_live, __ATOMIC_ACQUIRE);
+    if (memcmp(mapped, &h, SONDE__HEADER_FIXED)) return SONDE_ENOENT;
+    sonde__g.h = mapped;
+    sonde__g.base = (char *)mapped;
+    sonde__g.copy = __atomic_add_fetch(&mapped->copies, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&mapped->copies_live, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&mapped->closed, 0, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -375,18 +458,24 @@ int sonde__file_open(const struct sonde__header *from)
     if (dirfd < 0) return dirfd;
 
     const uint64_t start = sonde__start_time(sonde__g.pid);
+    const uint32_t first = newest_image(dirfd, start);
     rc = SONDE_EFULL;
-    for (uint32_t n = 0; n < 1000; n++) {
+    for (uint32_t n = first; n < first + NAME_TRIES; n++) {
         segment_name(name, sonde__g.pid, start, n);
         const int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (fd >= 0) {
-            rc = from ? SONDE_ENOENT : attach(fd);
+            rc = attach(fd);
             close(fd);
             if (rc == SONDE_ENOENT) continue;
             if (!rc) rc = set_path(dir, name);
             break;
         }
-        if (n == 0) sweep(dirfd);
+        if (errno != ENOENT) { /* something is there that is no segment, or we have no descriptor */
+            rc = from_errno(errno);
+            if (rc == SONDE_ENOMEM) break;
+            continue;
+        }
+        sweep(dirfd);
         rc = create(dirfd, dir, name, from);
         if (rc != SONDE_EEXIST) break;
         n--; /* another copy won: join it */

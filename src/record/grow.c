@@ -65,8 +65,13 @@ int sonde__populate(uint64_t off, uint64_t len)
     return rc;
 }
 
-/* Several threads may populate the same chunk at once: that is harmless, only the accounting of
- * populated_bytes then counts it twice. */
+void sonde__populate_undo(uint64_t bytes)
+{
+    __atomic_sub_fetch(&sonde__g.h->populated_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+/* Several threads may populate the same chunk at once: whoever is not the one to add it takes it
+ * off the account again. */
 static int heap_ready(struct sonde__header *h, uint64_t need)
 {
     uint64_t ready = __atomic_load_n(&h->heap_ready, __ATOMIC_ACQUIRE);
@@ -82,8 +87,10 @@ static int heap_ready(struct sonde__header *h, uint64_t need)
             chunk = (need - ready + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
             if (sonde__populate(h->heap_off + ready, chunk)) return SONDE_ENOSPC;
         }
-        __atomic_compare_exchange_n(&h->heap_ready, &ready, ready + chunk, 0, __ATOMIC_RELEASE,
-                                    __ATOMIC_ACQUIRE);
+        if (!__atomic_compare_exchange_n(&h->heap_ready, &ready, ready + chunk, 0,
+                                         __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
+            sonde__populate_undo(chunk);
+        }
         ready = __atomic_load_n(&h->heap_ready, __ATOMIC_ACQUIRE);
     }
     return 0;

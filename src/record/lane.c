@@ -113,14 +113,16 @@ char *sonde__lane_get(int *shared)
     struct sonde__tls *t = &sonde__tls;
     *shared = 1;
     if (t->busy) { /* a signal handler, in the middle of what is below */
-        return SONDE__GATE() == SONDE__GATE_ON ? shared_lane() : NULL;
+        return sonde__ensure_open() ? NULL : shared_lane();
     }
     t->busy = 1;
     char *cells = NULL;
     if (!sonde__ensure_open()) {
         if (!t->lane && t->retry-- == 0) {
-            t->lane = claim();
+            char *own = claim();
             t->base = sonde__g.base;
+            __atomic_signal_fence(__ATOMIC_RELEASE); /* a handler that finds lane uses base */
+            t->lane = own;
             t->retry = t->retry_next;
             if (t->retry_next < RETRY_MAX) t->retry_next *= 2;
         }

@@ -28,24 +28,34 @@ struct sonde__state sonde__g;
 
 /* ---- The gate ------------------------------------------------------------------------------ */
 
+/* 0, SONDE_EBUSY: this thread holds it, SONDE_EIO: another does and does not let go. */
 static int open_lock(void)
 {
+    struct sonde__shield shield;
     const uint32_t me = (uint32_t)syscall(SYS_gettid);
     const uint64_t deadline = sonde__mono_ns() + SONDE__LOCK_WAIT_MS * 1000000ull;
     for (;;) {
-        uint32_t owner = 0;
-        if (__atomic_compare_exchange_n(&sonde__gate.open_lock, &owner, me, 0, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED)) {
-            return 0;
+        uint32_t owner = __atomic_load_n(&sonde__gate.open_lock, __ATOMIC_RELAXED);
+        if (!owner) { /* not worth the shield's system calls otherwise */
+            sonde__shield_up(&shield);
+            if (__atomic_compare_exchange_n(&sonde__gate.open_lock, &owner, me, 0,
+                                            __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+                sonde__g.open_shield = shield;
+                return 0;
+            }
+            sonde__shield_down(&shield);
         }
-        if (owner == me || sonde__mono_ns() > deadline) return SONDE_EBUSY;
+        if (owner == me) return SONDE_EBUSY;
+        if (sonde__mono_ns() > deadline) return SONDE_EIO;
         sched_yield();
     }
 }
 
 static void open_unlock(void)
 {
+    const struct sonde__shield shield = sonde__g.open_shield;
     __atomic_store_n(&sonde__gate.open_lock, 0, __ATOMIC_RELEASE);
+    sonde__shield_down(&shield);
 }
 
 static void gate_set(uint32_t state)
@@ -53,9 +63,28 @@ static void gate_set(uint32_t state)
     __atomic_store_n(&sonde__gate.state, state, __ATOMIC_RELEASE);
 }
 
+static void set_error(int error)
+{
+    __atomic_store_n(&sonde__g.error, error, __ATOMIC_RELAXED);
+}
+
+static int get_error(void) { return __atomic_load_n(&sonde__g.error, __ATOMIC_RELAXED); }
+
+/* Whoever opens takes longer than anybody should wait (a file system that hangs): the others go
+ * on without, until it is done. */
+static void stop_waiting(void)
+{
+    uint32_t closed = SONDE__GATE_CLOSED;
+    if (__atomic_compare_exchange_n(&sonde__gate.state, &closed, SONDE__GATE_OFF, 0,
+                                    __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+        set_error(SONDE_EIO);
+    }
+}
+
 static void forget_thread(void)
 {
     sonde__tls.lane = NULL;
+    __atomic_signal_fence(__ATOMIC_RELEASE);
     sonde__tls.ring = NULL;
     sonde__tls.rng = 0;
     sonde__tls.retry = 0;
@@ -64,32 +93,49 @@ static void forget_thread(void)
 static int wanted(void)
 {
     const char *env = getenv("SONDE_ENABLED");
-    return !sonde__g.user_off && !(env && env[0] == '0' && !env[1]);
+    if (sonde__g.user) return sonde__g.user > 0;
+    return !(env && env[0] == '0' && !env[1]);
+}
+
+/* What is needed even while recording is off: the clock, and the trace to hand on. */
+static void begin(void)
+{
+    sonde__clock_start();
+    if (!sonde__g.env_read) {
+        const char *parent = getenv("TRACEPARENT");
+        if (parent) sonde_traceparent_parse(parent, &sonde__g.env_trace);
+        sonde__g.env_read = 1;
+    }
+}
+
+static void set_base(char *base)
+{
+    sonde__g.base = base;
+    sonde__g.h = (struct sonde__header *)(void *)base;
 }
 
 static int open_now(void)
 {
     const uint32_t pid = (uint32_t)getpid();
     const struct sonde__header *from = NULL;
-    uint64_t from_bytes = 0;
+    if (sonde__g.opening) set_base(sonde__g.opening_base); /* forked while another thread was here */
+    sonde__g.opening = 0;
     if (sonde__g.base && sonde__g.pid != pid) { /* forked */
         forget_thread();
         from = sonde__g.h;
-        from_bytes = from->file_bytes;
     }
     if (!wanted()) return SONDE_EOFF;
     if (sonde__g.base && !from) return 0;
 
-    if (!from) {
-        const char *parent = getenv("TRACEPARENT");
-        if (parent) sonde_traceparent_parse(parent, &sonde__g.env_trace);
-    }
+    sonde__g.opening_base = sonde__g.base;
+    sonde__g.opening = 1;
     sonde__g.pid = pid;
     const int rc = sonde__file_open(from);
-    if (from) {
-        munmap((void *)(uintptr_t)from, from_bytes);
-        if (rc) sonde__g.base = NULL, sonde__g.h = NULL;
-    }
+    if (rc) set_base(NULL);
+    sonde__g.opening = 0;
+    /* If other copies of the library ever joined it, they have yet to find out that they were
+     * forked, and read it for the definitions. */
+    if (from && from->copies == 1) munmap((void *)(uintptr_t)from, from->file_bytes);
     return rc;
 }
 
@@ -98,17 +144,24 @@ int sonde__ensure_open(void)
     uint32_t state = SONDE__GATE();
     if (state == SONDE__GATE_CLOSED) {
         const int saved = errno;
-        if (open_lock()) return SONDE_EBUSY;
+        const int busy = open_lock();
+        if (busy) {
+            if (busy != SONDE_EBUSY) stop_waiting();
+            return SONDE_EBUSY;
+        }
         state = SONDE__GATE();
         if (state == SONDE__GATE_CLOSED) {
-            sonde__clock_start();
-            sonde__g.error = open_now();
-            if (!sonde__g.error) sonde__gate.common = sonde__lane_cells(0);
-            state = sonde__g.error ? SONDE__GATE_OFF : SONDE__GATE_ON;
+            begin();
+            const int rc = open_now();
+            set_error(rc);
+            if (!rc) {
+                __atomic_store_n(&sonde__gate.common, sonde__lane_cells(0), __ATOMIC_RELAXED);
+            }
+            state = rc ? SONDE__GATE_OFF : SONDE__GATE_ON;
             gate_set(state);
         }
-        open_unlock();
         errno = saved;
+        open_unlock();
     }
     if (state == SONDE__GATE_OFF) return SONDE_EOFF;
     sonde__thread_setup();
@@ -117,8 +170,10 @@ int sonde__ensure_open(void)
 
 void sonde__clock_ensure(void)
 {
+    const int saved = errno;
     if (open_lock()) return;
-    sonde__clock_start();
+    begin();
+    errno = saved;
     open_unlock();
 }
 
@@ -161,29 +216,33 @@ static int take_config(const struct sonde_config *config)
 
 int sonde_open(const struct sonde_config *config)
 {
-    if (SONDE__GATE() != SONDE__GATE_CLOSED) return sonde__g.error;
     if (config) {
         if (open_lock()) return SONDE_EBUSY;
-        const int rc = SONDE__GATE() == SONDE__GATE_CLOSED ? take_config(config) : 0;
+        /* Off is not open: what is asked for now holds when it is switched on. */
+        const int fresh = SONDE__GATE() == SONDE__GATE_CLOSED ||
+                          (!sonde__g.base && get_error() == SONDE_EOFF);
+        const int rc = fresh ? take_config(config) : 0;
         open_unlock();
         if (rc) return rc;
     }
     const int rc = sonde__ensure_open();
-    return rc == SONDE_EOFF ? sonde__g.error : rc;
+    return rc == SONDE_EOFF ? get_error() : rc;
 }
 
 void sonde_enable(int on)
 {
+    const int saved = errno;
     if (open_lock()) return;
-    sonde__g.user_off = !on;
+    sonde__g.user = on ? 1 : -1;
     if (!on) {
-        sonde__clock_start();
+        begin();
         gate_set(SONDE__GATE_OFF);
-        if (!sonde__g.error) sonde__g.error = SONDE_EOFF;
-    } else if (SONDE__GATE() == SONDE__GATE_OFF && sonde__g.error == SONDE_EOFF) {
-        sonde__g.error = 0;
+        if (!get_error()) set_error(SONDE_EOFF);
+    } else if (SONDE__GATE() == SONDE__GATE_OFF && get_error() == SONDE_EOFF) {
+        set_error(0);
         gate_set(SONDE__GATE_CLOSED); /* the next record opens, or finds it open */
     }
+    errno = saved;
     open_unlock();
 }
 
@@ -206,6 +265,7 @@ static void in_child(void)
 {
     memset(&sonde__gate, 0, sizeof(sonde__gate));
     forget_thread();
+    if (sonde__g.clock_ready) sonde__clock_start(); /* durations come before the first record */
 }
 
 __attribute__((constructor)) static void load(void)
@@ -234,18 +294,15 @@ static int unloadable(void)
     return 1;
 }
 
-/* Other threads may go on recording after this: the mapping stays. */
+/* Other threads may go on recording after this: the mapping stays. A copy that cannot be
+ * unloaded knows that the process ends, whatever other copies there are; others know only if
+ * they are the last. */
 __attribute__((destructor)) static void unload(void)
 {
     if (!sonde__g.base || sonde__g.pid != (uint32_t)getpid()) return;
-    if (!__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL)) {
-        __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);
-    } else if (!unloadable()) {
-        return;
-    }
-    if (unloadable()) {
-        sonde__lanes_release();
-        return;
-    }
-    sonde__file_remove();
+    const int last = !__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL);
+    const int ends = !unloadable();
+    if (last || ends) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);
+    if (ends) sonde__file_remove();
+    else sonde__lanes_release();
 }

@@ -1,9 +1,11 @@
 /* ops.c - ready-made metrics: operations, bandwidth, caches, resource and throughput scopes.
  * All are families of define.c, found again by name, so several libraries in a process that use
  * them add to the same series. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,10 +138,15 @@ static uint64_t thread_cpu_ns(void)
 static int64_t resident_bytes(void)
 {
     char text[128];
-    const int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    const ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
+    const int saved = errno;
+    long n = 0;
+    /* syscall(): open and read would make a scope a cancellation point. */
+    const long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        n = syscall(SYS_read, fd, text, sizeof(text) - 1);
+        syscall(SYS_close, fd);
+    }
+    errno = saved;
     if (n <= 0) return -1;
     text[n] = 0;
     const char *p = strchr(text, ' ');

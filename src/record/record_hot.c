@@ -53,11 +53,12 @@ static struct sonde__hist *hist_block(char *cells, uint64_t off)
         const uint32_t series = (uint32_t)((off - 8) / 8);
         const uint32_t family = sonde__series_at(series)->family;
         ((struct sonde__hist *)(void *)sonde__at(mine))->scale = sonde__family_at(family)->scale;
-        if (__atomic_compare_exchange_n(cell, &at, mine, 0, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
-            at = mine;
+        if (__atomic_compare_exchange_n(cell, &at, mine - SONDE__HIST_NONE, 0, __ATOMIC_RELEASE,
+                                        __ATOMIC_ACQUIRE)) {
+            at = mine - SONDE__HIST_NONE;
         }
     }
-    return (struct sonde__hist *)(void *)sonde__at(at);
+    return (struct sonde__hist *)(void *)sonde__at(SONDE__HIST_NONE + at);
 }
 
 static uint64_t *hist_octave(struct sonde__hist *b, uint64_t p)
@@ -111,7 +112,7 @@ void sonde__hist_exemplar(uint64_t off, uint64_t value)
     const uint64_t at =
         __atomic_load_n((uint64_t *)(void *)(cells + off - 8), __ATOMIC_ACQUIRE);
     if (!at) return;
-    struct sonde__hist *b = (struct sonde__hist *)(void *)sonde__at(at);
+    struct sonde__hist *b = (struct sonde__hist *)(void *)sonde__at(SONDE__HIST_NONE + at);
     uint64_t seq = __atomic_load_n(&b->ex_seq, __ATOMIC_RELAXED);
     if (seq & 1 || !__atomic_compare_exchange_n(&b->ex_seq, &seq, seq + 1, 0, __ATOMIC_ACQ_REL,
                                                 __ATOMIC_RELAXED)) {

@@ -5,10 +5,10 @@
  * common to them is in the segment, everything here is a copy's own.
  *
  * Locks, by rank: 1 gate.open_lock (this copy), 2 header.define_lock (all copies). Both hold
- * the owner's tid, are never waited for on a path that records, and give up after
- * SONDE__LOCK_WAIT_MS, so that a thread that died or jumped away holding one cannot hang the
- * program. A forked child starts with a wiped gate and a segment of its own: no fork hook for
- * locks is needed.
+ * the owner's tid, are never waited for on a path that records, and are held behind a shield
+ * (shield.c), so that no handler or cancellation takes their owner away. Waiting for them ends
+ * after SONDE__LOCK_WAIT_MS all the same. A forked child starts with a wiped gate and a segment
+ * of its own: no fork hook for locks is needed.
  */
 #ifndef SONDE_RECORD_STATE_H
 #define SONDE_RECORD_STATE_H
@@ -20,14 +20,23 @@
 #define SONDE__LOCK_WAIT_MS 2000
 #define SONDE__SERIES_MAX_DEFAULT 2000u /* per family */
 
+struct sonde__shield {        /* what shield.c puts back */
+    uint64_t signals;         /* the thread's signal mask */
+    int cancel;               /* its cancel state */
+};
+
 struct sonde__state {
     char *base;               /* the mapping; NULL = none yet. Never unmapped while it is ours */
     struct sonde__header *h;  /* = base */
     uint32_t pid;             /* the process that opened it */
     uint32_t copy;            /* this copy's number in the segment */
-    int user_off;             /* sonde_enable(0) */
+    int user;                 /* sonde_enable: 1 on, -1 off, 0 = nobody said */
     int error;                /* why opening failed; 0 = it has not */
+    int opening;              /* in the middle of it: base may be half made … */
+    char *opening_base;       /* … and was this before */
+    int env_read;             /* env_trace is valid */
     struct sonde_trace env_trace; /* TRACEPARENT; zero = none */
+    struct sonde__shield open_shield, define_shield; /* of the locks' holders */
     uint64_t reap_at_ticks;   /* dead owners are looked for at most every 10 ms */
     uint64_t tick0, mono0_ns; /* clock: first instant of the calibration */
     uint64_t tick_ns_q32;
@@ -51,6 +60,13 @@ int sonde__ensure_open(void);
 /* Only have the clock running: recording may be off. */
 void sonde__clock_ensure(void);
 
+/* ---- shield.c ----------------------------------------------------------------------------- */
+
+/* Between up and down this thread runs no handler of an asynchronous signal and is not
+ * cancelled. Syscalls only. */
+void sonde__shield_up(struct sonde__shield *s);
+void sonde__shield_down(const struct sonde__shield *s);
+
 /* Copy an options struct whose first field is its size: a shorter one is filled with zeros, of a
  * longer one (a newer header) the unknown tail must be zero. SONDE_EINVAL otherwise. */
 int sonde__take_options(void *out, size_t known, const void *in);
@@ -58,7 +74,8 @@ int sonde__take_options(void *out, size_t known, const void *in);
 /* ---- file.c ------------------------------------------------------------------------------- */
 
 /* Make this process's segment, or join the one another copy made: sets base, h, copy and path.
- * from: the parent's segment after a fork, whose definitions are taken over; else NULL. */
+ * from: the parent's segment after a fork, whose definitions are taken over; else NULL. It is
+ * not unmapped. */
 int sonde__file_open(const struct sonde__header *from);
 
 /* The process ends: remove the file unless an agent is there to read it. */
@@ -79,6 +96,10 @@ int sonde__populate(uint64_t off, uint64_t len);
 /* Hand out size bytes of the heap, zeroed, 64-byte aligned; their offset from the segment's
  * start, or 0. No lock, so also from signal handlers. */
 uint64_t sonde__heap_take(uint64_t size);
+
+/* Take bytes of populated pages off the account: the attempt they belong to failed, and the
+ * next one counts them again. */
+void sonde__populate_undo(uint64_t bytes);
 
 void sonde__drop(int reason);     /* SONDE__DROP_… */
 

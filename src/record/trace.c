@@ -3,10 +3,16 @@
 
 #include "record/state.h"
 
-struct sonde_trace sonde_trace_current(void)
+/* The thread's first call decides which trace it continues, and only opening reads that. */
+static void set_up(void)
 {
     sonde__ensure_open();
     sonde__thread_setup();
+}
+
+struct sonde_trace sonde_trace_current(void)
+{
+    set_up();
     const struct sonde__tls *t = &sonde__tls;
     return (struct sonde_trace){ t->trace_hi, t->trace_lo, t->span };
 }
@@ -22,7 +28,7 @@ struct sonde_trace sonde_trace_set(struct sonde_trace next)
 
 struct sonde_trace sonde_trace_new(void)
 {
-    sonde__thread_setup();
+    set_up();
     const uint64_t hi = sonde__rand(&sonde__tls), lo = sonde__rand(&sonde__tls);
     return (struct sonde_trace){ hi, lo, 0 };
 }
@@ -37,7 +43,7 @@ void sonde_traceparent_format(struct sonde_trace t, char out[SONDE_TRACEPARENT_S
 {
     if (!(t.hi | t.lo)) t = sonde_trace_new();
     if (!t.span) {
-        sonde__thread_setup();
+        set_up();
         t.span = sonde__rand(&sonde__tls); /* the format has no way to say "none" */
     }
     char *p = out;

@@ -7,7 +7,7 @@
  *   series_off   struct sonde__series [series_max]       append-only, 1 … series_count-1
  *   string_off   bytes                                   append-only
  *   lane_off     lanes, lane_stride bytes each           see below
- *   heap_off     blocks of 64 bytes, handed out once     histograms, span rings, label indexes
+ *   heap_off     blocks of 64 bytes, handed out once     histograms, rings, label indexes, sampler
  *
  * The file is sparse and of full size from the start; every page is populated before it is
  * touched (on a full tmpfs a hole maps fine and kills the process when written). What has been
@@ -19,7 +19,8 @@
  * lane + SONDE__CELLS_OFF + 8 * series id. Series 0 is the sink. A cell is
  *     counter    the lane's total; the series' value is the sum over lanes
  *     gauge      a double's bits; lane 0 only
- *     histogram  offset from the segment's start of the lane's struct sonde__hist; 0 = none
+ *     histogram  offset from the segment's start of the lane's struct sonde__hist, less
+ *                SONDE__HIST_NONE; 0 = none
  * A thread that is gone leaves its lane as it is; the next owner continues the totals, so
  * nothing is ever folded, moved or zeroed, and a reader can take differences.
  *
@@ -35,6 +36,19 @@
  *   SPAN  start, end (ticks), trace_hi, trace_lo, id, parent,
  *         name_tid = tid << 32 | outcome << 24 | name's family id
  *   ATTR  span id, key | value type << 24 | length << 32, 40 bytes of value; before its span
+ *
+ * The sampler. A process that libsonde_preload samples has one struct sonde__sampler in the heap,
+ * found through header.sampler, with one ring for all threads: timers on CPU time fire as often
+ * as CPUs have ticks, so it is the number of CPUs that says how much room is needed, and threads
+ * may come and go by thousands without lanes. Chunks of the ring follow the protocol of span
+ * rings: a record reserves all its chunks at once and stores the first one's seq_type last.
+ *   SAMPLE  ticks, tid << 32 | overrun, depth | flags << 16 | left out << 32, then depth addresses,
+ *           innermost first: 4 of them here, 7 in each MORE that follows. Of a stack of more than
+ *           depth_max frames the outermost quarter and the innermost rest are kept
+ *   MAP     start, end, file offset, length of the path, then the path: 24 bytes here, 56 in each
+ *           MORE. Code that samples will be in; what it covers of older ones is gone
+ *   THREAD  tid, CPU ns it used in all, name (16 bytes): a thread that has ended
+ *   MORE    7 words
  *
  * Versions. abi changes whenever any of this does; a reader refuses what it does not know. The
  * immutable part of the header, and each family and series, carries a check sum, so a damaged
@@ -119,13 +133,15 @@ struct sonde__header {
     uint64_t map_addr;       /* where the process has it mapped; shared by all its copies */
     uint64_t name_index;     /* families by name: heap offset of struct sonde__index; writers */
     uint32_t copies_live;    /* copies not unloaded yet */
+    uint64_t sampler;        /* heap offset of struct sonde__sampler; 0 = not sampled */
 
     uint64_t drops[SONDE__DROP_COUNT] __attribute__((aligned(64)));
 };
 
 #define SONDE__HEADER_FIXED offsetof(struct sonde__header, family_count)
 
-_Static_assert(sizeof(struct sonde__header) <= SONDE__PAGE, "the header is one page");
+_Static_assert(sizeof(struct sonde__header) <= SONDE__HIST_NONE,
+               "the header leaves room in its page for the block of zeros");
 
 struct sonde__str {     /* text in the string area */
     uint32_t off;       /* from string_off */
@@ -191,6 +207,81 @@ _Static_assert(sizeof(struct sonde__lane) == SONDE__CELLS_OFF, "cells follow the
 _Static_assert(sizeof(struct sonde__span_rec) == 64, "span records are 64 bytes");
 _Static_assert(sizeof(struct sonde__hist) == 64 + 4 * SONDE__HIST_OCTAVES, "hist block");
 _Static_assert(sizeof(struct sonde__gate) == SONDE__PAGE, "the gate has a page to itself");
+
+/* ---- The sampler --------------------------------------------------------------------------- */
+
+#define SONDE__SAMPLER_STATES(X)                                                               \
+    X(RUNNING, "sampling")                                                                     \
+    X(ENDED, "the program has come to its end")                                                \
+    X(GAVE_WAY, "the program handles the signal that samples are taken with itself")           \
+    X(NO_SIGNAL, "the program was started with the signals that samples can be taken with "    \
+                 "ignored")                                                                    \
+    X(NO_KEYS, "it has used up all thread-specific keys")
+
+enum sonde__sampler_state {
+#define SONDE__X(name, text) SONDE__SAMPLER_##name,
+    SONDE__SAMPLER_STATES(SONDE__X)
+#undef SONDE__X
+    SONDE__SAMPLER_STATE_COUNT
+};
+
+#define SONDE__DEPTH_MIN 4u         /* addresses kept of a sample */
+#define SONDE__DEPTH_MAX 1024u
+#define SONDE__MAP_PATH_MAX 1024u   /* bytes of a path; a longer one is left out */
+
+enum {
+    SONDE__CHUNK_SAMPLE = 1, SONDE__CHUNK_MAP, SONDE__CHUNK_THREAD, SONDE__CHUNK_MORE
+};
+
+#define SONDE__SAMPLE_TRUNCATED 1u  /* the stack does not reach the thread's start */
+#define SONDE__SAMPLE_LATE 2u       /* the signal was blocked for a while: the time was spent before */
+
+struct sonde__chunk {   /* 64 bytes */
+    uint64_t seq_type;
+    uint64_t word[7];
+};
+
+#define SONDE__SAMPLE_FIRST 4u      /* addresses in a sample's first chunk */
+#define SONDE__MAP_FIRST 24u        /* bytes of the path in a map's first chunk */
+
+struct sonde__sampler {
+    /* Immutable. */
+    uint64_t session;       /* what the agent that asked for it called it */
+    uint64_t period_ns;     /* of CPU time, between samples of a thread */
+    uint32_t chunk_count;   /* a power of two */
+    uint32_t signal;
+    uint64_t cpu_start_ns;  /* of the process, when sampling began */
+    uint32_t depth_max;
+    uint32_t pad0;
+    uint64_t pad1[3];
+
+    uint64_t reserve __attribute__((aligned(64))); /* chunks ever reserved */
+
+    uint32_t state __attribute__((aligned(64)));   /* enum sonde__sampler_state */
+    uint32_t pad2;
+    uint64_t cpu_end_ns;    /* of the process, when sampling ended; 0 = it has not */
+    uint64_t threads_refused;   /* threads that got no timer */
+    uint64_t threads_skipped;   /* threads with too small an alternate signal stack, while so */
+    uint64_t late;          /* samples whose signal had been blocked */
+    uint64_t cut;           /* samples without callers, or missing, for lack of room on the
+                               signal's stack or because code was being unloaded */
+    uint64_t pad3[2];
+
+    struct sonde__chunk chunk[] __attribute__((aligned(64)));
+};
+_Static_assert(sizeof(struct sonde__chunk) == 64, "chunks are 64 bytes");
+_Static_assert(sizeof(struct sonde__sampler) == 192, "three lines, then chunks");
+
+/* Chunks that a record takes. */
+static inline uint32_t sonde__sample_chunks(uint32_t depth)
+{
+    return depth <= SONDE__SAMPLE_FIRST ? 1 : 1 + (depth - SONDE__SAMPLE_FIRST + 6) / 7;
+}
+
+static inline uint32_t sonde__map_chunks(uint32_t path_len)
+{
+    return path_len <= SONDE__MAP_FIRST ? 1 : 1 + (path_len - SONDE__MAP_FIRST + 55) / 56;
+}
 
 #define SONDE__ATTR_INT 1u
 #define SONDE__ATTR_DOUBLE 2u

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
+#include "base/put.h"
 #include "serve/classic.h"
 #include "serve/export_name.h"
-#include "serve/put.h"
 
 enum {
     NUMBER_MAX = 32,     /* bytes of any number */

@@ -1,11 +1,13 @@
 /* run.h - a run: one SQLite file with everything that was recorded of one execution. This version
  * keeps profiles, spans and facts about the run; the tables are made to be widened (see
- * schema_version and run_sqlite.c). A run file can be copied and mailed.
+ * run_private.h). A run file can be copied and mailed.
  *
  * Every command that reads a profile takes what sonde_run_load takes: a run file, or a file in any
  * format that src/profile/format.h can read. */
 #ifndef SONDE_STORE_RUN_H
 #define SONDE_STORE_RUN_H
+
+#include <stddef.h>
 
 #include "base/err.h"
 #include "profile/profile.h"
@@ -14,8 +16,14 @@
  * symbolized first: the file must make sense on another machine. */
 int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde_err *err);
 
-/* Read a run file, or import another format by looking at its first bytes. Errors name the file
- * and what is wrong with it; a run file of a newer version is refused. */
+/* Read a run file, or import another format by looking at its first bytes; path "-" is the
+ * standard input. Errors name the file and what is wrong with it; a run file of a newer version is
+ * refused. SONDE_ENOENT, SONDE_EACCES, SONDE_EIO: it cannot be read; SONDE_EFORMAT,
+ * SONDE_EVERSION: it is not what it should be; SONDE_ENOMEM. */
 int sonde_run_load(const char *path, struct sonde_profile **out, struct sonde_err *err);
+
+/* The same for bytes that are in memory already; name is how errors call them. */
+int sonde_run_load_bytes(const char *data, size_t len, const char *name,
+                         struct sonde_profile **out, struct sonde_err *err);
 
 #endif

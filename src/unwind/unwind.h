@@ -119,6 +119,17 @@ int sonde__elf_find(const struct sonde__elf_reader *r, struct sonde__elf_info *o
 int sonde__elf_first_byte(const struct sonde__elf_info *e, uint64_t start, uint64_t offset,
                           uint64_t *first);
 
+/* ---- In this process: safe in signal handlers -------------------------------------------------- */
+
+struct sonde__unwind_object { /* a module that is loaded, and will be until the call returns */
+    uint64_t start, end;      /* its first byte, and behind its last */
+    uint64_t header;          /* .eh_frame_hdr */
+};
+
+/* The row for the address pc in it. 0, or -1: there is no rule. Takes some 2 KiB of stack. */
+int sonde__unwind_find(const struct sonde__unwind_object *o, uint64_t pc,
+                       struct sonde__unwind_row *row);
+
 /* ---- Steps: safe in signal handlers ------------------------------------------------------- */
 
 #define SONDE__REG_COUNT 16u

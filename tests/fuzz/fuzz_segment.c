@@ -42,6 +42,11 @@ static void start(void)
     char dir[] = "/dev/shm/sonde-fuzz-XXXXXX";
     build_init(&seed, 4242, 777, "prog");
     build_sample(&seed);
+    struct sonde__sampler *sampler = build_sampler(&seed, 256);
+    build_map(sampler, 0x1000, 0x9000, "/usr/lib/some/library/with/a/long/name.so");
+    build_stack(sampler, 4243, 3, 0x1100);
+    build_stack(sampler, 4243, 60, 0x1200);
+    build_thread(sampler, 4243, "worker");
     CHECK(mkdtemp(dir));
     dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     build_write(&seed, dirfd, NAME, seed.bytes);
@@ -151,6 +156,35 @@ static void check_model(const struct sonde_model *m)
     }
 }
 
+static void check_sample(void *arg, const struct sonde_segment_sample *s)
+{
+    uint64_t *sum = arg;
+    CHECK(s->depth <= SONDE__DEPTH_MAX);
+    for (uint32_t i = 0; i < s->depth; i++) *sum += s->ips[i];
+}
+
+static void check_map(void *arg, const struct sonde_segment_map *m)
+{
+    (void)arg;
+    CHECK(m->end > m->start && strlen(m->path) > 0 && strlen(m->path) <= SONDE__MAP_PATH_MAX);
+}
+
+static void check_thread(void *arg, const struct sonde_segment_thread *t)
+{
+    (void)arg;
+    CHECK(strnlen(t->name, sizeof(t->name)) < sizeof(t->name));
+}
+
+static int read_samples(struct sonde_segment *s, int last, struct sonde_err *err)
+{
+    struct sonde_sampler_info info;
+    uint64_t sum = 0, lost;
+    const struct sonde_segment_sink sink = { check_sample, check_map, check_thread, &sum };
+    int rc = sonde_segment_sampler(s, &info, err);
+    if (rc == 0) rc = sonde_segment_samples(s, &sink, last, &lost, err);
+    return rc == SONDE_ENOENT ? 0 : rc;
+}
+
 /* Read the file as an agent would, with the late edits between two readings. */
 static void read_it(const uint8_t *edits, size_t size)
 {
@@ -167,6 +201,7 @@ static void read_it(const uint8_t *edits, size_t size)
     for (int pass = 0; rc == 0 && pass < 3; pass++) {
         rc = sonde_segment_drain(s, m, p, &clock, pass == 2, &err);
         if (rc == 0) rc = sonde_segment_read(s, m, p, pass == 2, &err);
+        if (rc == 0) rc = read_samples(s, pass == 2, &err);
         sonde_model_tick(m, 1000 + pass);
         check_model(m);
         if (pass == 0) edit(edits, size, 1);
@@ -219,7 +254,7 @@ static uint64_t draw(void)
 static uint32_t draw_offset(void)
 {
     const struct sonde__header *h = seed.h;
-    switch (draw() % 8) {
+    switch (draw() % 9) {
     case 0: return (uint32_t)(draw() % SONDE__HEADER_FIXED);
     case 1: return (uint32_t)(SONDE__HEADER_FIXED + draw() % (sizeof(*h) - SONDE__HEADER_FIXED));
     case 2: return (uint32_t)(h->family_off + draw() % (128ull * h->family_count));
@@ -228,6 +263,7 @@ static uint32_t draw_offset(void)
     case 5: return (uint32_t)(h->lane_off + h->lane_stride * (draw() % BUILD_LANES) +
                               draw() % (64 + 8ull * h->series_count));
     case 6: return (uint32_t)(h->heap_off + draw() % 8192);
+    case 7: return (uint32_t)(h->sampler + draw() % 1024); /* with its first records */
     default: { /* the ring and its first records */
         uint64_t ring = ((const struct sonde__lane *)(const void *)(
             seed.base + sonde__lane_at(h, 2)))->ring;

@@ -12,10 +12,10 @@
 
 #include "base/alloc.h"
 #include "base/pb.h"
+#include "base/put.h"
 #include "serve/classic.h"
 #include "serve/export.h"
 #include "serve/export_name.h"
-#include "serve/put.h"
 
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4, FAMILY_UNIT = 5 };
 enum { TYPE_COUNTER = 0, TYPE_GAUGE = 1, TYPE_HISTOGRAM = 4 };

@@ -191,8 +191,8 @@ static inline void build_gauge(struct build *b, uint32_t series, double value)
 static inline struct sonde__hist *build_hist(struct build *b, uint32_t lane, uint32_t series)
 {
     uint64_t *cell = build_cell(b, lane, series);
-    if (!*cell) *cell = build_heap(b, sizeof(struct sonde__hist));
-    return (struct sonde__hist *)(void *)(b->base + *cell);
+    if (!*cell) *cell = build_heap(b, sizeof(struct sonde__hist)) - SONDE__HIST_NONE;
+    return (struct sonde__hist *)(void *)(b->base + *cell + SONDE__HIST_NONE);
 }
 
 static inline void build_record(struct build *b, uint32_t lane, uint32_t series, uint64_t raw)
@@ -241,6 +241,71 @@ static inline void build_attr(struct build *b, uint32_t lane, uint64_t span, uin
                                                    (uint64_t)len << 32 | type << 24 | key };
     memcpy(&words[3], value, len > 40 ? 40 : len);
     memcpy(&ring->rec[index % SONDE__RING_RECS], words, sizeof(words));
+}
+
+/* ---- The sampler: chunks as libsonde_preload writes them ---------------------------------- */
+
+static inline struct sonde__sampler *build_sampler(struct build *b, uint32_t chunks)
+{
+    b->h->sampler = build_heap(b, sizeof(struct sonde__sampler) + chunks * sizeof(struct sonde__chunk));
+    struct sonde__sampler *s = (struct sonde__sampler *)(void *)(b->base + b->h->sampler);
+    s->session = 0xabc;
+    s->period_ns = 1000000;
+    s->chunk_count = chunks;
+    s->depth_max = 128;
+    s->signal = 16;
+    return s;
+}
+
+static inline struct sonde__chunk *build_chunk(struct sonde__sampler *s, uint64_t index,
+                                               uint32_t type)
+{
+    struct sonde__chunk *c = &s->chunk[index % s->chunk_count];
+    memset(c, 0, sizeof(*c));
+    c->seq_type = (index + 1) << 8 | type;
+    return c;
+}
+
+/* A stack of depth addresses first, first + 1, …; returns the index of its first chunk. */
+static inline uint64_t build_stack(struct sonde__sampler *s, uint32_t tid, uint32_t depth,
+                                   uint64_t first)
+{
+    const uint64_t at = s->reserve;
+    struct sonde__chunk *c = build_chunk(s, s->reserve++, SONDE__CHUNK_SAMPLE);
+    c->word[0] = 5000;
+    c->word[1] = (uint64_t)tid << 32 | 3;
+    c->word[2] = depth;
+    for (uint32_t i = 0; i < depth; i++) {
+        if (i >= 4 && (i - 4) % 7 == 0) c = build_chunk(s, s->reserve++, SONDE__CHUNK_MORE);
+        c->word[i < 4 ? 3 + i : (i - 4) % 7] = first + i;
+    }
+    return at;
+}
+
+static inline uint64_t build_map(struct sonde__sampler *s, uint64_t start, uint64_t end,
+                                 const char *path)
+{
+    const uint64_t at = s->reserve;
+    const size_t len = strlen(path);
+    struct sonde__chunk *c = build_chunk(s, s->reserve++, SONDE__CHUNK_MAP);
+    c->word[0] = start;
+    c->word[1] = end;
+    c->word[2] = 0x1000;
+    c->word[3] = len;
+    memcpy(&c->word[4], path, len < 24 ? len : 24);
+    for (size_t done = 24; done < len; done += 56) {
+        c = build_chunk(s, s->reserve++, SONDE__CHUNK_MORE);
+        memcpy(c->word, path + done, len - done < 56 ? len - done : 56);
+    }
+    return at;
+}
+
+static inline void build_thread(struct sonde__sampler *s, uint32_t tid, const char *name)
+{
+    struct sonde__chunk *c = build_chunk(s, s->reserve++, SONDE__CHUNK_THREAD);
+    c->word[0] = tid;
+    c->word[1] = 123456;
+    strncpy((char *)&c->word[2], name, 16);
 }
 
 /* The whole file, or the first bytes of it. */

@@ -50,7 +50,8 @@ static inline void readback_hist(struct sonde_hist h, struct readback_hist *out)
         uint64_t at;
         memcpy(&at, sonde__lane_cells(i) + h.off - 8, sizeof(at));
         if (!at) continue;
-        const struct sonde__hist *b = (const struct sonde__hist *)(void *)sonde__at(at);
+        const struct sonde__hist *b =
+            (const struct sonde__hist *)(void *)sonde__at(at + SONDE__HIST_NONE);
         out->zero += b->zero;
         out->sum += b->sum;
         out->count += b->zero;
@@ -70,6 +71,25 @@ static inline const struct sonde__span_rec *readback_span(uint64_t back)
     const struct sonde__ring *r = sonde__tls.ring;
     if (!r || r->reserve <= back) return NULL;
     return &r->rec[(r->reserve - 1 - back) % SONDE__RING_RECS];
+}
+
+/* The finished record of a span, in whichever lane it is; NULL if none. */
+static inline const struct sonde__span_rec *readback_span_id(uint64_t id)
+{
+    const uint32_t lanes = __atomic_load_n(&sonde__g.h->lane_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < lanes; i++) {
+        const struct sonde__lane *l = sonde__lane_of(sonde__lane_cells(i));
+        const uint64_t at = __atomic_load_n(&l->ring, __ATOMIC_ACQUIRE);
+        if (!at) continue;
+        const struct sonde__ring *r = (const struct sonde__ring *)(void *)sonde__at(at);
+        for (uint32_t j = 0; j < SONDE__RING_RECS; j++) {
+            const uint64_t type = __atomic_load_n(&r->rec[j].seq_type, __ATOMIC_ACQUIRE) & 0xff;
+            if (type == SONDE__REC_SPAN && __atomic_load_n(&r->rec[j].id, __ATOMIC_RELAXED) == id) {
+                return &r->rec[j];
+            }
+        }
+    }
+    return NULL;
 }
 
 #endif

@@ -307,7 +307,8 @@ static void operations_record_latency_and_errors(void **state)
     assert_int_equal(hist.count, 1);
     uint64_t at;
     memcpy(&at, sonde__tls.lane + h.off - 8, sizeof(at));
-    const struct sonde__hist *b = (const struct sonde__hist *)(void *)sonde__at(at);
+    const struct sonde__hist *b =
+        (const struct sonde__hist *)(void *)sonde__at(at + SONDE__HIST_NONE);
     assert_int_equal(b->ex_seq, 2);
     assert_int_equal(b->ex_trace_hi, t.hi);
     assert_int_equal(b->ex_value, b->sum);

@@ -1,7 +1,7 @@
 /* put.h - writing into memory that is already reserved. An exporter reserves once a series and
  * fills it with these: no call, no format string, no check a byte. Each returns the end. */
-#ifndef SONDE_SERVE_PUT_H
-#define SONDE_SERVE_PUT_H
+#ifndef SONDE_BASE_PUT_H
+#define SONDE_BASE_PUT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,145 @@
+/* cmd_flamegraph.c - `sonde flamegraph`: a profile as an interactive SVG or HTML page. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/profile.h"
+#include "present/flamegraph.h"
+#include "profile/tree.h"
+#include "sonde/sonde.h"
+
+#define OUTPUT_MAX ((size_t)1 << 30)
+
+struct flamegraph_values {
+    struct sonde_cli_filter filter;
+    const char *output, *title;
+    int invert, by_thread, icicle;
+    double duration_s;
+};
+
+#define AT(field) .offset = offsetof(struct flamegraph_values, field)
+static const struct sonde_cli_opt options[] = {
+    { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
+      .help = "write to FILE.svg or FILE.html (default: an SVG to the standard output)" },
+    SONDE_OPT_FILTER(struct flamegraph_values, filter),
+    { .name = "invert", .type = SONDE_OPT_FLAG, AT(invert),
+      .help = "start with the leaves: who calls what takes the time" },
+    { .name = "icicle", .type = SONDE_OPT_FLAG, AT(icicle), .help = "draw from the top down" },
+    { .name = "by-thread", .type = SONDE_OPT_FLAG, AT(by_thread),
+      .help = "the first level are the threads" },
+    { .name = "colors", .type = SONDE_OPT_SETTING, .value = "SCHEME",
+      .setting = "flamegraph.color_scheme",
+      .help = "hot (default), cold, rainbow, monochrome or module" },
+    { .name = "min-width", .type = SONDE_OPT_SETTING, .value = "PERCENT",
+      .setting = "flamegraph.min_width_percent",
+      .help = "narrower frames are left out (default 0.1; 0 = none is)" },
+    { .name = "title", .type = SONDE_OPT_STR, .value = "TEXT", AT(title),
+      .help = "title of the picture" },
+    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1,
+      .max = 86400, AT(duration_s), .help = "with a URL: how long to sample (default 10)" },
+    { .name = NULL },
+};
+#undef AT
+
+/* -1: neither. */
+static int is_html(const char *path)
+{
+    if (!path || !strcmp(path, "-")) return 0;
+    const char *dot = strrchr(path, '.');
+    if (dot && !strcmp(dot, ".svg")) return 0;
+    if (dot && (!strcmp(dot, ".html") || !strcmp(dot, ".htm"))) return 1;
+    return -1;
+}
+
+static struct sonde_flamegraph_options picture_options(const struct sonde_cli *cli,
+                                                       const char *subtitle, int html)
+{
+    const struct flamegraph_values *v = cli->values;
+    const double percent = cli->config.flamegraph_min_width_percent;
+    struct sonde_config_values defaults;
+    sonde_config_defaults(&defaults);
+    const int chosen = sonde_cli_was_set(cli, "flamegraph.min_width_percent") ||
+                       percent != defaults.flamegraph_min_width_percent;
+    const int colors = sonde_flamegraph_colors_find(cli->config.flamegraph_color_scheme);
+    return (struct sonde_flamegraph_options){
+        .title = v->title,
+        .subtitle = subtitle[0] ? subtitle : NULL,
+        .colors = colors < 0 ? SONDE_FLAMEGRAPH_HOT : (enum sonde_flamegraph_colors)colors,
+        /* A page can hold far more frames than a drawing, so it has a rule of its own. */
+        .min_width = html && !chosen ? 0 : percent > 0 ? percent / 100 : -1,
+        .icicle = v->icicle,
+    };
+}
+
+static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int html)
+{
+    const struct flamegraph_values *v = cli->values;
+    struct sonde_profile_filter filter;
+    int status = sonde_cli_filter(cli, &v->filter, p, &filter);
+    if (status) return status;
+    const struct sonde_tree_options how = { .invert = v->invert, .by_thread = v->by_thread };
+    struct sonde_tree *tree;
+    struct sonde_err err = { "" };
+    int rc = sonde_tree_build(p, &filter, &how, &tree, &err);
+    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
+    if (rc) return sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
+
+    char subtitle[512];
+    const char *program = sonde_profile_str(p, p->program);
+    snprintf(subtitle, sizeof(subtitle), "%.200s%s%.200s", program,
+             *program && v->filter.span ? ", in " : v->filter.span ? "in " : "",
+             v->filter.span ? v->filter.span : "");
+    const struct sonde_flamegraph_options o = picture_options(cli, subtitle, html);
+    struct sonde_buf out;
+    sonde_buf_init(&out, OUTPUT_MAX);
+    rc = html ? sonde_flamegraph_html(tree, &o, &out) : sonde_flamegraph_svg(tree, &o, &out);
+    if (rc == SONDE_EFULL) status = sonde_cli_fail(cli, "the picture is larger than 1 GiB");
+    else if (rc) status = sonde_cli_fail(cli, "%s", sonde_strerror(rc));
+    else status = sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    sonde_tree_destroy(tree);
+    return status;
+}
+
+static int run(struct sonde_cli *cli)
+{
+    const struct flamegraph_values *v = cli->values;
+    if (!cli->operand_count) {
+        return sonde_cli_usage(cli, "say of what: sonde flamegraph FILE -o out.svg");
+    }
+    const int html = is_html(v->output);
+    if (html < 0) {
+        return sonde_cli_usage(cli, "--output: '%s' ends in neither .svg nor .html", v->output);
+    }
+    if (!v->output && isatty(STDOUT_FILENO)) {
+        return sonde_cli_usage(cli, "say where to: -o out.svg or -o out.html");
+    }
+    struct sonde_profile *p;
+    int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s > 0 ? v->duration_s : 10, &p);
+    if (status) return status;
+    status = draw(cli, p, html);
+    sonde_profile_destroy(p);
+    return status;
+}
+
+const struct sonde_command sonde_cmd_flamegraph = {
+    .name = "flamegraph",
+    .summary = "draw a profile as an interactive SVG or HTML page",
+    .usage = "[options] FILE | URL -o out.svg|out.html",
+    .details =
+        "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
+        "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
+        "agent it samples now.\n"
+        "\n"
+        "An SVG is for embedding and looking at; HTML is for large profiles and has a table of "
+        "callers and callees.\n"
+        "\n"
+        "examples:\n"
+        "  sonde flamegraph server.run -o server.svg\n"
+        "  sonde flamegraph --span prefill --colors module server.run -o prefill.html",
+    .options = options,
+    .values_size = sizeof(struct flamegraph_values),
+    .operands_max = 1,
+    .run = run,
+};

@@ -1,0 +1,97 @@
+/* cmd_report.c - `sonde report`: what a profile says, in words and tables. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/profile.h"
+#include "present/profile_report.h"
+#include "present/text.h"
+#include "sonde/sonde.h"
+
+enum { OUTPUT_MAX = 256 << 20 };
+
+struct report_values {
+    struct sonde_cli_filter filter;
+    int json, markdown;
+    uint64_t limit;
+    double min_percent, duration_s;
+    const char *output;
+};
+
+#define AT(field) .offset = offsetof(struct report_values, field)
+static const struct sonde_cli_opt options[] = {
+    SONDE_OPT_FILTER(struct report_values, filter),
+    { .name = "limit", .letter = 'n', .type = SONDE_OPT_UINT, .value = "N", .min = 1, .max = 1e6,
+      AT(limit), .help = "functions, threads and spans shown of each (default 20)" },
+    { .name = "min-percent", .type = SONDE_OPT_NUM, .value = "PERCENT", .min = 0.0001, .max = 100,
+      AT(min_percent), .help = "smaller nodes of the tree are left out (default 1)" },
+    { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "write JSON" },
+    { .name = "markdown", .type = SONDE_OPT_FLAG, AT(markdown), .help = "write Markdown" },
+    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1,
+      .max = 86400, AT(duration_s), .help = "with a URL: how long to sample (default 10)" },
+    { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
+      .help = "write to FILE, which is replaced when all is written (default: standard output)" },
+    { .name = NULL },
+};
+#undef AT
+
+static int report(const struct sonde_cli *cli, const struct sonde_profile *p)
+{
+    const struct report_values *v = cli->values;
+    struct sonde_report_options o = {
+        .style = v->json ? SONDE_REPORT_JSON
+                         : v->markdown ? SONDE_REPORT_MARKDOWN : SONDE_REPORT_TEXT,
+        .limit = (size_t)v->limit,
+        .share_min = v->min_percent / 100,
+        .width = v->output ? 0 : sonde_cli_width(),
+        .ascii = sonde_text_locale_ascii(),
+    };
+    int status = sonde_cli_filter(cli, &v->filter, p, &o.filter);
+    if (status) return status;
+    struct sonde_buf out;
+    struct sonde_err err = { "" };
+    sonde_buf_init(&out, OUTPUT_MAX);
+    const int rc = sonde_profile_report(p, &o, &out, &err);
+    if (rc == SONDE_EINVAL) status = sonde_cli_usage(cli, "%s", err.text);
+    else if (rc) status = sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
+    else status = sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    return status;
+}
+
+static int run(struct sonde_cli *cli)
+{
+    const struct report_values *v = cli->values;
+    if (!cli->operand_count) {
+        return sonde_cli_usage(cli, "say of what: sonde report FILE");
+    }
+    if (v->json && v->markdown) return sonde_cli_usage(cli, "--json or --markdown, not both");
+    struct sonde_profile *p;
+    int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s > 0 ? v->duration_s : 10, &p);
+    if (status) return status;
+    status = report(cli, p);
+    sonde_profile_destroy(p);
+    return status;
+}
+
+const struct sonde_command sonde_cmd_report = {
+    .name = "report",
+    .summary = "say where the time went: functions, call tree, threads, spans",
+    .usage = "[options] FILE | URL",
+    .details =
+        "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
+        "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
+        "agent it samples now.\n"
+        "\n"
+        "SELF is the function's own, TOTAL includes what it calls. COMPLETE is the share of stacks "
+        "that reach the start of the thread. SAMPLED of a span is what the samples inside spans of "
+        "that name weigh.\n"
+        "\n"
+        "examples:\n"
+        "  sonde report server.run\n"
+        "  sonde report --span prefill --markdown server.run\n"
+        "  perf script | sonde report -",
+    .options = options,
+    .values_size = sizeof(struct report_values),
+    .operands_max = 1,
+    .run = run,
+};

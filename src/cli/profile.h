@@ -1,0 +1,48 @@
+/* profile.h - what the commands that read profiles share: where one comes from, and which part of
+ * it is looked at. */
+#ifndef SONDE_CLI_PROFILE_H
+#define SONDE_CLI_PROFILE_H
+
+#include "cli/cli.h"
+#include "profile/profile.h"
+
+/* Embedded in a command's values; SONDE_OPT_FILTER(struct report_values, filter) is its options. */
+struct sonde_cli_filter {
+    const char *type, *span, *thread, *trace, *from, *to;
+};
+
+#define SONDE_CLI_TYPES "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples"
+#define SONDE_OPT_FILTER(values, field) SONDE_OPT_TYPE(values, field),                         \
+    SONDE_OPT_FILTER_BUT_TYPE(values, field)
+#define SONDE_OPT_TYPE(values, field)                                                          \
+    { .name = "type", .letter = 't', .type = SONDE_OPT_STR, .value = "TYPE",                   \
+      .choices = SONDE_CLI_TYPES, .offset = offsetof(values, field.type),                      \
+      .help = "samples of this type (default: the first there is)" }
+#define SONDE_OPT_FILTER_BUT_TYPE(values, field)                                               \
+    { .name = "span", .letter = 's', .type = SONDE_OPT_STR, .value = "GLOB",                   \
+      .offset = offsetof(values, field.span), .help = "only inside spans of such a name" },    \
+    { .name = "trace", .type = SONDE_OPT_STR, .value = "ID",                                   \
+      .offset = offsetof(values, field.trace),                                                 \
+      .help = "only inside spans of this trace (32 hexadecimal digits)" },                     \
+    { .name = "thread", .type = SONDE_OPT_STR, .value = "GLOB|TID",                            \
+      .offset = offsetof(values, field.thread), .help = "only threads of such a name or id" }, \
+    { .name = "from", .type = SONDE_OPT_STR, .value = "SECONDS",                               \
+      .offset = offsetof(values, field.from),                                                  \
+      .help = "only from here on: seconds since the start, or unix time" },                    \
+    { .name = "to", .type = SONDE_OPT_STR, .value = "SECONDS",                                 \
+      .offset = offsetof(values, field.to), .help = "only up to here, alike" }
+
+/* The filter for p. Strings are borrowed from v. SONDE_EXIT_OK, or tells what is wrong. */
+int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
+                     const struct sonde_profile *p, struct sonde_profile_filter *out);
+
+/* target: a file (run, pprof, folded, …), "-", or the URL of an agent, which then samples for
+ * `seconds`, or of a profile. SONDE_EXIT_OK, or tells and returns SONDE_EXIT_USAGE for what is no
+ * profile, SONDE_EXIT_FAIL for what failed. */
+int sonde_cli_profile(const struct sonde_cli *cli, const char *target, double seconds,
+                      struct sonde_profile **out);
+
+/* Tells err as the failure of a call that returned code. */
+int sonde_cli_profile_failed(const struct sonde_cli *cli, int code, const struct sonde_err *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* load.c - the library comes in, and goes on in children. */
+#include <pthread.h>
+
+#include "preload/preload.h"
+#include "preload/timer.h"
+
+struct sonde__sampler_config sonde__config;
+
+static void resolve(void)
+{
+    for (int i = 0; i < SONDE__REAL_COUNT; i++) sonde__real((enum sonde__real_id)i);
+}
+
+/* fork() is restarted when a signal comes, and a large process takes longer to copy than a period
+ * lasts: on some kernels it would never come to its end. So the signal waits. */
+static __thread int was_blocked;
+
+static void before_fork(void)
+{
+    if (sonde__timer_running()) was_blocked = sonde__signal_block(1);
+}
+
+static void in_parent(void)
+{
+    if (sonde__timer_running() && !was_blocked) sonde__signal_block(0);
+}
+
+static void in_child(void)
+{
+    const int sampled = sonde__timer.area && sonde__timer.state == SONDE__SAMPLER_RUNNING;
+    if (sampled && !was_blocked) sonde__signal_block(0);
+    sonde__threads_forked();
+    sonde__timer.area = NULL;
+    sonde__timer.walks = sonde__timer.closing = 0;
+    if (!sampled) return;
+    if (sonde__config.children) sonde__timer_start();
+    else sonde__signal_release();
+}
+
+void sonde__preload_start(void)
+{
+    static uint32_t started;
+    if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL)) return;
+    resolve();
+    if (sonde__config_take(&sonde__config)) return;
+    pthread_atfork(before_fork, in_parent, in_child);
+    sonde__timer_start();
+}
+
+__attribute__((constructor)) static void load(void) { sonde__preload_start(); }
+
+/* Sampling goes on: libraries that end after this one are part of the program too. */
+__attribute__((destructor)) static void unload(void) { sonde__timer_stop(SONDE__SAMPLER_ENDED); }

@@ -1,0 +1,62 @@
+/* preload.h - what the files of libsonde_preload share. Everything here runs in somebody else's
+ * program: libc only, no allocation from its heap, nothing printed, and whatever cannot be done is
+ * counted in the segment, where the agent tells it.
+ *
+ * libsonde_preload.so comes in by LD_PRELOAD and does nothing unless SONDE_SAMPLER is set, by the
+ * agent that started the program:
+ *
+ *     SONDE_SAMPLER=session=<hex>,period=<ns>,depth=<frames>,children=<0|1>
+ *
+ * Both variables are taken out of the environment again, so that what the program starts is left
+ * alone (exec.c puts them back when the program replaces itself). */
+#ifndef SONDE_PRELOAD_PRELOAD_H
+#define SONDE_PRELOAD_PRELOAD_H
+
+#include <stdint.h>
+
+#define SONDE__PRELOAD_NAME "libsonde_preload.so"
+#define SONDE__SAMPLER_ENV "SONDE_SAMPLER"
+
+/* ---- real.c ------------------------------------------------------------------------------- */
+
+/* Functions of libc that this library stands in front of. Also change preload.map. */
+#define SONDE__INTERPOSED(X)                                                                   \
+    X(pthread_create) X(thrd_create) X(dlclose) X(sigaction) X(__sigaction) X(signal)          \
+    X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigset) X(sigignore)            \
+    X(sigaltstack) X(sigwait) X(sigwaitinfo) X(sigtimedwait) X(signalfd) X(execve) X(execv)    \
+    X(execvp) X(execvpe) X(fexecve)
+
+enum sonde__real_id {
+#define SONDE__X(name) SONDE__REAL_##name,
+    SONDE__INTERPOSED(SONDE__X)
+#undef SONDE__X
+    SONDE__REAL_COUNT
+};
+
+/* The next definition of it, NULL if there is none. Found when the library is loaded. */
+void *sonde__real(enum sonde__real_id id);
+#define SONDE__REAL(name) ((__typeof__(&name))sonde__real(SONDE__REAL_##name))
+
+/* ---- env.c -------------------------------------------------------------------------------- */
+
+struct sonde__sampler_config {
+    uint64_t session, period_ns;
+    uint32_t depth_max;
+    int children;              /* also what the program starts */
+    char text[128];            /* SONDE_SAMPLER's value; "" = nothing is asked for */
+    char library[512];         /* LD_PRELOAD's entry for this library; "" = it has none */
+};
+
+/* From environ, and out of it unless children are to be sampled. 0, or -1: nothing is asked for,
+ * or it makes no sense. */
+int sonde__config_take(struct sonde__sampler_config *out);
+
+/* ---- load.c ------------------------------------------------------------------------------- */
+
+extern struct sonde__sampler_config sonde__config;
+
+/* What the library's constructor does, once; also when another library's constructor needs it
+ * before that. */
+void sonde__preload_start(void);
+
+#endif

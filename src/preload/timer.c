@@ -1,0 +1,165 @@
+/* timer.c - sampling begins and ends. */
+#include "preload/timer.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/preload.h"
+#include "record/state.h"
+
+#define CHUNKS_PER_CPU 8192u   /* half a MiB: a second of 40 frames, 250 times a second, five times */
+#define CHUNKS_MIN 16384u
+#define CHUNKS_MAX 131072u
+
+struct sonde__timer sonde__timer;
+
+static uint32_t owner_pid; /* the process that read the environment */
+
+static uint64_t cpu_ns(clockid_t clock)
+{
+    struct timespec t;
+    if (clock_gettime(clock, &t)) return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t chunks_wanted(void)
+{
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t n = CHUNKS_MIN;
+    while (n < CHUNKS_MAX && n < (uint64_t)(cpus > 0 ? cpus : 1) * CHUNKS_PER_CPU) n *= 2;
+    return (uint32_t)n;
+}
+
+/* The sampler in the segment; NULL = recording is off or there is no room for it. */
+static struct sonde__sampler *area_make(void)
+{
+    if (sonde__ensure_open()) return NULL;
+    const uint32_t chunks = chunks_wanted();
+    const uint64_t at = sonde__heap_take(sizeof(struct sonde__sampler) +
+                                         (uint64_t)chunks * sizeof(struct sonde__chunk));
+    if (!at) return NULL;
+    struct sonde__sampler *s = (struct sonde__sampler *)(void *)sonde__at(at);
+    s->session = sonde__config.session;
+    s->period_ns = sonde__config.period_ns;
+    s->chunk_count = chunks;
+    s->depth_max = sonde__config.depth_max;
+    s->cpu_start_ns = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+    return s;
+}
+
+static void area_publish(struct sonde__sampler *s, enum sonde__sampler_state state)
+{
+    s->signal = (uint32_t)sonde__timer.signal;
+    __atomic_store_n(&s->state, state, __ATOMIC_RELAXED);
+    __atomic_store_n(&sonde__g.h->sampler, (uint64_t)((char *)s - sonde__g.base),
+                     __ATOMIC_RELEASE);
+}
+
+static void paths_keep(void)
+{
+    const ssize_t n = readlink("/proc/self/exe", sonde__timer.exe, sizeof(sonde__timer.exe) - 1);
+    sonde__timer.exe[n > 0 ? n : 0] = 0;
+    if (!getcwd(sonde__timer.cwd, sizeof(sonde__timer.cwd)) || sonde__timer.cwd[0] != '/') {
+        sonde__timer.cwd[0] = 0;
+    }
+}
+
+void sonde__timer_start(void)
+{
+    struct sonde__timer *t = &sonde__timer;
+    if (!owner_pid) owner_pid = (uint32_t)getpid();
+    t->pid = (uint32_t)getpid();
+    t->depth_max = sonde__config.depth_max;
+    t->period_ns = sonde__config.period_ns;
+    paths_keep();
+    struct sonde__sampler *area = area_make();
+    if (!area) return;
+    t->state = SONDE__SAMPLER_RUNNING;
+    if (sonde__threads_init()) t->state = SONDE__SAMPLER_NO_KEYS;
+    else if (sonde__signal_install()) t->state = SONDE__SAMPLER_NO_SIGNAL;
+    area_publish(area, (enum sonde__sampler_state)t->state);
+    if (t->state != SONDE__SAMPLER_RUNNING) return;
+    __atomic_store_n(&t->area, area, __ATOMIC_RELEASE);
+    struct sonde__thread *self = sonde__thread_take();
+    if (self) sonde__thread_begin(self);
+}
+
+static void tell_thread(void)
+{
+    char name[16] = "";
+    prctl(PR_GET_NAME, name);
+    if (sonde__thread_self) {
+        sonde__ring_thread(sonde__thread_self->tid, cpu_ns(CLOCK_THREAD_CPUTIME_ID), name);
+    }
+}
+
+void sonde__timer_stop(enum sonde__sampler_state why)
+{
+    uint32_t running = SONDE__SAMPLER_RUNNING;
+    if (!sonde__timer_running()) return;
+    if (why == SONDE__SAMPLER_ENDED) {
+        tell_thread();
+    } else if (!__atomic_compare_exchange_n(&sonde__timer.state, &running, why, 0,
+                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        return;
+    } else {
+        sonde__threads_disarm();
+    }
+    struct sonde__sampler *s = sonde__timer.area;
+    __atomic_store_n(&s->cpu_end_ns, cpu_ns(CLOCK_PROCESS_CPUTIME_ID), __ATOMIC_RELAXED);
+    __atomic_store_n(&s->state, why, __ATOMIC_RELEASE);
+}
+
+int sonde__timer_running(void)
+{
+    return __atomic_load_n(&sonde__timer.area, __ATOMIC_ACQUIRE) &&
+           __atomic_load_n(&sonde__timer.state, __ATOMIC_ACQUIRE) == SONDE__SAMPLER_RUNNING &&
+           sonde__timer.pid == (uint32_t)getpid();
+}
+
+int sonde__timer_is_owner(void) { return owner_pid && owner_pid == (uint32_t)getpid(); }
+
+/* ---- Unloading ------------------------------------------------------------------------------ */
+
+#define WAIT_NS 100000000u
+
+static int count_unloads(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    *(uint64_t *)arg = info->dlpi_subs;
+    return 1;
+}
+
+static uint64_t unloads(void)
+{
+    uint64_t n = 0;
+    dl_iterate_phdr(count_unloads, &n);
+    return n;
+}
+
+/* A handler takes microseconds, but its thread may be kept from running. */
+static void wait_for_walks(void)
+{
+    const uint64_t until = sonde__mono_ns() + WAIT_NS;
+    while (__atomic_load_n(&sonde__timer.walks, __ATOMIC_SEQ_CST) && sonde__mono_ns() < until) {
+        sched_yield();
+    }
+}
+
+__attribute__((visibility("default"))) int dlclose(void *handle)
+{
+    if (!sonde__timer_running()) return SONDE__REAL(dlclose)(handle);
+    const uint64_t before = unloads();
+    sonde__thread_closing++;
+    __atomic_fetch_add(&sonde__timer.closing, 1, __ATOMIC_SEQ_CST);
+    wait_for_walks();
+    const int rc = SONDE__REAL(dlclose)(handle);
+    if (unloads() != before) __atomic_fetch_add(&sonde__timer.unloads, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_sub(&sonde__timer.closing, 1, __ATOMIC_SEQ_CST);
+    sonde__thread_closing--;
+    return rc;
+}

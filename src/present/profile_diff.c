@@ -1,0 +1,153 @@
+/* profile_diff.c - what changed between two profiles, function by function. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "present/profile_report.h"
+#include "present/table.h"
+#include "sonde/sonde.h"
+
+enum { LIMIT_DEFAULT = 30 };
+
+struct change {
+    const struct sonde_flat *f;
+    double self_before, self_after, total_before, total_after; /* shares of the totals */
+};
+
+static double self_change(const struct change *c) { return c->self_after - c->self_before; }
+static double total_change(const struct change *c) { return c->total_after - c->total_before; }
+
+static int by_change(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    const double s = fabs(self_change(y)) - fabs(self_change(x));
+    if (s < 0 || s > 0) return s < 0 ? -1 : 1;
+    const double t = fabs(total_change(y)) - fabs(total_change(x));
+    if (t < 0 || t > 0) return t < 0 ? -1 : 1;
+    return strcmp(x->f->name, y->f->name);
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole ? (double)part / (double)whole : 0;
+}
+
+static struct change *changes_create(const struct sonde_tree *t, const struct sonde_flat *flat,
+                                     size_t count)
+{
+    const uint64_t before = t->base_total, after = t->nodes[0].total;
+    struct change *c = sonde__calloc(count ? count : 1, sizeof(*c));
+    for (size_t i = 0; c && i < count; i++) {
+        c[i] = (struct change){ .f = &flat[i],
+                                .self_before = share(flat[i].base_self, before),
+                                .self_after = share(flat[i].self, after),
+                                .total_before = share(flat[i].base_total, before),
+                                .total_after = share(flat[i].total, after) };
+    }
+    if (c) qsort(c, count, sizeof(*c), by_change);
+    return c;
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+static void change_cells(struct sonde_table *t, size_t column, double before, double after)
+{
+    sonde_table_cell(t, column, "%.2f", 100 * before);
+    sonde_table_cell(t, column + 1, "%.2f", 100 * after);
+    /* -0.00 would look as if there were something. */
+    const double change = round((after - before) * 1e4) / 100;
+    sonde_table_cell(t, column + 2, "%+.2f", change == 0 ? 0 : change);
+}
+
+static void write_text(const struct sonde_tree *t, const struct sonde_report_options *o,
+                       const struct change *c, size_t count, struct sonde_buf *out)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "SELF % BEFORE", .align = SONDE_RIGHT }, { .title = "AFTER", .align = SONDE_RIGHT },
+        { .title = "CHANGE", .align = SONDE_RIGHT },
+        { .title = "TOTAL % BEFORE", .align = SONDE_RIGHT, .drop = 3 },
+        { .title = "AFTER", .align = SONDE_RIGHT, .drop = 2 },
+        { .title = "CHANGE", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "SELF BEFORE", .align = SONDE_RIGHT, .drop = 5 },
+        { .title = "AFTER", .align = SONDE_RIGHT, .drop = 4 },
+        { .title = "FUNCTION", .min = 20 },
+    };
+    char before[SONDE_WEIGHT_BYTES], after[SONDE_WEIGHT_BYTES];
+    sonde_buf_printf(out, "%s: %s before, %s after\n\n", sonde_sample_kind_title(t->kind),
+                     sonde_weight_format(before, t->base_total, t->kind, o->ascii),
+                     sonde_weight_format(after, t->nodes[0].total, t->kind, o->ascii));
+    struct sonde_table table;
+    sonde_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < count; i++) {
+        sonde_table_row(&table);
+        change_cells(&table, 0, c[i].self_before, c[i].self_after);
+        change_cells(&table, 3, c[i].total_before, c[i].total_after);
+        sonde_table_cell(&table, 6, "%s", sonde_weight_format(before, c[i].f->base_self, t->kind,
+                                                              o->ascii));
+        sonde_table_cell(&table, 7, "%s", sonde_weight_format(after, c[i].f->self, t->kind,
+                                                              o->ascii));
+        sonde_table_cell(&table, 8, "%s", c[i].f->name);
+    }
+    sonde_table_render(&table, o->width, o->ascii, out);
+    if (table.error) out->error = table.error;
+    sonde_table_release(&table);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void json_change(struct sonde_buf *out, const char *key, uint64_t before, uint64_t after,
+                        double share_before, double share_after)
+{
+    sonde_json_key_open(out, key, '{');
+    sonde_json_u64(out, "before", before);
+    sonde_json_u64(out, "after", after);
+    sonde_json_num(out, "share_before", round(share_before * 1e6) / 1e6);
+    sonde_json_num(out, "share_after", round(share_after * 1e6) / 1e6);
+    sonde_json_num(out, "share_change", round((share_after - share_before) * 1e6) / 1e6);
+    sonde_json_close(out, '}');
+}
+
+static void write_json(const struct sonde_tree *t, const struct change *c, size_t count,
+                       struct sonde_buf *out)
+{
+    sonde_buf_putc(out, '{');
+    sonde_json_str(out, "type", sonde_sample_kind_name(t->kind));
+    sonde_json_str(out, "unit", sonde_sample_kind_unit(t->kind));
+    sonde_json_u64(out, "weight_before", t->base_total);
+    sonde_json_u64(out, "weight_after", t->nodes[0].total);
+    sonde_json_key_open(out, "functions", '[');
+    for (size_t i = 0; i < count; i++) {
+        const struct sonde_flat *f = c[i].f;
+        sonde_json_open(out, '{');
+        sonde_json_str(out, "name", f->name);
+        if (*f->module) sonde_json_str(out, "module", f->module);
+        if (*f->file) sonde_json_str(out, "file", f->file);
+        if (f->line) sonde_json_u64(out, "line", f->line);
+        json_change(out, "self", f->base_self, f->self, c[i].self_before, c[i].self_after);
+        json_change(out, "total", f->base_total, f->total, c[i].total_before, c[i].total_after);
+        sonde_json_close(out, '}');
+    }
+    sonde_buf_puts(out, "]}\n");
+}
+
+int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
+                       struct sonde_buf *out, struct sonde_err *err)
+{
+    struct sonde_flat *flat;
+    size_t count;
+    int rc = sonde_tree_flat(diff, &flat, &count);
+    if (rc) return sonde_err_set(err, rc, "no memory for the comparison");
+    struct change *c = changes_create(diff, flat, count);
+    if (c) {
+        const size_t limit = o->limit ? o->limit : LIMIT_DEFAULT;
+        if (count > limit) count = limit;
+        if (o->style == SONDE_REPORT_JSON) write_json(diff, c, count, out);
+        else write_text(diff, o, c, count, out);
+    }
+    rc = c ? out->error : SONDE_ENOMEM;
+    sonde__free(c);
+    sonde__free(flat);
+    return rc ? sonde_err_set(err, rc, "no memory for the comparison") : 0;
+}

@@ -1,0 +1,55 @@
+/* profile_report_private.h - the figures of a report, and who writes them. */
+#ifndef SONDE_PRESENT_PROFILE_REPORT_PRIVATE_H
+#define SONDE_PRESENT_PROFILE_REPORT_PRIVATE_H
+
+#include "present/profile_report.h"
+
+struct report_thread {
+    uint32_t thread;           /* of the profile; 0 = unknown */
+    uint64_t weight, samples, truncated;
+};
+
+struct report_span {
+    uint32_t name;             /* string of the profile */
+    uint64_t count, errors;
+    uint64_t duration_ns_sum, duration_ns_max;
+    uint64_t weight;           /* of samples inside a span of this name; a sample counts once */
+};
+
+struct report_module {
+    uint32_t path, build_id;   /* strings of the profile */
+    uint32_t flags;            /* SONDE_MODULE_… */
+    uint64_t weight;           /* self */
+};
+
+struct report {
+    const struct sonde_profile *p;
+    const struct sonde_report_options *o;
+    enum sonde_sample_kind kind;
+    size_t limit;
+    double share_min;
+    struct sonde_tree *tree;
+    struct sonde_flat *flat;
+    size_t flat_count;
+    uint64_t weight, samples, truncated; /* of what passes; samples are counts */
+    struct report_thread *threads;       /* those with samples, most weight first */
+    size_t thread_count;
+    struct report_span *spans;           /* by name, longest in all first */
+    size_t span_count;
+    struct report_module *modules;       /* that lack names or lines, most weight first */
+    size_t module_count;
+};
+
+/* part of r->weight, 0 … 1 */
+static inline double report_share(const struct report *r, uint64_t part)
+{
+    return r->weight ? (double)part / (double)r->weight : 0;
+}
+
+/* Why a module's frames lack names or lines and what to do about it; "" = nothing. */
+const char *report_module_advice(uint32_t flags);
+
+void report_write_text(const struct report *r, struct sonde_buf *out);
+void report_write_json(const struct report *r, struct sonde_buf *out);
+
+#endif

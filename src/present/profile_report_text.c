@@ -1,0 +1,405 @@
+/* profile_report_text.c - a report and a comparison as text for a terminal, or as Markdown: the
+ * same tables, laid out in columns or with bars. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "present/profile_report_private.h"
+#include "present/table.h"
+#include "present/units.h"
+#include "sonde/sonde.h"
+
+enum { TREE_ROWS_MAX = 400, TREE_DEPTH_MAX = 64, LINE_MAX_TEXT = 4096 };
+
+/* ---- Tables and lines ------------------------------------------------------------------------ */
+
+static void put_clean(struct sonde_buf *out, const char *text, int ascii)
+{
+    char clean[LINE_MAX_TEXT];
+    sonde_text_fit(clean, sizeof(clean), text, sonde_text_cells(text, ascii), SONDE_LEFT, ascii);
+    sonde_buf_puts(out, clean);
+}
+
+/* Markdown: what would be read as markup is escaped. */
+static void put_markdown(struct sonde_buf *out, const char *text, int ascii)
+{
+    char clean[LINE_MAX_TEXT];
+    sonde_text_fit(clean, sizeof(clean), text, sonde_text_cells(text, ascii), SONDE_LEFT, ascii);
+    for (const char *c = clean; *c; c++) {
+        if (strchr("\\`*_{}[]<>|#~", *c)) sonde_buf_putc(out, '\\');
+        sonde_buf_putc(out, *c);
+    }
+}
+
+static void put_markdown_table(const struct sonde_table *t, int ascii, struct sonde_buf *out)
+{
+    for (size_t c = 0; c < t->column_count; c++) {
+        sonde_buf_puts(out, c ? " | " : "| ");
+        sonde_buf_puts(out, t->columns[c].title);
+    }
+    sonde_buf_puts(out, " |\n");
+    for (size_t c = 0; c < t->column_count; c++) {
+        sonde_buf_puts(out, t->columns[c].align == SONDE_RIGHT ? "|---:" : "|---");
+    }
+    sonde_buf_puts(out, "|\n");
+    for (size_t row = 0; row < t->row_count; row++) {
+        for (size_t c = 0; c < t->column_count; c++) {
+            sonde_buf_puts(out, c ? " | " : "| ");
+            put_markdown(out, sonde_table_text(t, row, c), ascii);
+        }
+        sonde_buf_puts(out, " |\n");
+    }
+}
+
+/* A heading and a table under it; the table is released. */
+static void put_table(const struct sonde_report_options *o, const char *title,
+                      struct sonde_table *t, struct sonde_buf *out)
+{
+    if (o->style == SONDE_REPORT_MARKDOWN) {
+        sonde_buf_printf(out, "\n## %s\n\n", title);
+        put_markdown_table(t, o->ascii, out);
+    } else {
+        sonde_buf_printf(out, "\n%s\n\n", title);
+        sonde_table_render(t, o->width, o->ascii, out);
+    }
+    if (t->error) out->error = t->error;
+    sonde_table_release(t);
+}
+
+/* "name: text" as a line of the head. */
+__attribute__((format(printf, 4, 5)))
+static void put_fact(const struct sonde_report_options *o, struct sonde_buf *out, const char *name,
+                     const char *format, ...)
+{
+    char text[LINE_MAX_TEXT];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof(text), format, ap);
+    va_end(ap);
+    if (o->style == SONDE_REPORT_MARKDOWN) {
+        sonde_buf_printf(out, "- %s: ", name);
+        put_markdown(out, text, o->ascii);
+    } else {
+        sonde_buf_printf(out, "  %-10s ", name);
+        put_clean(out, text, o->ascii);
+    }
+    sonde_buf_putc(out, '\n');
+}
+
+static void percent_cell(struct sonde_table *t, size_t column, double share)
+{
+    sonde_table_cell(t, column, "%.1f %%", 100 * share);
+}
+
+static void where_cell(struct sonde_table *t, size_t column, const char *file, uint32_t line,
+                       const char *module)
+{
+    if (*file && line) sonde_table_cell(t, column, "%s:%u", file, line);
+    else sonde_table_cell(t, column, "%s", *file ? file : module);
+}
+
+/* ---- Head ------------------------------------------------------------------------------------ */
+
+static void put_when(const struct report *r, struct sonde_buf *out)
+{
+    const struct sonde_profile *p = r->p;
+    const char *host = sonde_profile_str(p, p->host);
+    const time_t start = (time_t)(p->start_ns / 1000000000u);
+    char when[64] = "", length[SONDE_VALUE_BYTES] = "";
+    struct tm tm;
+    if (p->start_ns && localtime_r(&start, &tm)) strftime(when, sizeof(when), "%F %T %z", &tm);
+    if (p->end_ns > p->start_ns) {
+        sonde_value_format(length, (double)(p->end_ns - p->start_ns) * 1e-9, SONDE_UNIT_SECONDS,
+                           r->o->ascii);
+    }
+    if (when[0] || length[0] || *host) {
+        put_fact(r->o, out, "recorded", "%s%s%s%s%s", when, when[0] && length[0] ? ", " : "",
+                 length, *host ? " on " : "", host);
+    }
+}
+
+static void put_loss(const struct report *r, struct sonde_buf *out)
+{
+    const struct sonde_profile *p = r->p;
+    if (!p->lost_records && !p->dropped_samples) {
+        put_fact(r->o, out, "lost", "nothing");
+        return;
+    }
+    put_fact(r->o, out, "lost",
+             "%llu records by the kernel or the ring, %llu samples for lack of memory",
+             (unsigned long long)p->lost_records, (unsigned long long)p->dropped_samples);
+}
+
+static void put_head(const struct report *r, struct sonde_buf *out)
+{
+    const struct sonde_profile *p = r->p;
+    const char *program = sonde_profile_str(p, p->program);
+    const char *command = sonde_profile_str(p, p->command);
+    const char *engine = sonde_profile_str(p, p->engine);
+    char title[LINE_MAX_TEXT], weight[SONDE_WEIGHT_BYTES];
+    snprintf(title, sizeof(title), "%s%s%.1000s", sonde_sample_kind_title(r->kind),
+             *program ? " of " : "", program);
+    title[0] = (char)(title[0] >= 'a' && title[0] <= 'z' ? title[0] - 32 : title[0]);
+    if (r->o->style == SONDE_REPORT_MARKDOWN) {
+        sonde_buf_puts(out, "# ");
+        put_markdown(out, title, r->o->ascii);
+        sonde_buf_puts(out, "\n\n");
+    } else {
+        put_clean(out, title, r->o->ascii);
+        sonde_buf_puts(out, "\n\n");
+    }
+    if (*command) put_fact(r->o, out, "command", "%.2000s", command);
+    put_when(r, out);
+    sonde_weight_format(weight, r->weight, r->kind, r->o->ascii);
+    const int counted = !strcmp(sonde_sample_kind_unit(r->kind), "count");
+    put_fact(r->o, out, "samples", "%llu%s%s", (unsigned long long)r->samples,
+             counted ? "" : ", ", counted ? "" : weight);
+    if (r->kind == SONDE_SAMPLE_CPU && p->rate_hz > 0) {
+        put_fact(r->o, out, "rate", "%.6g Hz asked for, %.6g Hz reached, engine %s", p->rate_hz,
+                 p->achieved_hz, engine);
+    } else if (*engine) {
+        put_fact(r->o, out, "engine", "%s", engine);
+    }
+    /* Rounded down: 99.99 % must not be shown as all. */
+    const double whole = r->samples ? 1 - (double)r->truncated / (double)r->samples : 0;
+    put_fact(r->o, out, "complete", "%.2f %% of the stacks reach the thread's start",
+             floor(whole * 1e4) / 100);
+    put_loss(r, out);
+}
+
+/* ---- Functions and tree ---------------------------------------------------------------------- */
+
+static void put_functions(const struct report *r, struct sonde_buf *out)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "SELF", .align = SONDE_RIGHT }, { .title = "%", .align = SONDE_RIGHT },
+        { .title = "TOTAL", .align = SONDE_RIGHT, .drop = 2 },
+        { .title = "%", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "FUNCTION", .min = 20 }, { .title = "WHERE", .min = 12, .drop = 3 },
+    };
+    struct sonde_table t;
+    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < r->flat_count && i < r->limit; i++) {
+        const struct sonde_flat *f = &r->flat[i];
+        char self[SONDE_WEIGHT_BYTES], total[SONDE_WEIGHT_BYTES];
+        sonde_table_row(&t);
+        sonde_table_cell(&t, 0, "%s", sonde_weight_format(self, f->self, r->kind, r->o->ascii));
+        percent_cell(&t, 1, report_share(r, f->self));
+        sonde_table_cell(&t, 2, "%s", sonde_weight_format(total, f->total, r->kind, r->o->ascii));
+        percent_cell(&t, 3, report_share(r, f->total));
+        sonde_table_cell(&t, 4, "%s", f->name);
+        where_cell(&t, 5, f->file, f->line, f->module);
+    }
+    put_table(r->o, "Functions", &t, out);
+}
+
+struct walk {
+    const struct sonde_tree *tree;
+    uint32_t *todo;       /* nodes still to be shown; the last is next */
+    size_t count, cap;
+    uint64_t least;       /* lighter nodes are left out */
+};
+
+static int by_total(const void *a, const void *b, void *tree)
+{
+    const struct sonde_tree *t = tree;
+    const struct sonde_tree_node *x = &t->nodes[*(const uint32_t *)a];
+    const struct sonde_tree_node *y = &t->nodes[*(const uint32_t *)b];
+    if (x->total != y->total) return x->total < y->total ? -1 : 1;
+    return -strcmp(x->name, y->name);
+}
+
+/* The children that are heavy enough, so that the heaviest is taken next. */
+static int push_children(struct walk *w, uint32_t node)
+{
+    const size_t first = w->count;
+    for (uint32_t c = w->tree->nodes[node].first_child; c; c = w->tree->nodes[c].next) {
+        if (w->tree->nodes[c].total < w->least) continue;
+        if (w->count == w->cap) {
+            const size_t cap = w->cap ? w->cap * 2 : 256;
+            uint32_t *grown = sonde__realloc(w->todo, cap * sizeof(*grown));
+            if (!grown) return SONDE_ENOMEM;
+            w->todo = grown;
+            w->cap = cap;
+        }
+        w->todo[w->count++] = c;
+    }
+    qsort_r(w->todo + first, w->count - first, sizeof(*w->todo), by_total,
+            (void *)(uintptr_t)w->tree);
+    return 0;
+}
+
+static void put_node(const struct report *r, const struct sonde_tree_node *n, int ascii,
+                     struct sonde_buf *out)
+{
+    char line[LINE_MAX_TEXT];
+    const int indent = (int)(n->depth - 1) * 2;
+    const int width = r->o->width && r->o->style == SONDE_REPORT_TEXT ? r->o->width - 18 - indent
+                                                                     : LINE_MAX_TEXT / 4;
+    const int cells = sonde_text_cells(n->name, ascii);
+    sonde_text_fit(line, sizeof(line), n->name, cells < width ? cells : width > 8 ? width : 8,
+                   SONDE_LEFT, ascii);
+    sonde_buf_printf(out, "%6.1f %%%7.1f %%  %*s%s\n", 100 * report_share(r, n->total),
+                     100 * report_share(r, n->self), indent, "", line);
+}
+
+static void put_tree(const struct report *r, struct sonde_buf *out)
+{
+    struct walk w = { .tree = r->tree };
+    const int markdown = r->o->style == SONDE_REPORT_MARKDOWN;
+    const double least = r->share_min * (double)r->weight;
+    w.least = least < 1 ? 1 : (uint64_t)least;
+    sonde_buf_printf(out, "\n%sTree, from %.3g %% of the total up\n\n%s", markdown ? "## " : "",
+                     100 * r->share_min, markdown ? "```\n" : "");
+    sonde_buf_puts(out, "   TOTAL     SELF  FUNCTION\n");
+    int rc = push_children(&w, 0);
+    size_t rows = 0, left_out = 0;
+    while (!rc && w.count) {
+        const uint32_t node = w.todo[--w.count];
+        const struct sonde_tree_node *n = &w.tree->nodes[node];
+        if (rows == TREE_ROWS_MAX || n->depth > TREE_DEPTH_MAX) {
+            left_out++;
+        } else {
+            put_node(r, n, r->o->ascii, out);
+            rows++;
+            rc = push_children(&w, node);
+        }
+    }
+    if (left_out) {
+        sonde_buf_printf(out, "%18sdeeper ones are left out: see `sonde flamegraph`\n", "");
+    }
+    if (markdown) sonde_buf_puts(out, "```\n");
+    if (rc) out->error = rc;
+    sonde__free(w.todo);
+}
+
+/* ---- Threads, spans, modules ------------------------------------------------------------------ */
+
+static void put_threads(const struct report *r, struct sonde_buf *out)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "THREAD", .min = 8 }, { .title = "TID", .align = SONDE_RIGHT },
+        { .title = "PID", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "SAMPLES", .align = SONDE_RIGHT }, { .title = "WEIGHT", .align = SONDE_RIGHT },
+        { .title = "%", .align = SONDE_RIGHT }, { .title = "COMPLETE", .align = SONDE_RIGHT },
+    };
+    struct sonde_table t;
+    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < r->thread_count && i < r->limit; i++) {
+        const struct report_thread *row = &r->threads[i];
+        const struct sonde_profile_thread *thread = &r->p->threads[row->thread];
+        char weight[SONDE_WEIGHT_BYTES];
+        sonde_table_row(&t);
+        sonde_table_cell(&t, 0, "%s",
+                         row->thread ? sonde_profile_str(r->p, thread->name) : "unknown");
+        if (thread->tid) sonde_table_cell(&t, 1, "%u", thread->tid);
+        if (thread->pid) sonde_table_cell(&t, 2, "%u", thread->pid);
+        sonde_table_cell(&t, 3, "%llu", (unsigned long long)row->samples);
+        sonde_table_cell(&t, 4, "%s",
+                         sonde_weight_format(weight, row->weight, r->kind, r->o->ascii));
+        percent_cell(&t, 5, report_share(r, row->weight));
+        percent_cell(&t, 6, 1 - (double)row->truncated / (double)row->samples);
+    }
+    char title[80] = "Threads";
+    if (r->thread_count > r->limit) {
+        snprintf(title, sizeof(title), "Threads, the first %zu of %zu", r->limit, r->thread_count);
+    }
+    put_table(r->o, title, &t, out);
+}
+
+static void put_spans(const struct report *r, struct sonde_buf *out)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "SPAN", .min = 8 }, { .title = "COUNT", .align = SONDE_RIGHT },
+        { .title = "ERRORS", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "TIME", .align = SONDE_RIGHT }, { .title = "AVG", .align = SONDE_RIGHT },
+        { .title = "MAX", .align = SONDE_RIGHT, .drop = 2 },
+        { .title = "SAMPLED", .align = SONDE_RIGHT }, { .title = "%", .align = SONDE_RIGHT },
+    };
+    if (!r->span_count) return;
+    struct sonde_table t;
+    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < r->span_count && i < r->limit; i++) {
+        const struct report_span *s = &r->spans[i];
+        char text[SONDE_VALUE_BYTES];
+        const int ascii = r->o->ascii;
+        const double sum = (double)s->duration_ns_sum * 1e-9;
+        sonde_table_row(&t);
+        sonde_table_cell(&t, 0, "%s", sonde_profile_str(r->p, s->name));
+        sonde_table_cell(&t, 1, "%llu", (unsigned long long)s->count);
+        sonde_table_cell(&t, 2, "%llu", (unsigned long long)s->errors);
+        sonde_table_cell(&t, 3, "%s", sonde_value_format(text, sum, SONDE_UNIT_SECONDS, ascii));
+        sonde_table_cell(&t, 4, "%s", sonde_value_format(text, sum / (double)s->count,
+                                                         SONDE_UNIT_SECONDS, ascii));
+        sonde_table_cell(&t, 5, "%s", sonde_value_format(text, (double)s->duration_ns_max * 1e-9,
+                                                         SONDE_UNIT_SECONDS, ascii));
+        sonde_table_cell(&t, 6, "%s", sonde_weight_format(text, s->weight, r->kind, ascii));
+        percent_cell(&t, 7, report_share(r, s->weight));
+    }
+    char title[80] = "Spans";
+    if (r->span_count > r->limit) {
+        snprintf(title, sizeof(title), "Spans, the first %zu of %zu names", r->limit,
+                 r->span_count);
+    }
+    put_table(r->o, title, &t, out);
+}
+
+static void put_modules(const struct report *r, struct sonde_buf *out)
+{
+    if (!r->module_count) return;
+    const int markdown = r->o->style == SONDE_REPORT_MARKDOWN;
+    sonde_buf_printf(out, "\n%sModules without names or lines\n\n", markdown ? "## " : "");
+    for (size_t i = 0; i < r->module_count && i < r->limit; i++) {
+        const struct report_module *m = &r->modules[i];
+        const char *build_id = sonde_profile_str(r->p, m->build_id);
+        char line[LINE_MAX_TEXT];
+        snprintf(line, sizeof(line), "%.1f %%  %.2000s%s%.80s%s: %s",
+                 100 * report_share(r, m->weight), sonde_profile_str(r->p, m->path),
+                 *build_id ? " (build id " : "", build_id, *build_id ? ")" : "",
+                 report_module_advice(m->flags));
+        sonde_buf_puts(out, markdown ? "- " : "  ");
+        if (markdown) put_markdown(out, line, r->o->ascii);
+        else put_clean(out, line, r->o->ascii);
+        sonde_buf_putc(out, '\n');
+    }
+}
+
+void report_write_text(const struct report *r, struct sonde_buf *out)
+{
+    put_head(r, out);
+    put_functions(r, out);
+    put_tree(r, out);
+    put_threads(r, out);
+    put_spans(r, out);
+    put_modules(r, out);
+}
+
+void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, struct sonde_buf *out)
+{
+    struct sonde_flat *flat;
+    size_t count;
+    const int rc = sonde_tree_flat(t, &flat, &count);
+    if (rc) {
+        out->error = rc;
+        return;
+    }
+    const double total = t->nodes[0].total ? (double)t->nodes[0].total : 1;
+    for (size_t i = 0; i < count && i < limit && flat[i].self; i++) {
+        const struct sonde_flat *f = &flat[i];
+        sonde_buf_printf(out, "%5.1f %%  ", 100 * (double)f->self / total);
+        put_clean(out, f->name, ascii);
+        if (*f->file && f->line) {
+            sonde_buf_puts(out, "  ");
+            put_clean(out, f->file, ascii);
+            sonde_buf_printf(out, ":%u", f->line);
+        } else if (*f->module) {
+            sonde_buf_puts(out, "  ");
+            put_clean(out, f->module, ascii);
+        }
+        sonde_buf_putc(out, '\n');
+    }
+    sonde__free(flat);
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Profiles as files, judged by the tools that read and write them: google/pprof (built here from
+# Debian's sources) shows the same self and total as we do, for our files and for Go's; what it
+# writes we read; speedscope's own schema accepts our JSON; what perf script prints is all there.
+set -euo pipefail
+
+: "${SONDE_BUILD:?set it to the build directory}"
+: "${SONDE_SOURCE:?set it to the source directory}"
+for tool in go npm perf python3; do
+    command -v $tool >/dev/null || { echo "$tool is missing: run tools/deps test" >&2; exit 1; }
+done
+here=$(cd "$(dirname "$0")" && pwd)
+tool=$SONDE_BUILD/programs/profile_tool
+
+work=$(mktemp -d)
+cleanup() {
+    status=$?
+    chmod -R u+w "$work" 2>/dev/null || true
+    rm -rf "$work"
+    exit $status
+}
+trap cleanup EXIT
+
+check() { python3 "$here/profile_formats.py" "$@"; }
+say() { printf '== %s\n' "$*"; }
+
+# ---- google/pprof --------------------------------------------------------------------------
+say "building pprof"
+export HOME=$work GOCACHE=$work/cache GO111MODULE=off GOPATH=/usr/share/gocode GOFLAGS=
+go build -o "$work/pprof" github.com/google/pprof
+pprof() { "$work/pprof" -symbolize=none -nodecount=1000000 -nodefraction=0 -edgefraction=0 "$@" 2>"$work/pprof.log"; }
+
+say "our file in pprof"
+check folded >"$work/known.folded"
+"$tool" "$work/known.folded" pprof "$work/known.pb.gz"
+"$tool" "$work/known.folded" flat >"$work/ours.flat"
+pprof -top "$work/known.pb.gz" >"$work/theirs.top"
+check top "$work/ours.flat" "$work/theirs.top"
+check truth "$work/known.folded" "$work/ours.flat"
+
+say "pprof's file in ours"
+pprof -proto -output "$work/again.pb.gz" "$work/known.pb.gz"
+"$tool" "$work/again.pb.gz" flat >"$work/again.flat"
+cmp "$work/ours.flat" "$work/again.flat"
+
+say "folded in, folded out"
+"$tool" "$work/known.folded" folded "$work/out.folded"
+cmp <(LC_ALL=C sort "$work/known.folded") <(LC_ALL=C sort "$work/out.folded")
+"$tool" "$work/known.pb.gz" folded "$work/out.folded"
+cmp <(LC_ALL=C sort "$work/known.folded") <(LC_ALL=C sort "$work/out.folded")
+
+say "Go's own profiles"
+go run "$here/profile_formats.go" "$work/cpu.pb.gz" "$work/heap.pb.gz"
+for name in cpu heap; do "$tool" "$work/$name.pb.gz" facts >"$work/$name.facts"; done
+pprof -top -unit=ns -sample_index=cpu "$work/cpu.pb.gz" >"$work/cpu.top"
+pprof -top -unit=B -sample_index=inuse_space "$work/heap.pb.gz" >"$work/live.top"
+pprof -top -unit=B -sample_index=alloc_space "$work/heap.pb.gz" >"$work/alloc.top"
+check total "$work/cpu.facts" cpu "$work/cpu.top"
+check total "$work/heap.facts" live "$work/live.top"
+check total "$work/heap.facts" alloc "$work/alloc.top"
+
+# ---- speedscope ----------------------------------------------------------------------------
+say "speedscope's schema"
+version=$(sed -n 's/.*"speedscope": "\(.*\)".*/\1/p' "$SONDE_SOURCE/tests/browser/package.json")
+(cd "$work" && npm pack --silent --prefer-offline "speedscope@$version" >/dev/null && tar xzf speedscope-*.tgz)
+"$tool" "$work/known.folded" speedscope "$work/known.speedscope.json"
+"$tool" "$work/cpu.pb.gz" speedscope "$work/cpu.speedscope.json"
+for file in known cpu; do
+    check schema "$work/package/dist/release/file-format-schema.json" "$work/$file.speedscope.json"
+done
+check speedscope "$work/known.folded" "$work/known.speedscope.json"
+
+# ---- perf script ---------------------------------------------------------------------------
+say "perf script"
+if perf record -q -e cpu-clock -F 500 -g -o "$work/perf.data" -- \
+    python3 -c 'sum(i * i for i in range(3000000))' >"$work/perf.log" 2>&1; then
+    perf script -i "$work/perf.data" >"$work/perf.txt" 2>>"$work/perf.log"
+    "$tool" "$work/perf.txt" facts >"$work/perf.facts"
+    "$tool" "$work/perf.txt" folded "$work/perf.folded"
+    check perf "$work/perf.txt" "$work/perf.facts" "$work/perf.folded"
+    "$tool" "$work/perf.txt" chrome "$work/perf.trace.json"
+    check trace "$work/perf.trace.json" "$work/perf.facts"
+else
+    echo "perf record is not allowed here: its part is left out"
+fi
+echo ok
