@@ -80,7 +80,9 @@ static char *qualified(Dwarf_Die *die, const char *name)
     struct sonde_buf b;
     Dwarf_Die *scopes = NULL;
     Dwarf_Die origin = origin_of(die);
-    const int count = has_scopes(&origin) ? dwarf_getscopes_die(&origin, &scopes) : 0;
+    /* The units that dwz makes of what others have in common have no language. */
+    const int count = has_scopes(die) || has_scopes(&origin)
+                          ? dwarf_getscopes_die(&origin, &scopes) : 0;
     sonde_buf_init(&b, SONDE__SYMBOL_TEXT_MAX);
     for (int i = count - 1; i > 0; i--) add_scope(&b, &scopes[i]);
     free(scopes);

@@ -156,10 +156,11 @@ static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32
             sonde__die_name(&c->names, &n->die, c->elf->demangler);
         if (!name) return SONDE_ENOMEM;
         const int inlined = dwarf_tag(&n->die) == DW_TAG_inlined_subroutine;
-        struct sonde__symbol_frame *f = &frames[count++];
+        struct sonde__symbol_frame *f = &frames[count];
         f->name = inlined ? name->text : own_name(c, name, symbol);
-        if (f->name[0] == '\0') f->name = "[unknown]";
         set_position(f, file, line, name);
+        /* Nameless when its origin is in a file that is missing: its caller stands for it. */
+        if (f->name[0] != '\0') count++;
         file = call_file(&n->die, u->files, u->file_count);
         line = call_line(&n->die);
         node = inlined ? n->parent : SONDE__DIE_NONE;

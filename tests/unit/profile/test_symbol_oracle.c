@@ -305,9 +305,38 @@ static void split_is_the_same(void **state)
     }
 }
 
+/* What several programs have in common, moved to a file of its own (.gnu_debugaltlink): the same
+ * answers; when that is lost, no inlined frames of its functions, but still lines. */
+static void common_file_is_the_same(void **state)
+{
+    static uint64_t at[ADDRESSES_MAX];
+    uint32_t missing;
+    (void)state;
+    if (!have("dwz")) skip();
+    run("g++ -O2 -gdwarf-4 p.cpp -o p && g++ -O1 -gdwarf-4 p.cpp -o q");
+    const size_t count = instructions(at);
+    struct answers whole = answers_of(in_folder("p"), at, count, NULL, &missing);
+    run("dwz -m common -M $PWD/common p q && readelf -SW p | grep -q gnu_debugaltlink");
+    struct answers parted = answers_of(in_folder("p"), at, count, NULL, &missing);
+    assert_same(&whole, &parted);
+    run("rm common");
+    struct answers poor = answers_of(in_folder("p"), at, count, NULL, &missing);
+    assert_int_equal(poor.named, whole.named);
+    for (size_t i = 0; i < count; i++) {
+        if (!poor.by_index[i]) continue;
+        const struct answer *p = poor.by_index[i], *w = whole.by_index[i];
+        assert_true(p->count <= w->count);
+        assert_true(same_name(p->frames[p->count - 1].name, w->frames[w->count - 1].name));
+    }
+    release_answers(&whole);
+    release_answers(&parted);
+    release_answers(&poor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(agrees),
-                                        cmocka_unit_test(split_is_the_same) };
+                                        cmocka_unit_test(split_is_the_same),
+                                        cmocka_unit_test(common_file_is_the_same) };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
