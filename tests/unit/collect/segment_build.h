@@ -305,7 +305,7 @@ static inline void build_thread(struct sonde__sampler *s, uint32_t tid, const ch
     struct sonde__chunk *c = build_chunk(s, s->reserve++, SONDE__CHUNK_THREAD);
     c->word[0] = tid;
     c->word[1] = 123456;
-    strncpy((char *)&c->word[2], name, 16);
+    memcpy(&c->word[2], name, strnlen(name, 16));
 }
 
 /* The whole file, or the first bytes of it. */
