@@ -5,10 +5,11 @@
  * but no address. Names of imported frames take a short cut: string id to location id is a plain
  * array, since a folded file of 100 MB looks up ten million of them.
  *
- * Stacks are found through their parents: each keeps its first children in a list, and only what
- * comes after LIST_MAX of them is in a hash index. Most stacks have one child, and one that was
- * just made has none, so the long new ends of stacks are appended without a cache miss; with all
- * of them in the hash, reading a large file took three times as long. */
+ * Stacks are found through their parents: each knows its first child, and only further ones are in
+ * a hash index. Most stacks have one child, and one that was just made has none, so the long new
+ * ends of stacks are appended without a cache miss; with all of them in the hash, reading a large
+ * file took three times as long. Lists of more children were tried: where many share a parent,
+ * each step along them is another miss. */
 #include "profile/profile.h"
 
 #include <assert.h>
@@ -18,12 +19,12 @@
 #include "profile/profile_private.h"
 #include "sonde/sonde.h"
 
-enum { LIST_MAX = 8 };
 #define BYTES_MAX_DEFAULT ((size_t)1 << 30)
 
-/* Of a stack: its list of children, and its place in its parent's. */
+/* Of a stack: its location, once more, so that looking at a child is one cache miss, and its first
+ * child, 0 = none. */
 struct kin {
-    uint32_t first, next;
+    uint32_t location, first;
 };
 
 struct sonde_profile_index {
@@ -31,7 +32,7 @@ struct sonde_profile_index {
     struct sonde_intern modules, functions, threads;
     struct kin *kin;              /* by stack */
     uint32_t kin_cap;
-    struct sonde_intern stacks;   /* those that are in no list */
+    struct sonde_intern stacks;   /* those that are not the first child */
     struct sonde_intern places;   /* locations by module and address */
     struct sonde_intern contents; /* locations by address and lines */
     uint32_t *named;              /* string id -> location of that name, 0 = none yet */
@@ -242,7 +243,7 @@ uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64
     return APPEND(p, locations, places, hash, row);
 }
 
-/* A child that is in no list of its parent. */
+/* A child that is not its parent's first. */
 static uint32_t further_stack(struct sonde_profile *p, const struct sonde_profile_stack *row)
 {
     const uint32_t hash = sonde_hash_end((uint64_t)row->parent << 32 | row->location);
@@ -254,7 +255,7 @@ static uint32_t further_stack(struct sonde_profile *p, const struct sonde_profil
     }
     if (grow_kin(p)) return 0;
     id = APPEND(p, stacks, stacks, hash, *row);
-    if (id) p->index->kin[id] = (struct kin){ 0 };
+    if (id) p->index->kin[id] = (struct kin){ .location = row->location };
     return id;
 }
 
@@ -263,15 +264,11 @@ uint32_t sonde_profile_stack(struct sonde_profile *p, uint32_t parent, uint32_t 
     if (!location) return 0;
     const struct sonde_profile_stack row = { .parent = parent, .location = location };
     const uint32_t first = p->index->kin[parent].first;
-    uint32_t listed = 0;
-    for (uint32_t id = first; id; id = p->index->kin[id].next, listed++) {
-        if (p->stacks[id].location == location) return id;
-    }
-    if (listed == LIST_MAX) return further_stack(p, &row);
+    if (first) return p->index->kin[first].location == location ? first : further_stack(p, &row);
     if (grow_kin(p) || GROW(p, stacks)) return 0;
     const uint32_t id = p->stacks_count++;
     p->stacks[id] = row;
-    p->index->kin[id] = (struct kin){ .next = first };
+    p->index->kin[id] = (struct kin){ .location = location };
     p->index->kin[parent].first = id;
     return id;
 }

@@ -39,6 +39,7 @@ struct build {
     struct memo *memo;             /* by stack */
     uint32_t *used;                /* stacks of the group, parents first */
     uint32_t used_count;
+    int use_all;                   /* instead of that list, all stacks in their order */
     uint64_t *weight;              /* by stack, with all above it; NULL: nothing is pruned */
     uint64_t weight_min;
     uint32_t *order;               /* samples, by group */
@@ -80,14 +81,14 @@ static void use_stack(struct build *b, uint32_t group, uint32_t stack)
 }
 
 /* The node of a stack whose parent has one. */
-static int place_stack(struct build *b, uint32_t base, uint32_t stack)
+static int place_stack(struct build *b, uint32_t base, uint32_t group, uint32_t stack)
 {
     const struct sonde_profile_stack *s = &b->p->stacks[stack];
     const struct memo parent =
         s->parent ? b->memo[s->parent] : (struct memo){ .node = base & NODE_MASK, .single = 1 };
     struct memo *memo = &b->memo[stack];
     if (parent.pruned) {
-        *memo = (struct memo){ .group = memo->group, .node = parent.node, .pruned = 1 };
+        *memo = (struct memo){ .group = group, .node = parent.node, .pruned = 1 };
         return 0;
     }
     const uint32_t first = b->frames.first[s->location];
@@ -100,7 +101,7 @@ static int place_stack(struct build *b, uint32_t base, uint32_t stack)
         node = single ? sonde_tree_add(b->t, node, f) : child(b, node, f);
         if (!node) return SONDE_ENOMEM;
     }
-    *memo = (struct memo){ .group = memo->group, .node = node & NODE_MASK, .single = single & 1,
+    *memo = (struct memo){ .group = group, .node = node & NODE_MASK, .single = single & 1,
                            .pruned = pruned & 1 };
     return 0;
 }
@@ -170,22 +171,40 @@ static int group_base(struct build *b, uint32_t group, const struct sonde_tree_o
     return *base ? 0 : SONDE_ENOMEM;
 }
 
+static uint32_t used_stack(const struct build *b, uint32_t i)
+{
+    return b->use_all ? i + 1 : b->used[i];
+}
+
+/* The stacks of a group, parents first. A group that has most samples may as well look at all of
+ * them in a row, if those that are not in it weigh nothing and are pruned. */
+static void list_stacks(struct build *b, uint32_t group, uint32_t begin)
+{
+    const uint32_t end = b->ends[group];
+    b->use_all = b->weight && b->weight_min && (end - begin) >= b->p->samples_count / 4;
+    b->used_count = b->use_all ? b->p->stacks_count - 1 : 0;
+    for (uint32_t i = begin; i < end && !b->use_all; i++) {
+        use_stack(b, group + 1, b->p->samples[b->order[i]].stack);
+    }
+}
+
 /* All stacks of a group are given their nodes. */
 static int place_stacks(struct build *b, uint32_t group, uint32_t begin, uint32_t base)
 {
-    b->used_count = 0;
-    for (uint32_t i = begin; i < b->ends[group]; i++) {
+    list_stacks(b, group, begin);
+    for (uint32_t i = begin; i < b->ends[group] && b->weight; i++) {
         const struct sonde_profile_sample *s = &b->p->samples[b->order[i]];
-        use_stack(b, group + 1, s->stack);
-        if (b->weight) b->weight[s->stack] += s->weight;
+        b->weight[s->stack] += s->weight;
     }
     for (uint32_t i = b->used_count; b->weight && i-- > 0;) {
-        const uint32_t stack = b->used[i];
+        const uint32_t stack = used_stack(b, i);
         b->weight[b->p->stacks[stack].parent] += b->weight[stack];
     }
     for (uint32_t i = 0; i < b->used_count; i++) {
-        if (place_stack(b, base, b->used[i])) return SONDE_ENOMEM;
-        if (b->weight) b->weight[b->used[i]] = 0; /* for the next group */
+        if (place_stack(b, base, group + 1, used_stack(b, i))) return SONDE_ENOMEM;
+    }
+    for (uint32_t i = 0; i < b->used_count && b->weight; i++) { /* for the next group */
+        b->weight[used_stack(b, i)] = 0;
     }
     return 0;
 }
