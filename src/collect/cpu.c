@@ -130,6 +130,7 @@ static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
         .achieved_hz = counts.cpu_ns ? (double)counts.samples * 1e9 / (double)counts.cpu_ns : 0,
         .cpu_s = (double)now_ns(CLOCK_THREAD_CPUTIME_ID) * 1e-9,
     };
+    if (counts.note) snprintf(out->note, sizeof(out->note), "%s", counts.note);
     c->profile->achieved_hz = out->achieved_hz;
     c->profile->lost_records = counts.lost;
     c->profile->end_ns = now_ns(CLOCK_REALTIME);
@@ -306,6 +307,12 @@ int sonde_cpu_start_on_exec(const struct sonde_cpu_options *options, struct sond
                             struct sonde_err *err)
 {
     return start(options, 1, out, err);
+}
+
+const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size)
+{
+    *size = 0;
+    return c->ops->environment ? c->ops->environment(c->engine, size) : NULL;
 }
 
 /* ---- What process it is ---------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * registers and the top of the user stack; a thread of the agent unwinds and interns each as it
  * comes, so memory follows the number of different stacks, not of samples.
  * timer: where the kernel forbids that, libsonde_preload samples inside the process (CPU-time
- * timer per thread) and writes the unwound stacks to its lanes' rings; the same thread reads them.
+ * timer per thread) and writes the unwound stacks to its segment; the same thread reads them.
  *
  * The profile belongs to the engine from start to stop; in between sonde_cpu_snapshot copies. */
 #ifndef SONDE_COLLECT_CPU_H
@@ -34,6 +34,7 @@ struct sonde_cpu_options {
     uint32_t stack_bytes;     /* copied per sample; 0 = as the engine finds best */
     enum sonde_cpu_engine_kind engine;
     size_t profile_bytes_max; /* 0 = 256 MiB */
+    const char *dir;          /* of segments, for the timer engine; NULL = the default directory */
 };
 
 struct sonde_cpu;
@@ -48,12 +49,19 @@ int sonde_cpu_start(const struct sonde_cpu_options *options, struct sonde_cpu **
 int sonde_cpu_start_on_exec(const struct sonde_cpu_options *options, struct sonde_cpu **out,
                             struct sonde_err *err);
 
+/* After start_on_exec: what must be set in the environment of the child before it calls exec, as
+ * "NAME=value" strings, each with its NUL, *size bytes in all; 0 = nothing. Lives as c. */
+const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size);
+
+#define SONDE_CPU_NOTE_MAX 256
+
 struct sonde_cpu_status {
     const char *engine;       /* "perf", "timer" */
     uint64_t samples, lost, truncated;
     double achieved_hz;       /* per busy thread, over its CPU time */
     double cpu_s;             /* CPU time the agent spent on it */
     uint64_t unwound_frames;
+    char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do, and why; "" = nothing */
 };
 void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out);
 

@@ -1,8 +1,8 @@
 /* cpu_engine.h - what an engine of cpu.h is: one .c file and one row in cpu_engine_list.h.
  *
  * cpu.c owns the profile and the reading thread; an engine only turns what it gets from the kernel
- * or the process into samples of that profile. All calls but check, start and destroy come from the
- * reading thread, so an engine needs no lock. */
+ * or the process into samples of that profile. All calls but check, start, environment and destroy
+ * come from the reading thread, so an engine needs no lock. */
 #ifndef SONDE_COLLECT_CPU_ENGINE_H
 #define SONDE_COLLECT_CPU_ENGINE_H
 
@@ -17,6 +17,7 @@ struct sonde_cpu_counts {
     uint64_t truncated;
     uint64_t unwound_frames;
     uint64_t cpu_ns;           /* CPU time of the sampled threads while they were sampled */
+    const char *note;          /* as in the status; NULL = nothing */
 };
 
 struct sonde_cpu_engine_ops {
@@ -30,6 +31,9 @@ struct sonde_cpu_engine_ops {
      * go on to the next engine. */
     int (*start)(const struct sonde_cpu_options *options, int on_exec, struct sonde_profile *p,
                  struct sonde_cpu_engine **out, struct sonde_err *err);
+
+    /* As sonde_cpu_environment; NULL: it needs nothing of the kind. */
+    const char *(*environment)(const struct sonde_cpu_engine *e, size_t *size);
 
     /* Returns when there is something to drain, when wake_fd is readable, or after a while. */
     void (*wait)(struct sonde_cpu_engine *e, int wake_fd);

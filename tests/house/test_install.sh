@@ -8,7 +8,7 @@ prefix=$scratch/root/opt/sonde
 step env DESTDIR="$scratch/root" cmake --install "$SONDE_BUILD" --prefix /opt/sonde
 library=$(dirname "$(find "$prefix" -name libsonde.so)")
 for file in "$prefix/bin/sonde" "$prefix/include/sonde/sonde.h" "$library/libsonde.a" \
-    "$library/pkgconfig/sonde.pc" "$library/cmake/sonde/sondeConfig.cmake"; do
+    "$library/sonde/libsonde_preload.so" "$library/pkgconfig/sonde.pc" "$library/cmake/sonde/sondeConfig.cmake"; do
     [ -e "$file" ] || complain "cmake --install left no ${file#"$prefix/"}"
 done
 

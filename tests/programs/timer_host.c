@@ -136,6 +136,7 @@ static void mode_shares(int n)
     printf("range alpha %p %p\n", (void *)__start_text_alpha, (void *)__stop_text_alpha);
     printf("range beta %p %p\n", (void *)__start_text_beta, (void *)__stop_text_beta);
     printf("range gamma %p %p\n", (void *)__start_text_gamma, (void *)__stop_text_gamma);
+    fflush(stdout);
     require(!pthread_create(&a, NULL, slices, truth[0]), "pthread_create");
     pthread_setname_np(a, "posix");
     require(thrd_create(&b, c11, truth[1]) == thrd_success, "thrd_create");
