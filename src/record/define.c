@@ -156,7 +156,7 @@ INLINE int key_equals_packed(const struct key *k, const char *packed)
         const size_t len = k->len[i];
         if (load(packed, 2) != len) return 0;
         if (SONDE__LIKELY(len < 8)) {
-            /* Reads past the value: add_text keeps that many bytes populated behind it. */
+            /* Reads past the value: add_text leaves 8 bytes behind it. */
             if ((load(packed + 2, 8) & ((1ull << 8 * len) - 1)) != k->word[i]) return 0;
         } else if (!text_equal(packed + 2, k->text[i], len)) {
             return 0;
@@ -298,7 +298,9 @@ static int add_text(const struct key *k, int packed, struct sonde__str *out)
         p += k->len[i];
     }
     *out = (struct sonde__str){ (uint32_t)at, (uint32_t)len };
-    __atomic_store_n(&h->string_used, at + len + 1, __ATOMIC_RELEASE);
+    /* 8 and not 1 for the NUL: comparing a label value reads the whole word it ends in, which
+     * must not be another string's. */
+    __atomic_store_n(&h->string_used, at + len + 8, __ATOMIC_RELEASE);
     return 0;
 }
 

@@ -309,8 +309,7 @@ static int populate_tables(struct sonde__header *h, const struct sonde__header *
         const uint64_t s = (uint64_t)h->series_count * sizeof(struct sonde__series);
         if (f > families) families = page_up(f);
         if (s > series) series = page_up(s);
-        /* 8 more: comparing a label value reads the word it ends in. */
-        if (h->string_used + 8 > strings) strings = page_up(h->string_used + 8);
+        if (h->string_used > strings) strings = page_up(h->string_used);
         if (h->series_count > cells) {
             cells = (uint32_t)((page_up(SONDE__CELLS_OFF + 8ull * h->series_count) -
                                 SONDE__CELLS_OFF) / 8);

@@ -733,7 +733,8 @@ static void live_child_ends(void **state)
     assert_non_null(sonde_model_process(f.model, pid, sonde__start_time(pid), "child"));
     fixture_open(&f);
     fixture_tick(&f);
-    assert_near(value(&f, "sonde_process_threads", "process=\"child\""), 1);
+    /* A sanitizer may have a thread of its own in it. */
+    assert_true(value(&f, "sonde_process_threads", "process=\"child\"") >= 1);
     close(pipe_fd[1]);
     assert_int_equal(waitpid(child, NULL, 0), child);
     fixture_tick(&f);
