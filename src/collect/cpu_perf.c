@@ -11,6 +11,7 @@
 #include "collect/cpu_engine.h"
 #include "collect/perf_limits.h"
 #include "collect/perf_reader.h"
+#include "collect/tick_clock.h"
 #include "sonde/sonde.h"
 
 #define WAIT_MS 100           /* at most between two drains */
@@ -85,7 +86,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     uint32_t ring;
     if (last) sonde_perf_set_disable(&e->set);
     const uint64_t now = clock_ns(CLOCK_MONOTONIC);
-    r->unix_ns = clock_ns(CLOCK_REALTIME) - now;
+    r->unix_ns = sonde_unix_offset_ns(); /* as spans have it, which samples are joined with */
     if (e->set.plan.hardware) {
         sonde_perf_set_read(&e->set, &count, &ns);
         if (count) r->ns_per_count = (double)ns / (double)count;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #define BASELINE_NS 10000000u
+#define STEP_NS 1000000u /* a difference this large is a clock that was set, not noise */
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -20,6 +21,38 @@ static uint64_t tsc_now(void)
     return clock_ns(CLOCK_MONOTONIC);
 #endif
 }
+
+/* ---- Unix time -------------------------------------------------------------------------------- */
+
+/* Both clocks at one instant, as the difference; of a few tries the one that took least is best:
+ * in between the thread may have been put aside. */
+static uint64_t offset_now(void)
+{
+    uint64_t best = UINT64_MAX, offset = 0;
+    for (int i = 0; i < 8; i++) {
+        const uint64_t before = clock_ns(CLOCK_MONOTONIC), real = clock_ns(CLOCK_REALTIME);
+        const uint64_t took = clock_ns(CLOCK_MONOTONIC) - before;
+        if (took >= best) continue;
+        best = took;
+        offset = real - before - took / 2;
+    }
+    return offset;
+}
+
+uint64_t sonde_unix_offset_ns(void)
+{
+    static uint64_t agreed;
+    const uint64_t known = __atomic_load_n(&agreed, __ATOMIC_ACQUIRE), now = offset_now();
+    const uint64_t apart = now > known ? now - known : known - now;
+    if (known && apart < STEP_NS) return known;
+    /* The first time, or the clock was set. Whoever comes first decides for all. */
+    uint64_t expected = known;
+    return __atomic_compare_exchange_n(&agreed, &expected, now, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE)
+               ? now : expected;
+}
+
+/* ---- Ticks ------------------------------------------------------------------------------------ */
 
 /* The clocks are read one after the other; of a few tries the one that took least is best. */
 static void sample(uint64_t *tsc, uint64_t *mono_ns)
@@ -42,6 +75,8 @@ void sonde_tick_clock_init(struct sonde_tick_clock *c)
 
 void sonde_tick_clock_update(struct sonde_tick_clock *c)
 {
+    c->last_tsc = c->now_tsc;
+    c->last_mono_ns = c->now_mono_ns;
     sample(&c->now_tsc, &c->now_mono_ns);
     uint64_t passed = c->now_mono_ns - c->first_mono_ns;
     if (passed < BASELINE_NS) {
@@ -53,17 +88,30 @@ void sonde_tick_clock_update(struct sonde_tick_clock *c)
     if (c->now_tsc > c->first_tsc) {
         c->tsc_ns = (double)passed / (double)(c->now_tsc - c->first_tsc);
     }
-    c->now_real_ns = clock_ns(CLOCK_REALTIME);
+    c->unix_ns = sonde_unix_offset_ns();
+}
+
+/* CLOCK_MONOTONIC at a tick of the TSC. */
+static double mono_of(const struct sonde_tick_clock *c, uint64_t tsc)
+{
+    if (c->last_mono_ns && tsc >= c->last_tsc && tsc < c->now_tsc) {
+        const double rate = (double)(c->now_mono_ns - c->last_mono_ns) /
+                            (double)(c->now_tsc - c->last_tsc);
+        return (double)c->last_mono_ns + (double)(tsc - c->last_tsc) * rate;
+    }
+    const int later = tsc >= c->now_tsc || !c->last_mono_ns;
+    const uint64_t from_tsc = later ? c->now_tsc : c->last_tsc;
+    const double from_ns = (double)(later ? c->now_mono_ns : c->last_mono_ns);
+    return tsc >= from_tsc ? from_ns + (double)(tsc - from_tsc) * c->tsc_ns
+                           : from_ns - (double)(from_tsc - tsc) * c->tsc_ns;
 }
 
 uint64_t sonde_tick_unix_ns(const struct sonde_tick_clock *c, int tsc, uint64_t tick)
 {
-    double rate = tsc ? c->tsc_ns : 1;
-    uint64_t now = tsc ? c->now_tsc : c->now_mono_ns;
-    double ago = tick <= now ? (double)(now - tick) * rate : -(double)(tick - now) * rate;
+    const double mono = tsc ? mono_of(c, tick) : (double)tick;
     /* Nonsense from a damaged record must not become an undefined conversion. */
-    if (!(ago > -1e18 && ago < (double)c->now_real_ns)) return 0;
-    return ago >= 0 ? c->now_real_ns - (uint64_t)ago : c->now_real_ns + (uint64_t)-ago;
+    if (!(mono > -(double)c->unix_ns && mono < 1e18)) return 0;
+    return mono >= 0 ? c->unix_ns + (tsc ? (uint64_t)mono : tick) : c->unix_ns - (uint64_t)-mono;
 }
 
 uint64_t sonde_tick_span_ns(const struct sonde_tick_clock *c, int tsc, uint64_t from, uint64_t to)

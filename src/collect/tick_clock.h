@@ -3,17 +3,28 @@
  * Ticks are the TSC or nanoseconds of CLOCK_MONOTONIC, both the same for all processes of the
  * machine. So the agent calibrates by itself and counts back from now: what it reads is seconds
  * old, and an error of the rate is not multiplied by the uptime of the process, as it would be
- * if it counted on from when the process started. */
+ * if it counted on from when the process started.
+ *
+ * Samples of the CPU are joined with spans by time, and spans may be shorter than a millisecond and
+ * follow each other at once: a microsecond counts. So between two looks at the clocks ticks are
+ * interpolated (the kernel steers CLOCK_MONOTONIC, the TSC runs free), and everything that turns
+ * CLOCK_MONOTONIC into unix time does it by one offset. */
 #ifndef SONDE_COLLECT_TICK_CLOCK_H
 #define SONDE_COLLECT_TICK_CLOCK_H
 
 #include <stdint.h>
 
 struct sonde_tick_clock {
-    uint64_t first_tsc, first_mono_ns;          /* where the calibration began */
-    uint64_t now_tsc, now_mono_ns, now_real_ns; /* one instant on three clocks */
-    double tsc_ns;                              /* nanoseconds per TSC tick */
+    uint64_t first_tsc, first_mono_ns; /* where the calibration began */
+    uint64_t last_tsc, last_mono_ns;   /* at the last look but one; 0 0 = there was none */
+    uint64_t now_tsc, now_mono_ns;     /* at the last look */
+    uint64_t unix_ns;                  /* unix time at 0 of CLOCK_MONOTONIC, then */
+    double tsc_ns;                     /* nanoseconds per TSC tick, over all */
 };
+
+/* Unix time in nanoseconds less CLOCK_MONOTONIC, the same for all callers as long as nobody sets
+ * the clock. Any thread. */
+uint64_t sonde_unix_offset_ns(void);
 
 void sonde_tick_clock_init(struct sonde_tick_clock *c);
 /* Look at the clocks again. Within 10 ms of init it waits for the rest of them, once: with less

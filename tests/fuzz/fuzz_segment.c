@@ -194,7 +194,7 @@ static void read_it(const uint8_t *edits, size_t size)
     struct sonde_segment *s = NULL;
     struct sonde_err err = { "" };
     struct sonde_tick_clock clock = { .now_tsc = 1u << 20, .now_mono_ns = 1u << 20,
-                                      .now_real_ns = 1u << 30, .tsc_ns = 0.5 };
+                                      .unix_ns = 1u << 30, .tsc_ns = 0.5 };
     CHECK(sonde_model_create(&limits, &m) == 0);
     struct sonde_model_process *p = sonde_model_process(m, 4242, 777, "prog");
     int rc = sonde_segment_open(dirfd, NAME, 0, &s, &err);
