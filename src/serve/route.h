@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "collect/collector.h"
+#include "serve/profiler.h"
 
 enum { SONDE_PARAMS_MAX = 64 };
 
@@ -20,6 +21,7 @@ struct sonde_request {
     size_t param_count;
     const char *accept;              /* headers; NULL = not there */
     struct sonde_collector *collector;
+    struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
 };
@@ -28,15 +30,19 @@ struct sonde_response {
     unsigned status;                 /* 200 unless set */
     const char *content_type;        /* JSON unless set */
     int vary_accept;                 /* the answer depends on Accept */
+    int packed;                      /* the body is compressed already */
+    const char *filename;            /* what a browser saves it as; NULL = it shows it */
+    const char *allow;               /* methods, for a 405 */
     struct sonde_buf body;
 };
 
 struct sonde_route {
-    const char *method;              /* "GET": HEAD is answered too */
+    const char *method;              /* "GET": HEAD is answered too; "POST", without a body */
     const char *path;                /* exact */
     const char *summary;             /* one line; NULL = not listed */
     const char *const *params;       /* names, NULL-terminated; others are refused. NULL = any
                                         are passed over */
+    int slow;                        /* takes seconds: is handled in a thread of its own */
     void (*handle)(const struct sonde_request *r, struct sonde_response *a);
 };
 

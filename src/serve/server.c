@@ -4,12 +4,18 @@
  * Everything a client can send is bounded: connections, the time one may be idle, and the memory
  * of one, which holds its request line and headers. No route takes a body.
  *
+ * A route that takes seconds (a profile is taken) would hold up all connections of its thread, so
+ * its connection is suspended and it runs in a thread of its own; the library calls again when the
+ * answer is there.
+ *
  * Reading is free for every program on this machine, but not for web pages: a page of another
  * origin cannot read answers without a CORS header, which we do not send, and a page that
- * rebinds its own name to 127.0.0.1 is told by its Host header. */
+ * rebinds its own name to 127.0.0.1 is told by its Host header. What is more than reading (POST) is
+ * refused when a page of another origin asks for it. */
 #include "serve/server.h"
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -29,11 +35,16 @@ enum {
     HEADERS_MAX = 32 << 10,  /* bytes of a connection's request line and headers */
     BODY_MIB_MAX = 1024,     /* of an answer */
     GZIP_MIN = 1024,         /* shorter answers are sent as they are */
+    WORKERS_MAX = 16,        /* slow requests at a time */
 };
 
 struct sonde_server {
     struct MHD_Daemon *daemon;
     struct sonde_collector *collector;
+    struct sonde_profiler *profiler;
+    pthread_mutex_t lock;    /* of the two below */
+    pthread_cond_t idle;     /* workers became 0 */
+    int workers, stopping;
     double started_s;
     char url[80];
 };
@@ -63,7 +74,12 @@ static void add_headers(struct MHD_Response *response, const struct sonde_respon
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (compressed) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
-    if (a->status == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (a->allow) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
+    if (a->filename && (!a->status || a->status == 200)) {
+        char value[128];
+        snprintf(value, sizeof(value), "attachment; filename=\"%s\"", a->filename);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION, value);
+    }
 }
 
 static enum MHD_Result send_answer(struct MHD_Connection *connection, struct sonde_response *a)
@@ -81,7 +97,9 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct son
     }
     const char *encoding =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT_ENCODING);
-    if (a->body.len > GZIP_MIN && sonde_accept_gzip(encoding)) compress(a, &compressed);
+    if (a->body.len > GZIP_MIN && !a->packed && sonde_accept_gzip(encoding)) {
+        compress(a, &compressed);
+    }
 
     const size_t len = a->body.len;
     char *data = sonde_buf_take(&a->body);
@@ -172,6 +190,14 @@ static int admissible(struct MHD_Connection *connection, const char *version,
     return 1;
 }
 
+/* 1 unless a web page from elsewhere asks. */
+static int origin_ok(struct MHD_Connection *connection)
+{
+    const char *origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin");
+    const char *host = origin ? strstr(origin, "://") : NULL;
+    return !origin || (host && sonde_listen_host_ok(host + 3));
+}
+
 /* The route for a request that may be answered, or NULL with the reason in a. */
 static const struct sonde_route *resolve(struct MHD_Connection *connection, const char *path,
                                          const char *method, const char *version,
@@ -187,26 +213,109 @@ static const struct sonde_route *resolve(struct MHD_Connection *connection, cons
     if (!head && strcmp(method, route->method) != 0) {
         sonde_response_error(a, 405, "%s does not take %.20s, only %s", path, method,
                              route->method);
+        a->allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method;
+        return NULL;
+    }
+    if (strcmp(route->method, "GET") != 0 && !origin_ok(connection)) {
+        sonde_response_error(a, 403, "%s is not for pages of another origin", path);
         return NULL;
     }
     return route;
 }
 
-static void run(const struct sonde_server *s, struct MHD_Connection *connection,
-                const struct sonde_route *route, struct sonde_response *a)
+/* 1 if r is complete, else the reason is in a. r borrows from the connection. */
+static int parse(const struct sonde_server *s, struct MHD_Connection *connection,
+                 const struct sonde_route *route, struct sonde_request *r,
+                 struct sonde_response *a)
 {
-    struct sonde_request r = { .path = route->path, .collector = s->collector,
-                               .started_s = s->started_s, .url = s->url };
-    struct parsing parsing = { &r, NULL };
+    *r = (struct sonde_request){ .path = route->path, .collector = s->collector,
+                                 .profiler = s->profiler, .started_s = s->started_s,
+                                 .url = s->url };
+    struct parsing parsing = { r, NULL };
     MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
     if (parsing.problem) {
         sonde_response_error(a, 400, "%s", parsing.problem);
-        return;
+        return 0;
     }
-    if (!params_known(route, &r, a)) return;
-    r.accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
-    route->handle(&r, a);
+    if (!params_known(route, r, a)) return 0;
+    r->accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    return 1;
 }
+
+/* ---- Slow ones ---------------------------------------------------------------------------- */
+
+struct pending {
+    struct sonde_server *server;
+    struct MHD_Connection *connection;
+    const struct sonde_route *route;
+    struct sonde_request request;
+    struct sonde_response answer;
+};
+
+static void *work(void *arg)
+{
+    struct pending *p = arg;
+    struct sonde_server *s = p->server;
+    p->route->handle(&p->request, &p->answer);
+    MHD_resume_connection(p->connection); /* p may be gone from here on */
+    pthread_mutex_lock(&s->lock);
+    if (--s->workers == 0) pthread_cond_broadcast(&s->idle);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static int start_worker(struct pending *p)
+{
+    struct sonde_server *s = p->server;
+    pthread_mutex_lock(&s->lock);
+    const int room = !s->stopping && s->workers < WORKERS_MAX;
+    s->workers += room;
+    pthread_mutex_unlock(&s->lock);
+    if (!room) return -1;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work, p) == 0) return pthread_detach(thread);
+    pthread_mutex_lock(&s->lock);
+    if (--s->workers == 0) pthread_cond_broadcast(&s->idle);
+    pthread_mutex_unlock(&s->lock);
+    return -1;
+}
+
+/* Takes a over; the answer is sent when the library calls again, with *state. */
+static enum MHD_Result run_slow(struct sonde_server *s, struct MHD_Connection *connection,
+                                const struct sonde_route *route, struct sonde_request *r,
+                                struct sonde_response *a, void **state)
+{
+    struct pending *p = sonde__alloc(sizeof(*p));
+    if (!p) {
+        sonde_response_error(a, 500, "the agent is out of memory");
+        return send_answer(connection, a);
+    }
+    *p = (struct pending){ s, connection, route, *r, *a };
+    *state = p;
+    MHD_suspend_connection(connection);
+    if (start_worker(p) != 0) {
+        sonde_response_error(&p->answer, 503, "too many requests of this kind: try later");
+        MHD_resume_connection(connection);
+    }
+    return MHD_YES;
+}
+
+static int headers_seen; /* its address marks requests whose headers have been looked at */
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)arg;
+    (void)connection;
+    (void)code;
+    if (!*state || *state == &headers_seen) return;
+    struct pending *p = *state;
+    sonde_buf_release(&p->answer.body);
+    sonde__free(p);
+    *state = NULL;
+}
+
+/* ---- The library's calls ------------------------------------------------------------------ */
 
 static int announces_body(struct MHD_Connection *connection)
 {
@@ -223,8 +332,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
                                   size_t *data_len, void **state)
 {
     (void)data;
-    static int headers_seen;
     const int first = !*state;
+    if (!first && *state != &headers_seen) {
+        return send_answer(connection, &((struct pending *)*state)->answer);
+    }
     *state = &headers_seen;
     if (first && !announces_body(connection)) return MHD_YES;
     if (!first && *data_len) {
@@ -234,8 +345,13 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     struct sonde_response a = { 0 };
     sonde_buf_init(&a.body, (size_t)BODY_MIB_MAX << 20);
     const struct sonde_route *route = resolve(connection, path, method, version, &a);
-    if (route && first) sonde_response_error(&a, 413, "%s takes no body", path);
-    else if (route) run(arg, connection, route, &a);
+    struct sonde_request r;
+    if (route && first) {
+        sonde_response_error(&a, 413, "%s takes no body", path);
+    } else if (route && parse(arg, connection, route, &r, &a)) {
+        if (route->slow) return run_slow(arg, connection, route, &r, &a, state);
+        route->handle(&r, &a);
+    }
     return send_answer(connection, &a);
 }
 
@@ -268,12 +384,15 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     clock_gettime(CLOCK_REALTIME, &now);
     s->started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     s->collector = options->collector;
+    s->profiler = options->profiler;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->idle, NULL);
     sonde_listen_url(&where, s->url, sizeof(s->url));
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
     if (where.address.any.sa_family == AF_INET6) flags |= MHD_USE_IPv6;
     s->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MAX, MHD_OPTION_END);
     if (!s->daemon) {
@@ -291,6 +410,13 @@ const char *sonde_server_url(const struct sonde_server *s) { return s->url; }
 void sonde_server_stop(struct sonde_server *s)
 {
     if (!s) return;
+    if (s->profiler) sonde_profiler_cancel(s->profiler);
+    pthread_mutex_lock(&s->lock);
+    s->stopping = 1;
+    while (s->workers) pthread_cond_wait(&s->idle, &s->lock);
+    pthread_mutex_unlock(&s->lock);
     MHD_stop_daemon(s->daemon);
+    pthread_cond_destroy(&s->idle);
+    pthread_mutex_destroy(&s->lock);
     sonde__free(s);
 }

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "collect/collector.h"
+#include "serve/profiler.h"
 
 struct sonde_server;
 
@@ -12,12 +13,15 @@ struct sonde_server_options {
     const char *listen;                /* "127.0.0.1:6060", "[::1]:6060"; port 0 = any free */
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
     struct sonde_collector *collector; /* borrowed; must outlive the server */
+    struct sonde_profiler *profiler;   /* alike; NULL = profiles are not taken */
 };
 
 int sonde_server_start(const struct sonde_server_options *options, struct sonde_server **out,
                        struct sonde_err *err);
 /* "http://127.0.0.1:6060"; lives as long as the server. */
 const char *sonde_server_url(const struct sonde_server *s);
-void sonde_server_stop(struct sonde_server *s);  /* NULL is fine */
+/* Requests under way are answered first; a profile that is being taken is cancelled. NULL is
+ * fine. */
+void sonde_server_stop(struct sonde_server *s);
 
 #endif

@@ -1,4 +1,6 @@
 /* index.c - / lists the routes: as a page for browsers, as text for everything else. */
+#include <string.h>
+
 #include "serve/accept.h"
 #include "serve/route.h"
 
@@ -23,8 +25,13 @@ static void put_html(const struct sonde_request *r, struct sonde_buf *out)
     for (size_t i = 0; sonde_routes[i]; i++) {
         const struct sonde_route *route = sonde_routes[i];
         if (!route->summary) continue;
-        sonde_buf_printf(out, "<dt><a href=\"%s\"><code>%s</code></a></dt><dd>%s", route->path,
-                         route->path, route->summary);
+        if (strcmp(route->method, "GET") == 0) {
+            sonde_buf_printf(out, "<dt><a href=\"%s\"><code>%s</code></a></dt><dd>%s",
+                             route->path, route->path, route->summary);
+        } else {
+            sonde_buf_printf(out, "<dt><code>%s %s</code></dt><dd>%s", route->method, route->path,
+                             route->summary);
+        }
         put_params(out, route);
         sonde_buf_puts(out, "</dd>\n");
     }
@@ -38,7 +45,9 @@ static void put_text(const struct sonde_request *r, struct sonde_buf *out)
     for (size_t i = 0; sonde_routes[i]; i++) {
         const struct sonde_route *route = sonde_routes[i];
         if (!route->summary) continue;
-        sonde_buf_printf(out, "%-16s %s", route->path, route->summary);
+        const int get = strcmp(route->method, "GET") == 0;
+        sonde_buf_printf(out, "%s%s%-*s %s", get ? "" : route->method, get ? "" : " ",
+                         get ? 24 : 23 - (int)strlen(route->method), route->path, route->summary);
         put_params(out, route);
         sonde_buf_putc(out, '\n');
     }

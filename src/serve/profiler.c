@@ -1,0 +1,244 @@
+/* profiler.c - see profiler.h. */
+#include "serve/profiler.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "profile/symbolize.h"
+#include "sonde/sonde.h"
+
+enum { ENGINES_MAX = 64 }; /* processes sampled at a time */
+#define PROFILE_BYTES_MAX ((size_t)256 << 20)
+
+struct sonde_profiler {
+    struct sonde_profiler_options o;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;   /* cancelled, or no longer in use */
+    struct sonde_cpu *cpu; /* runs anyway; NULL = none */
+    struct sonde_symbolizer *symbolizer; /* of who is busy; kept, it remembers files; NULL */
+    int busy, cancelled;
+    int in_use;            /* cpu is being read */
+};
+
+int sonde_profiler_create(const struct sonde_profiler_options *options,
+                          struct sonde_profiler **out)
+{
+    struct sonde_profiler *p = sonde__calloc(1, sizeof(*p));
+    if (!p) return SONDE_ENOMEM;
+    p->o = *options;
+    if (!(p->o.rate_hz > 0)) p->o.rate_hz = 99;
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&p->lock, NULL);
+    *out = p;
+    return 0;
+}
+
+void sonde_profiler_destroy(struct sonde_profiler *p)
+{
+    if (!p) return;
+    sonde_symbolizer_destroy(p->symbolizer);
+    pthread_cond_destroy(&p->wake);
+    pthread_mutex_destroy(&p->lock);
+    sonde__free(p);
+}
+
+void sonde_profiler_use(struct sonde_profiler *p, struct sonde_cpu *cpu)
+{
+    pthread_mutex_lock(&p->lock);
+    p->cpu = cpu;
+    while (p->in_use) pthread_cond_wait(&p->wake, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void sonde_profiler_cancel(struct sonde_profiler *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->cancelled = 1;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- Waiting ---------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* 0, or SONDE_EOFF when cancelled. */
+static int pause_for(struct sonde_profiler *p, double seconds, struct sonde_err *err)
+{
+    const uint64_t until = now_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
+    const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
+                                .tv_nsec = (long)(until % 1000000000u) };
+    pthread_mutex_lock(&p->lock);
+    while (!p->cancelled && pthread_cond_timedwait(&p->wake, &p->lock, &t) != ETIMEDOUT) {
+    }
+    const int cancelled = p->cancelled;
+    pthread_mutex_unlock(&p->lock);
+    return cancelled ? sonde_err_set(err, SONDE_EOFF, "the agent ends") : 0;
+}
+
+/* ---- Sampling --------------------------------------------------------------------------------- */
+
+/* From the engine that runs anyway. 1 = there is none. */
+static int take_running(struct sonde_profiler *p, double seconds, struct sonde_profile **out,
+                        struct sonde_err *err)
+{
+    pthread_mutex_lock(&p->lock);
+    const int have = p->cpu != NULL;
+    pthread_mutex_unlock(&p->lock);
+    if (!have) return 1;
+    const uint64_t from_ns = now_ns(CLOCK_REALTIME);
+    int rc = pause_for(p, seconds, err);
+    if (rc) return rc;
+    pthread_mutex_lock(&p->lock);
+    struct sonde_cpu *cpu = p->cpu;
+    p->in_use = cpu != NULL;
+    pthread_mutex_unlock(&p->lock);
+    if (!cpu) return sonde_err_set(err, SONDE_ENOENT, "the process has ended");
+    rc = sonde_cpu_snapshot(cpu, from_ns, out);
+    pthread_mutex_lock(&p->lock);
+    p->in_use = 0;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    return rc ? sonde_err_set(err, rc, "no memory to copy the profile") : 0;
+}
+
+static size_t running_processes(struct sonde_profiler *p, uint32_t *pids, size_t max)
+{
+    size_t count = 0;
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    pthread_rwlock_rdlock(&m->lock);
+    for (size_t i = 0; i < m->process_count; i++) {
+        const struct sonde_model_process *process = m->processes[i];
+        if (process->state != SONDE_PROCESS_RUNNING) continue;
+        int known = 0;
+        for (size_t k = 0; k < count; k++) known |= pids[k] == process->pid;
+        if (!known && count < max) pids[count++] = process->pid;
+    }
+    pthread_rwlock_unlock(&m->lock);
+    return count;
+}
+
+/* One after the other into *out; the profile of the first is the start. */
+static int stop_all(struct sonde_cpu **engines, size_t count, struct sonde_profile **out,
+                    struct sonde_err *err)
+{
+    struct sonde_profile *all = NULL;
+    int rc = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct sonde_profile *one = NULL;
+        const int stopped = sonde_cpu_stop(engines[i], &one);
+        if (!rc) rc = stopped;
+        if (!all) {
+            all = one;
+        } else if (one) {
+            if (!rc) rc = sonde_profile_merge(all, one);
+            sonde_profile_destroy(one);
+        }
+    }
+    if (rc) {
+        sonde_profile_destroy(all);
+        return sonde_err_set(err, rc, "no memory to put the profile together");
+    }
+    *out = all;
+    return 0;
+}
+
+/* New engines, one a process. A process that cannot be sampled does not keep the others back. */
+static int take_new(struct sonde_profiler *p, double seconds, struct sonde_profile **out,
+                    struct sonde_err *err)
+{
+    uint32_t pids[ENGINES_MAX];
+    struct sonde_cpu *engines[ENGINES_MAX];
+    const size_t found = running_processes(p, pids, ENGINES_MAX);
+    size_t count = 0;
+    int rc = 0;
+    if (!found) {
+        return sonde_err_set(err, SONDE_ENOENT, "there is no process to sample: none records now");
+    }
+    for (size_t i = 0; i < found; i++) {
+        const struct sonde_cpu_options o = { .pid = pids[i], .rate_hz = p->o.rate_hz,
+                                             .depth_max = p->o.depth_max,
+                                             .profile_bytes_max = PROFILE_BYTES_MAX };
+        rc = sonde_cpu_start(&o, &engines[count], err);
+        if (!rc) count++;
+        else sonde_log(SONDE_LOG_INFO, "process %u is not sampled: %s", pids[i], err->text);
+    }
+    if (!count) return rc;
+    rc = pause_for(p, seconds, err);
+    struct sonde_profile *all = NULL;
+    const int stopped = stop_all(engines, count, &all, rc ? NULL : err);
+    if (!rc) rc = stopped;
+    if (rc) sonde_profile_destroy(all);
+    else *out = all;
+    return rc;
+}
+
+/* ---- Spans and names -------------------------------------------------------------------------- */
+
+/* Those that the model still has and that touch the profile's time. */
+static int add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
+{
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    int rc = 0;
+    pthread_rwlock_rdlock(&m->lock);
+    const uint64_t count = m->span_next < m->spans_max ? m->span_next : m->spans_max;
+    for (uint64_t i = 0; !rc && i < count; i++) {
+        const struct sonde_model_span *s = &m->spans[(m->span_next - 1 - i) % m->spans_max];
+        if (s->start_ns + s->duration_ns < from_ns) continue;
+        const struct sonde_profile_span row = {
+            .start_ns = s->start_ns, .end_ns = s->start_ns + s->duration_ns,
+            .trace_hi = s->trace_hi, .trace_lo = s->trace_lo, .id = s->id, .parent = s->parent,
+            .thread = sonde_profile_thread(profile, s->pid, s->tid, NULL),
+            .name = sonde_profile_cstring(profile, s->name), .outcome = s->outcome };
+        rc = row.thread ? sonde_profile_add_span(profile, &row) : SONDE_ENOMEM;
+    }
+    pthread_rwlock_unlock(&m->lock);
+    return rc;
+}
+
+static int complete(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile,
+                    struct sonde_err *err)
+{
+    int rc = add_spans(p, from_ns, profile);
+    if (!rc && !p->symbolizer) rc = sonde_symbolizer_create(&p->symbolizer);
+    if (!rc) rc = sonde_symbolize(p->symbolizer, profile);
+    return rc ? sonde_err_set(err, rc, "no memory to name what was sampled") : 0;
+}
+
+int sonde_profiler_take(struct sonde_profiler *p, double seconds, struct sonde_profile **out,
+                        struct sonde_err *err)
+{
+    pthread_mutex_lock(&p->lock);
+    const int busy = p->busy;
+    p->busy = 1;
+    pthread_mutex_unlock(&p->lock);
+    if (busy) return sonde_err_set(err, SONDE_EBUSY, "another profile is being taken: try later");
+
+    struct sonde_profile *profile = NULL;
+    const uint64_t from_ns = now_ns(CLOCK_REALTIME);
+    int rc = take_running(p, seconds, &profile, err);
+    if (rc == 1) rc = take_new(p, seconds, &profile, err);
+    if (!rc) rc = complete(p, from_ns, profile, err);
+    pthread_mutex_lock(&p->lock);
+    p->busy = 0;
+    pthread_mutex_unlock(&p->lock);
+    if (rc) {
+        sonde_profile_destroy(profile);
+        return rc;
+    }
+    *out = profile;
+    return 0;
+}

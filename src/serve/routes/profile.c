@@ -1,0 +1,96 @@
+/* profile.c - CPU profiles on demand: /debug/pprof/profile, as Go programs have it, so that `go
+ * tool pprof` and Pyroscope can ask for one, and POST /admin/profile/cpu, which answers with a
+ * report. Both sample now, for the time that is asked for, what the agent watches. */
+#include <string.h>
+
+#include "profile/format.h"
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 3600 }; /* 30: Go's default */
+
+static unsigned status_of(int code)
+{
+    switch (code) {
+    case SONDE_EBUSY: return 409;
+    case SONDE_ENOENT: return 404;
+    case SONDE_EACCES: return 403;
+    case SONDE_EOFF: return 503;
+    default: return 500;
+    }
+}
+
+/* NULL: the answer is in a. */
+static struct sonde_profile *take(const struct sonde_request *r, struct sonde_response *a,
+                                  const char *param, double seconds)
+{
+    struct sonde_profile *p = NULL;
+    struct sonde_err err = { "" };
+    if (!sonde_request_number(r, a, param, 0.1, SECONDS_MAX, &seconds)) return NULL;
+    if (!r->profiler) {
+        sonde_response_error(a, 404, "this agent takes no profiles");
+        return NULL;
+    }
+    const int rc = sonde_profiler_take(r->profiler, seconds, &p, &err);
+    if (rc) sonde_response_error(a, status_of(rc), "%s", err.text);
+    return rc ? NULL : p;
+}
+
+/* A profile without samples (nothing ran) is an answer too, in pprof. */
+static void answer(const struct sonde_profile *p, const char *name, struct sonde_response *a)
+{
+    const struct sonde_format_ops *format = sonde_format_find(name);
+    const struct sonde_profile_filter all = { .kind = SONDE_SAMPLE_CPU };
+    struct sonde_err err = { "" };
+    const int rc = format->write(p, &all, &a->body, &err);
+    if (rc == SONDE_ENOENT) {
+        sonde_response_error(a, 404, "%s: nothing used the CPU in that time", err.text);
+    } else if (rc && !a->body.error) {
+        sonde_response_error(a, 500, "%s", err.text);
+    }
+    if (rc) return;
+    a->content_type = format->content_type;
+    a->packed = strcmp(format->name, "pprof") == 0;
+    if (a->packed) a->filename = "cpu.pb.gz";
+}
+
+static void pprof_profile(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_profile *p = take(r, a, "seconds", SECONDS_DEFAULT);
+    if (!p) return;
+    answer(p, "pprof", a);
+    sonde_profile_destroy(p);
+}
+
+static int wants_pprof(const char *accept)
+{
+    return accept && (strstr(accept, "protobuf") || strstr(accept, "octet-stream") ||
+                      strstr(accept, "pprof"));
+}
+
+static void admin_profile_cpu(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_profile *p = take(r, a, "duration", SECONDS_DEFAULT);
+    a->vary_accept = 1;
+    if (!p) return;
+    answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", a);
+    sonde_profile_destroy(p);
+}
+
+extern const struct sonde_route sonde_route_pprof_profile, sonde_route_admin_profile_cpu;
+const struct sonde_route sonde_route_pprof_profile = {
+    .method = "GET",
+    .path = "/debug/pprof/profile",
+    .summary = "samples the CPU for some seconds (default 30) and answers with pprof",
+    .params = (const char *const[]){ "seconds", NULL },
+    .slow = 1,
+    .handle = pprof_profile,
+};
+const struct sonde_route sonde_route_admin_profile_cpu = {
+    .method = "POST",
+    .path = "/admin/profile/cpu",
+    .summary = "alike, as a JSON report; as pprof if Accept names protobuf or octet-stream",
+    .params = (const char *const[]){ "duration", NULL },
+    .slow = 1,
+    .handle = admin_profile_cpu,
+};
