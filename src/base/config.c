@@ -48,10 +48,20 @@ const struct sonde_config_setting sonde_config_settings[] = {
 const size_t sonde_config_setting_count =
     sizeof(sonde_config_settings) / sizeof(sonde_config_settings[0]);
 
-/* Sections that this version reads and checks, so that a file written for a full set of
- * profilers loads, but does not act on. */
-static const char *const no_effect[] = { "cpu",        "memory",     "gpu",
-                                         "flamegraph", "bottleneck", "storage" };
+/* Sections and settings that this version reads and checks, so that a file written for a full set
+ * of profilers loads, but does not act on. */
+static const char *const no_effect[] = { "cpu.capture_threads",    "memory",     "gpu",
+                                         "flamegraph.interactive", "bottleneck", "storage" };
+
+static int has_effect(const struct sonde_config_setting *s)
+{
+    char full[SONDE_CONFIG_NAME_SIZE];
+    snprintf(full, sizeof(full), "%s.%s", s->section, s->key);
+    for (size_t i = 0; i < sizeof(no_effect) / sizeof(no_effect[0]); i++) {
+        if (!strcmp(s->section, no_effect[i]) || !strcmp(full, no_effect[i])) return 0;
+    }
+    return 1;
+}
 
 /* ---- looking up -------------------------------------------------------------------------- */
 
@@ -394,11 +404,7 @@ void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg),
         const struct sonde_config_setting *s = &sonde_config_settings[i];
         char help[256];
         snprintf(help, sizeof(help), "%s", s->help);
-        for (size_t k = 0; k < sizeof(no_effect) / sizeof(no_effect[0]); k++) {
-            if (!strcmp(s->section, no_effect[k])) {
-                append(help, sizeof(help), " (accepted; no effect in this version)");
-            }
-        }
+        if (!has_effect(s)) append(help, sizeof(help), " (accepted; no effect in this version)");
         const struct sonde_config_row r = { s->section, s->key,   types[s->kind],
                                             s->def,     s->range, help };
         row(&r, arg);

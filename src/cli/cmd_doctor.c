@@ -47,6 +47,7 @@ static const struct {
     { "http", sonde_doctor_port },
     { "probes", sonde_doctor_probes },
     { "perf", sonde_doctor_perf },
+    { "cpu", sonde_doctor_cpu },
     { "ptrace", sonde_doctor_ptrace },
     { "gpu", sonde_doctor_gpu },
 };

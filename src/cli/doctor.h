@@ -28,6 +28,7 @@ const char *sonde_doctor_read(const char *path, char *out, size_t out_size);
 void sonde_doctor_madvise(struct sonde_doctor *d);
 void sonde_doctor_clock(struct sonde_doctor *d);
 void sonde_doctor_perf(struct sonde_doctor *d);
+void sonde_doctor_cpu(struct sonde_doctor *d);
 void sonde_doctor_ptrace(struct sonde_doctor *d);
 void sonde_doctor_shm(struct sonde_doctor *d);
 void sonde_doctor_limits(struct sonde_doctor *d);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/doctor.h"
+#include "collect/cpu.h"
 #include "present/units.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -161,16 +162,22 @@ void sonde_doctor_perf(struct sonde_doctor *d)
     const int hardware = try_perf(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES);
     if (software) {
         sonde_doctor_add(d, SONDE_DOCTOR_WARN,
-                         "will be used by the CPU profiler: sysctl kernel.perf_event_paranoid=2, "
+                         "the CPU is sampled best through it: sysctl kernel.perf_event_paranoid=2, "
                          "or in a container allow perf_event_open (--cap-add PERFMON)",
                          "perf_event_open is refused: %s (perf_event_paranoid %s)",
                          strerror(software), level);
         return;
     }
     sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
-                     "perf_event_open works, will be used by the CPU profiler "
-                     "(perf_event_paranoid %s; hardware counters: %s)",
+                     "perf_event_open works (perf_event_paranoid %s; hardware counters: %s)",
                      level, hardware ? "no" : "yes");
+}
+
+void sonde_doctor_cpu(struct sonde_doctor *d)
+{
+    struct sonde_err note = { "" };
+    const int rc = sonde_cpu_check(&note);
+    sonde_doctor_add(d, rc ? SONDE_DOCTOR_WARN : SONDE_DOCTOR_OK, NULL, "%s", note.text);
 }
 
 void sonde_doctor_ptrace(struct sonde_doctor *d)
@@ -178,17 +185,17 @@ void sonde_doctor_ptrace(struct sonde_doctor *d)
     char scope[32];
     if (!sonde_doctor_read("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope))) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
-                         "not restricted by Yama; will be used to attach to running processes");
+                         "not restricted by Yama: running processes can be attached to");
         return;
     }
     const int level = atoi(scope);
     if (level <= 1 || geteuid() == 0) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
-                         "ptrace_scope %d%s; will be used to attach to running processes", level,
+                         "ptrace_scope %d%s: running processes can be attached to", level,
                          level == 1 && geteuid() != 0 ? " (own children only)" : "");
     } else {
         sonde_doctor_add(d, SONDE_DOCTOR_WARN,
-                         "will be used to attach to running processes: sysctl "
+                         "to attach to running processes: sysctl "
                          "kernel.yama.ptrace_scope=1, or start the program with `sonde run`",
                          "ptrace_scope %d: other processes cannot be attached to", level);
     }
