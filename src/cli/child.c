@@ -15,6 +15,7 @@
  * child stopped by SIGSTOP is being looked at by somebody: we keep serving. */
 #include "cli/child.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -57,16 +58,33 @@ static ssize_t read_all(int fd, void *data, size_t size)
     return (ssize_t)done;
 }
 
+/* In the child: what sonde_child_exec sent. 0, or an errno. */
+static int take_environment(char *env, size_t size)
+{
+    for (char *at = env, *end = env + size; at < end; at += strlen(at) + 1) {
+        char *equals = strchr(at, '=');
+        if (!equals) return EINVAL;
+        *equals = '\0';
+        if (setenv(at, equals + 1, 1) != 0) return errno;
+        at += strlen(at) + 1;
+    }
+    return 0;
+}
+
 /* In the child; does not return. */
 static void child_main(const struct sonde_child *c, const struct sigaction *found_chld,
                        int go_read, int exec_write, char **argv, const char *dir)
 {
     sigaction(SIGCHLD, found_chld, NULL);
     sigprocmask(SIG_SETMASK, &c->found_mask, NULL);
-    char go = 0;
-    if (read_all(go_read, &go, 1) != 1) _exit(0);
-    int error = 0;
-    if (dir && setenv("SONDE_DIR", dir, 1) != 0) error = errno;
+    size_t size = 0;
+    char env[SONDE_CHILD_ENV_MAX];
+    if (read_all(go_read, &size, sizeof(size)) != (ssize_t)sizeof(size) || size > sizeof(env) ||
+        read_all(go_read, env, size) != (ssize_t)size) {
+        _exit(0);
+    }
+    int error = take_environment(env, size);
+    if (!error && dir && setenv("SONDE_DIR", dir, 1) != 0) error = errno;
     if (!error) {
         execvp(argv[0], argv);
         error = errno;
@@ -130,11 +148,15 @@ static int reap(struct sonde_child *c)
     return status;
 }
 
-int sonde_child_exec(struct sonde_child *c)
+int sonde_child_exec(struct sonde_child *c, const char *env, size_t env_size)
 {
-    const char go = 1;
-    /* If this fails the child is gone (killed while it waited); waiting for it tells how. */
-    while (write(c->go_fd, &go, 1) < 0 && errno == EINTR) continue;
+    assert(env_size <= SONDE_CHILD_ENV_MAX);
+    char go[sizeof(env_size) + SONDE_CHILD_ENV_MAX];
+    memcpy(go, &env_size, sizeof(env_size));
+    if (env_size) memcpy(go + sizeof(env_size), env, env_size);
+    /* A pipe takes this much at once. If it fails the child is gone (killed while it waited);
+     * waiting for it tells how. */
+    while (write(c->go_fd, go, sizeof(env_size) + env_size) < 0 && errno == EINTR) continue;
     close_fd(&c->go_fd);
     int error = 0;
     const ssize_t n = read_all(c->exec_fd, &error, sizeof(error));
@@ -190,25 +212,40 @@ static int child_changed(struct sonde_child *c, int *status)
     }
 }
 
-int sonde_child_wait(struct sonde_child *c)
-{
-    sigset_t watched;
-    watched_signals(&watched);
-    int status = 0;
-    /* It may have ended or stopped before we came here; its SIGCHLD is pending then. */
-    for (;;) {
-        siginfo_t info;
-        if (sigwaitinfo(&watched, &info) < 0) continue; /* EINTR: stopped and continued */
-        if (info.si_signo != SIGCHLD) pass_on(c, &info);
-        else if (child_changed(c, &status)) return status;
-    }
-}
-
 static double monotonic_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct timespec timespec_of(double seconds)
+{
+    return (struct timespec){ .tv_sec = (time_t)seconds,
+                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
+}
+
+int sonde_child_wait(struct sonde_child *c, double seconds, int *status)
+{
+    sigset_t watched;
+    watched_signals(&watched);
+    const double until = monotonic_s() + seconds;
+    /* It may have ended or stopped before we came here; its SIGCHLD is pending then. */
+    for (;;) {
+        siginfo_t info;
+        int got;
+        if (seconds > 0) {
+            const double left = until - monotonic_s();
+            const struct timespec t = timespec_of(left > 0 ? left : 0);
+            got = sigtimedwait(&watched, &info, &t);
+            if (got < 0 && errno == EAGAIN) return 0;
+        } else {
+            got = sigwaitinfo(&watched, &info);
+        }
+        if (got < 0) continue; /* EINTR: stopped and continued */
+        if (info.si_signo != SIGCHLD) pass_on(c, &info);
+        else if (child_changed(c, status)) return 1;
+    }
 }
 
 void sonde_child_linger(double seconds)
@@ -229,8 +266,7 @@ void sonde_child_linger(double seconds)
     for (;;) {
         const double left = until - monotonic_s();
         if (left <= 0) return;
-        const struct timespec t = { .tv_sec = (time_t)left,
-                                    .tv_nsec = (long)((left - (double)(time_t)left) * 1e9) };
+        const struct timespec t = timespec_of(left);
         if (sigtimedwait(&ends, NULL, &t) >= 0) return;
     }
 }

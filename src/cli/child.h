@@ -4,13 +4,16 @@
 #define SONDE_CLI_CHILD_H
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/err.h"
 
+enum { SONDE_CHILD_ENV_MAX = 8192 }; /* bytes; less than a pipe holds */
+
 struct sonde_child {
     pid_t pid;           /* 0 = ended and reaped */
-    int go_fd;           /* we write one byte: exec now; closed: do not */
+    int go_fd;           /* we write the environment's size and itself: exec now; closed: do not */
     int exec_fd;         /* the child writes the errno of a failed exec; closed by exec */
     sigset_t found_mask; /* as we found it when we were started */
 };
@@ -20,14 +23,16 @@ struct sonde_child {
  * child; NULL = leave the environment alone. */
 int sonde_child_fork(struct sonde_child *c, char **argv, const char *dir, struct sonde_err *err);
 
-/* Let the child exec its command. 0, or the errno that exec failed with: then it is gone. */
-int sonde_child_exec(struct sonde_child *c);
+/* Let the child exec its command. env: "NAME=value" strings that are set in its environment, each
+ * with its NUL, env_size bytes in all. 0, or the errno that exec failed with: then it is gone. */
+int sonde_child_exec(struct sonde_child *c, const char *env, size_t env_size);
 
 /* End the waiting child without running the command. */
 void sonde_child_cancel(struct sonde_child *c);
 
-/* Until the child has ended, pass signals on; returns its status as of waitpid(2). */
-int sonde_child_wait(struct sonde_child *c);
+/* Until the child has ended, pass signals on: 1, and its status as of waitpid(2). 0 when seconds
+ * have gone by before; 0 seconds: however long it takes. */
+int sonde_child_wait(struct sonde_child *c, double seconds, int *status);
 
 /* Stay for seconds or until SIGINT, SIGTERM, SIGHUP or SIGQUIT. For after the child's end. */
 void sonde_child_linger(double seconds);

@@ -28,6 +28,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "collect/collector.h"
+#include "collect/cpu.h"
 
 enum { SONDE_EXIT_OK = 0, SONDE_EXIT_FAIL = 1, SONDE_EXIT_USAGE = 2 };
 
@@ -142,6 +143,9 @@ int sonde_cli_colour(int fd);
 
 /* Options of a collector from the settings; strings are borrowed from cli. */
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli);
+
+/* Options of an engine from the settings, without pid. */
+struct sonde_cpu_options sonde_cli_cpu_options(const struct sonde_cli *cli);
 
 /* The directory of segments that the settings name, or the default. -1: does not fit. */
 int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size);

@@ -40,12 +40,12 @@ static int has_suffix(const char *path, const char *suffix)
 }
 
 /* *kind: in, what to look for, -1 = any; out, what was found. */
-static int build(const struct sonde_cli *cli, const char *target, int *kind, int invert,
+static int build(struct sonde_cli *cli, const char *target, int *kind, int invert,
                  struct sonde_tree **out)
 {
     const struct diff_values *v = cli->values;
     struct sonde_profile *p;
-    int status = sonde_cli_profile(cli, target, 10, &p);
+    int status = sonde_cli_profile(cli, target, 0, &v->filter, &p);
     if (status) return status;
     struct sonde_profile_filter filter;
     const struct sonde_tree_options how = { .invert = invert };

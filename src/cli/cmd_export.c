@@ -47,9 +47,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "label", .type = SONDE_OPT_LIST, .value = "NAME=GLOB", AT(labels),
       .help = "series with such a label; all of up to four" },
     SONDE_OPT_FILTER_BUT_TYPE(struct export_values, filter),
-    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1,
-      .max = 86400, AT(duration_s),
-      .help = "a profile of a URL: how long to sample (default 10)" },
+    SONDE_OPT_DURATION(struct export_values, duration_s),
     SONDE_OPT_DIR,
     { .name = NULL },
 };
@@ -234,7 +232,7 @@ static int write_profile(const struct sonde_cli *cli, const struct sonde_format_
     return status;
 }
 
-static int export_profile(const struct sonde_cli *cli, const char *target,
+static int export_profile(struct sonde_cli *cli, const char *target,
                           const struct sonde_format_ops *format)
 {
     const struct export_values *v = cli->values;
@@ -248,12 +246,14 @@ static int export_profile(const struct sonde_cli *cli, const char *target,
     if (v->type && sonde_sample_kind_find(v->type) < 0) {
         return sonde_cli_usage(cli, "--type: '%s' is not one of " SONDE_CLI_TYPES, v->type);
     }
-    if (!target) return sonde_cli_usage(cli, "%s is for profiles: give a FILE or URL", format->name);
+    if (!target) return sonde_cli_usage(cli, "%s is for profiles: give a FILE, URL or PID", format->name);
     if (!v->output && isatty(STDOUT_FILENO) && !strcmp(format->name, "pprof")) {
         return sonde_cli_usage(cli, "say where to: -o out.pb.gz (pprof is not text)");
     }
     struct sonde_profile *p;
-    int status = sonde_cli_profile(cli, target, v->duration_s > 0 ? v->duration_s : 10, &p);
+    struct sonde_cli_filter filter = v->filter;
+    filter.type = v->type;
+    int status = sonde_cli_profile(cli, target, v->duration_s, &filter, &p);
     if (status) return status;
     status = write_profile(cli, format, p);
     sonde_profile_destroy(p);
@@ -334,7 +334,7 @@ const struct sonde_command sonde_cmd_export = {
         "knows. GLOBs are as in a shell: *, ?, [a-z].\n"
         "\n"
         "With a FILE that holds a profile (a run, or what `sonde import` takes), or a format of "
-        "profiles and a URL, which is then sampled now, the profile is written: pprof for `go tool "
+        "profiles and a URL or PID, which is then sampled now, the profile is written: pprof for `go tool "
         "pprof`, folded for flamegraph.pl, speedscope for speedscope.app, chrome for Perfetto and "
         "chrome://tracing, with spans. Folded weights are samples for CPU, nanoseconds for time "
         "blocked, bytes for memory.\n"

@@ -36,8 +36,7 @@ static const struct sonde_cli_opt options[] = {
       .help = "narrower frames are left out (default 0.1; 0 = none is)" },
     { .name = "title", .type = SONDE_OPT_STR, .value = "TEXT", AT(title),
       .help = "title of the picture" },
-    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1,
-      .max = 86400, AT(duration_s), .help = "with a URL: how long to sample (default 10)" },
+    SONDE_OPT_DURATION(struct flamegraph_values, duration_s),
     { .name = NULL },
 };
 #undef AT
@@ -116,7 +115,7 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "say where to: -o out.svg or -o out.html");
     }
     struct sonde_profile *p;
-    int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s > 0 ? v->duration_s : 10, &p);
+    int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);
     if (status) return status;
     status = draw(cli, p, html);
     sonde_profile_destroy(p);
@@ -126,11 +125,11 @@ static int run(struct sonde_cli *cli)
 const struct sonde_command sonde_cmd_flamegraph = {
     .name = "flamegraph",
     .summary = "draw a profile as an interactive SVG or HTML page",
-    .usage = "[options] FILE | URL -o out.svg|out.html",
+    .usage = "[options] FILE | URL | PID -o out.svg|out.html",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
         "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
-        "agent it samples now.\n"
+        "agent, or a process id, it samples now.\n"
         "\n"
         "An SVG is for embedding and looking at; HTML is for large profiles and has a table of "
         "callers and callees.\n"

@@ -23,7 +23,7 @@ static int run(struct sonde_cli *cli)
     if (!cli->operand_count) return sonde_cli_usage(cli, "say what: sonde import IN -o FILE");
     if (!v->output) return sonde_cli_usage(cli, "say where to: -o FILE.run");
     struct sonde_profile *p;
-    int status = sonde_cli_profile(cli, cli->operands[0], 10, &p);
+    int status = sonde_cli_profile(cli, cli->operands[0], 0, NULL, &p);
     if (status) return status;
     struct sonde_err err = { "" };
     const int rc = sonde_run_save(v->output, p, &err);

@@ -1,5 +1,7 @@
 /* One row a command, in the order `sonde help` shows them. */
 SONDE_COMMAND(run)
+SONDE_COMMAND(record)
+SONDE_COMMAND(attach)
 SONDE_COMMAND(serve)
 SONDE_COMMAND(ls)
 SONDE_COMMAND(top)

@@ -26,8 +26,7 @@ static const struct sonde_cli_opt options[] = {
       AT(min_percent), .help = "smaller nodes of the tree are left out (default 1)" },
     { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "write JSON" },
     { .name = "markdown", .type = SONDE_OPT_FLAG, AT(markdown), .help = "write Markdown" },
-    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1,
-      .max = 86400, AT(duration_s), .help = "with a URL: how long to sample (default 10)" },
+    SONDE_OPT_DURATION(struct report_values, duration_s),
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
       .help = "write to FILE, which is replaced when all is written (default: standard output)" },
     { .name = NULL },
@@ -62,11 +61,11 @@ static int run(struct sonde_cli *cli)
 {
     const struct report_values *v = cli->values;
     if (!cli->operand_count) {
-        return sonde_cli_usage(cli, "say of what: sonde report FILE");
+        return sonde_cli_usage(cli, "say of what: sonde report FILE, URL or PID");
     }
     if (v->json && v->markdown) return sonde_cli_usage(cli, "--json or --markdown, not both");
     struct sonde_profile *p;
-    int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s > 0 ? v->duration_s : 10, &p);
+    int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);
     if (status) return status;
     status = report(cli, p);
     sonde_profile_destroy(p);
@@ -76,11 +75,11 @@ static int run(struct sonde_cli *cli)
 const struct sonde_command sonde_cmd_report = {
     .name = "report",
     .summary = "say where the time went: functions, call tree, threads, spans",
-    .usage = "[options] FILE | URL",
+    .usage = "[options] FILE | URL | PID",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
         "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
-        "agent it samples now.\n"
+        "agent, or a process id, it samples now.\n"
         "\n"
         "SELF is the function's own, TOTAL includes what it calls. COMPLETE is the share of stacks "
         "that reach the start of the thread. SAMPLED of a span is what the samples inside spans of "

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "collect/collector.h"
+#include "serve/profiler.h"
 #include "serve/server.h"
 #include "sonde/sonde.h"
 
@@ -45,12 +46,13 @@ static void wait_for_end(const sigset_t *set)
     }
 }
 
-static int serve(struct sonde_cli *cli, struct sonde_collector *collector, const sigset_t *set)
+static int serve(struct sonde_cli *cli, struct sonde_collector *collector,
+                 struct sonde_profiler *profiler, const sigset_t *set)
 {
     struct sonde_err err = { "" };
     struct sonde_server *server;
     const struct sonde_server_options o = { .listen = cli->config.server_listen,
-                                            .collector = collector };
+                                            .collector = collector, .profiler = profiler };
     const int rc = sonde_server_start(&o, &server, &err);
     if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
     if (rc) return sonde_cli_fail(cli, "%s", err.text);
@@ -82,7 +84,13 @@ static int run(struct sonde_cli *cli)
     if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
     if (rc) return sonde_cli_fail(cli, "%s", err.text);
 
-    const int status = serve(cli, collector, &set);
+    const struct sonde_cpu_options cpu = sonde_cli_cpu_options(cli);
+    const struct sonde_profiler_options p = { .collector = collector, .rate_hz = cpu.rate_hz,
+                                              .depth_max = cpu.depth_max };
+    struct sonde_profiler *profiler = NULL;
+    const int sampled = cli->config.cpu_enabled && sonde_profiler_create(&p, &profiler) == 0;
+    const int status = serve(cli, collector, sampled ? profiler : NULL, &set);
+    sonde_profiler_destroy(profiler);
     sonde_collector_destroy(collector);
     return status;
 }

@@ -7,10 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/session.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 
 #define FETCH_MAX ((size_t)1 << 30)
+#define DURATION_DEFAULT_S 10
+#define SAMPLE_RATE_HZ 1000 /* of a process that is looked at now */
 #define UNIX_TIME_MIN 1e9 /* smaller ones are seconds since the start */
 
 int sonde_cli_profile_failed(const struct sonde_cli *cli, int code, const struct sonde_err *err)
@@ -99,10 +102,34 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds,
     return status;
 }
 
-int sonde_cli_profile(const struct sonde_cli *cli, const char *target, double seconds,
-                      struct sonde_profile **out)
+static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
+                  const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
+    struct sonde_session_options o = {
+        .pid = pid,
+        .duration_s = seconds,
+        .cpu = SONDE_SESSION_CPU,
+        .cpu_options = sonde_cli_cpu_options(cli),
+        .profile = out,
+    };
+    o.cpu_options.rate_hz = SAMPLE_RATE_HZ;
+    o.cpu_options.off_cpu = filter && filter->type && !strcmp(filter->type, "off-cpu");
+    if (!cli->quiet && isatty(STDERR_FILENO)) {
+        dprintf(STDERR_FILENO, "sonde: sampling process %u for %g s; Ctrl-C ends it\n", pid,
+                seconds);
+    }
+    return sonde_session_run(cli, &o);
+}
+
+int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
+                      const struct sonde_cli_filter *filter, struct sonde_profile **out)
+{
+    const double seconds = duration_s > 0 ? duration_s : DURATION_DEFAULT_S;
+    uint32_t pid;
     if (sonde_cli_is_url(target)) return fetch(cli, target, seconds, out);
+    if (sonde_cli_parse_pid(target, &pid) == 0 && access(target, F_OK) != 0) {
+        return sample(cli, pid, seconds, filter, out);
+    }
     if (!strcmp(target, "-") && isatty(STDIN_FILENO)) {
         return sonde_cli_usage(cli, "'-' is the standard input, and that is a terminal");
     }

@@ -36,11 +36,18 @@ struct sonde_cli_filter {
 int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
                      const struct sonde_profile *p, struct sonde_profile_filter *out);
 
-/* target: a file (run, pprof, folded, …), "-", or the URL of an agent, which then samples for
- * `seconds`, or of a profile. SONDE_EXIT_OK, or tells and returns SONDE_EXIT_USAGE for what is no
+/* How long to sample what is no file. */
+#define SONDE_OPT_DURATION(values, field)                                                      \
+    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1, \
+      .max = 86400, .offset = offsetof(values, field),                                         \
+      .help = "with a PID or URL: how long to sample (default 10)" }
+
+/* target: a file (run, pprof, folded, …); "-"; the URL of an agent, which then samples for
+ * duration_s (0 = 10), or of a profile; a process id, which is sampled here. filter says what of it
+ * is wanted; NULL = all. SONDE_EXIT_OK, or tells and returns SONDE_EXIT_USAGE for what is no
  * profile, SONDE_EXIT_FAIL for what failed. */
-int sonde_cli_profile(const struct sonde_cli *cli, const char *target, double seconds,
-                      struct sonde_profile **out);
+int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
+                      const struct sonde_cli_filter *filter, struct sonde_profile **out);
 
 /* Tells err as the failure of a call that returned code. */
 int sonde_cli_profile_failed(const struct sonde_cli *cli, int code, const struct sonde_err *err);

@@ -59,6 +59,13 @@ struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cl
     };
 }
 
+struct sonde_cpu_options sonde_cli_cpu_options(const struct sonde_cli *cli)
+{
+    const struct sonde_config_values *c = &cli->config;
+    return (struct sonde_cpu_options){ .rate_hz = (double)c->cpu_sample_rate_hz,
+                                       .depth_max = (uint32_t)c->cpu_max_stack_depth };
+}
+
 int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size)
 {
     if (!cli->config.agent_dir[0]) return sonde__dir_default(out, out_size) == 0 ? 0 : -1;

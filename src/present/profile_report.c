@@ -86,22 +86,18 @@ static void join_modules(struct report *r)
 static int sum_samples(struct report *r)
 {
     const struct sonde_profile *p = r->p;
-    struct sonde_profile_match *m;
-    int rc = sonde_profile_match_create(p, &r->o->filter, &m, NULL);
+    const int rc = sonde_profile_match_create(p, &r->o->filter, &r->match, NULL);
     if (rc) return rc;
     r->threads = sonde__calloc(p->threads_count, sizeof(*r->threads));
     r->modules = sonde__calloc(p->modules_count, sizeof(*r->modules));
-    if (!r->threads || !r->modules) {
-        sonde_profile_match_destroy(m);
-        return SONDE_ENOMEM;
-    }
+    if (!r->threads || !r->modules) return SONDE_ENOMEM;
     for (uint32_t i = 0; i < p->modules_count; i++) {
         const struct sonde_profile_module *from = &p->modules[i];
         r->modules[i] = (struct report_module){ .path = from->path, .build_id = from->build_id,
                                                 .flags = from->flags };
     }
     for (uint32_t i = 0; i < p->samples_count; i++) {
-        if (!sonde_profile_matches(m, i)) continue;
+        if (!sonde_profile_matches(r->match, i)) continue;
         const struct sonde_profile_sample *s = &p->samples[i];
         const int cut = (s->flags & SONDE_SAMPLE_TRUNCATED) != 0;
         struct report_thread *t = &r->threads[s->thread];
@@ -114,7 +110,6 @@ static int sum_samples(struct report *r)
         r->truncated += cut ? s->count : 0;
         r->modules[p->locations[p->stacks[s->stack].location].module].weight += s->weight;
     }
-    sonde_profile_match_destroy(m);
     for (uint32_t i = 0; i < p->threads_count; i++) {
         if (r->threads[i].samples) r->threads[r->thread_count++] = r->threads[i];
     }
@@ -150,15 +145,15 @@ static char *glob_of(const char *name)
 /* Weight of the samples that pass the filter and are inside a span of that name. */
 static int weigh_span(const struct report *r, struct report_span *s)
 {
-    struct sonde_profile_filter f = r->o->filter;
     char *glob = glob_of(sonde_profile_str(r->p, s->name));
     if (!glob) return SONDE_ENOMEM;
-    f.span = glob;
-    f.kind = (int)r->kind;
+    const struct sonde_profile_filter f = { .kind = (int)r->kind, .span = glob };
     struct sonde_profile_match *m;
     const int rc = sonde_profile_match_create(r->p, &f, &m, NULL);
     for (uint32_t i = 0; !rc && i < r->p->samples_count; i++) {
-        if (sonde_profile_matches(m, i)) s->weight += r->p->samples[i].weight;
+        if (sonde_profile_matches(m, i) && sonde_profile_matches(r->match, i)) {
+            s->weight += r->p->samples[i].weight;
+        }
     }
     if (!rc) sonde_profile_match_destroy(m);
     sonde__free(glob);
@@ -229,6 +224,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
         rc = out->error;
     }
     if (rc) sonde_err_set(err, rc, "no memory for the report");
+    sonde_profile_match_destroy(r.match);
     sonde__free(r.flat);
     sonde__free(r.threads);
     sonde__free(r.spans);

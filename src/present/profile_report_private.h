@@ -28,6 +28,7 @@ struct report {
     enum sonde_sample_kind kind;
     size_t limit;
     double share_min;
+    struct sonde_profile_match *match;   /* of the filter */
     struct sonde_tree *tree;
     struct sonde_flat *flat;
     size_t flat_count;

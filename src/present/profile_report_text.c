@@ -196,9 +196,13 @@ static void put_functions(const struct report *r, struct sonde_buf *out)
     put_table(r->o, "Functions", &t, out);
 }
 
+struct row {
+    uint32_t node, indent;
+};
+
 struct walk {
     const struct sonde_tree *tree;
-    uint32_t *todo;       /* nodes still to be shown; the last is next */
+    struct row *todo;     /* still to be shown; the last is next */
     size_t count, cap;
     uint64_t least;       /* lighter nodes are left out */
 };
@@ -206,44 +210,64 @@ struct walk {
 static int by_total(const void *a, const void *b, void *tree)
 {
     const struct sonde_tree *t = tree;
-    const struct sonde_tree_node *x = &t->nodes[*(const uint32_t *)a];
-    const struct sonde_tree_node *y = &t->nodes[*(const uint32_t *)b];
+    const struct sonde_tree_node *x = &t->nodes[((const struct row *)a)->node];
+    const struct sonde_tree_node *y = &t->nodes[((const struct row *)b)->node];
     if (x->total != y->total) return x->total < y->total ? -1 : 1;
     return -strcmp(x->name, y->name);
 }
 
 /* The children that are heavy enough, so that the heaviest is taken next. */
-static int push_children(struct walk *w, uint32_t node)
+static int push_children(struct walk *w, uint32_t node, uint32_t indent)
 {
     const size_t first = w->count;
     for (uint32_t c = w->tree->nodes[node].first_child; c; c = w->tree->nodes[c].next) {
         if (w->tree->nodes[c].total < w->least) continue;
         if (w->count == w->cap) {
             const size_t cap = w->cap ? w->cap * 2 : 256;
-            uint32_t *grown = sonde__realloc(w->todo, cap * sizeof(*grown));
+            struct row *grown = sonde__realloc(w->todo, cap * sizeof(*grown));
             if (!grown) return SONDE_ENOMEM;
             w->todo = grown;
             w->cap = cap;
         }
-        w->todo[w->count++] = c;
+        w->todo[w->count++] = (struct row){ c, indent };
     }
     qsort_r(w->todo + first, w->count - first, sizeof(*w->todo), by_total,
             (void *)(uintptr_t)w->tree);
     return 0;
 }
 
-static void put_node(const struct report *r, const struct sonde_tree_node *n, int ascii,
-                     struct sonde_buf *out)
+/* The child of a node that calls nothing else of weight, if it is the same function again. */
+static uint32_t again(const struct walk *w, uint32_t node)
 {
-    char line[LINE_MAX_TEXT];
-    const int indent = (int)(n->depth - 1) * 2;
-    const int width = r->o->width && r->o->style == SONDE_REPORT_TEXT ? r->o->width - 18 - indent
+    uint32_t only = 0;
+    for (uint32_t c = w->tree->nodes[node].first_child; c; c = w->tree->nodes[c].next) {
+        if (w->tree->nodes[c].total < w->least) continue;
+        if (only) return 0;
+        only = c;
+    }
+    return only && !strcmp(w->tree->nodes[only].name, w->tree->nodes[node].name) ? only : 0;
+}
+
+/* A recursion is one line, however deep: returns the innermost of its nodes. */
+static uint32_t put_node(const struct report *r, const struct walk *w, struct row row,
+                         struct sonde_buf *out)
+{
+    const struct sonde_tree_node *n = &w->tree->nodes[row.node];
+    uint64_t self = n->self;
+    uint32_t last = row.node, times = 1;
+    for (uint32_t c; (c = again(w, last)); last = c, times++) self += w->tree->nodes[c].self;
+
+    char line[LINE_MAX_TEXT], deep[32] = "";
+    const int indent = (int)row.indent * 2, ascii = r->o->ascii;
+    const int width = r->o->width && r->o->style == SONDE_REPORT_TEXT ? r->o->width - 28 - indent
                                                                      : LINE_MAX_TEXT / 4;
     const int cells = sonde_text_cells(n->name, ascii);
     sonde_text_fit(line, sizeof(line), n->name, cells < width ? cells : width > 8 ? width : 8,
                    SONDE_LEFT, ascii);
-    sonde_buf_printf(out, "%6.1f %%%7.1f %%  %*s%s\n", 100 * report_share(r, n->total),
-                     100 * report_share(r, n->self), indent, "", line);
+    if (times > 1) snprintf(deep, sizeof(deep), ", %u deep", times);
+    sonde_buf_printf(out, "%6.1f %%%7.1f %%  %*s%s%s\n", 100 * report_share(r, n->total),
+                     100 * report_share(r, self), indent, "", line, deep);
+    return last;
 }
 
 static void put_tree(const struct report *r, struct sonde_buf *out)
@@ -255,17 +279,16 @@ static void put_tree(const struct report *r, struct sonde_buf *out)
     sonde_buf_printf(out, "\n%sTree, from %.3g %% of the total up\n\n%s", markdown ? "## " : "",
                      100 * r->share_min, markdown ? "```\n" : "");
     sonde_buf_puts(out, "   TOTAL     SELF  FUNCTION\n");
-    int rc = push_children(&w, 0);
+    int rc = push_children(&w, 0, 0);
     size_t rows = 0, left_out = 0;
     while (!rc && w.count) {
-        const uint32_t node = w.todo[--w.count];
-        const struct sonde_tree_node *n = &w.tree->nodes[node];
-        if (rows == TREE_ROWS_MAX || n->depth > TREE_DEPTH_MAX) {
+        const struct row row = w.todo[--w.count];
+        if (rows == TREE_ROWS_MAX || row.indent > TREE_DEPTH_MAX) {
             left_out++;
         } else {
-            put_node(r, n, r->o->ascii, out);
+            const uint32_t last = put_node(r, &w, row, out);
             rows++;
-            rc = push_children(&w, node);
+            rc = push_children(&w, last, row.indent + 1);
         }
     }
     if (left_out) {

@@ -107,7 +107,7 @@ has "read only" 'can be read, not written' err
 status 2 "$sonde" export --format prometheus a.run
 has "a file is a profile" 'is for series' err
 status 2 "$sonde" export --format pprof
-has "no target" 'give a FILE or URL' err
+has "no target" 'give a FILE, URL or PID' err
 status 2 "$sonde" export --format folded --name 'x*' a.run
 status 2 "$sonde" export --type counter a.run
 status 2 "$sonde" export --type cpu

@@ -1,0 +1,68 @@
+/* cmd_attach.c - `sonde attach PID`: what can be seen of a process from outside. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/session.h"
+
+struct attach_values {
+    double duration_s;
+    int no_http, no_cpu;
+    const char *record;
+};
+
+#define AT(field) .offset = offsetof(struct attach_values, field)
+static const struct sonde_cli_opt options[] = {
+    SONDE_OPT_LISTEN,
+    { .name = "no-http", .type = SONDE_OPT_FLAG, .help = "do not serve HTTP", AT(no_http) },
+    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.01,
+      .max = 1e7, AT(duration_s), .help = "stay this long (default: until the process ends)" },
+    { .name = "rate", .letter = 'F', .type = SONDE_OPT_SETTING, .value = "HZ",
+      .setting = "cpu.sample_rate_hz", .help = "stack samples per second and thread (default 99)" },
+    { .name = "no-cpu", .type = SONDE_OPT_FLAG, .help = "do not sample the CPU", AT(no_cpu) },
+    { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
+      .help = "write samples and spans to a run file, as `sonde record -p` does", AT(record) },
+    SONDE_OPT_DIR,
+    SONDE_OPT_INTERVAL,
+    { .name = NULL },
+};
+#undef AT
+
+static int run(struct sonde_cli *cli)
+{
+    const struct attach_values *v = cli->values;
+    uint32_t pid;
+    if (cli->operand_count == 0) return sonde_cli_usage(cli, "say to which: sonde attach PID");
+    if (sonde_cli_parse_pid(cli->operands[0], &pid) != 0) {
+        return sonde_cli_usage(cli, "'%s' is not a process id", cli->operands[0]);
+    }
+    const int sampled = cli->config.cpu_enabled && !v->no_cpu;
+    const struct sonde_session_options o = {
+        .pid = pid,
+        .duration_s = v->duration_s,
+        .http = !v->no_http,
+        .series = 1,
+        .told = 1,
+        .cpu = sampled ? SONDE_SESSION_CPU_IF_POSSIBLE : SONDE_SESSION_NO_CPU,
+        .cpu_options = sonde_cli_cpu_options(cli),
+        .record = v->record,
+    };
+    return sonde_session_run(cli, &o);
+}
+
+const struct sonde_command sonde_cmd_attach = {
+    .name = "attach",
+    .summary = "show what a process that runs does: on HTTP, until it ends or Ctrl-C",
+    .usage = "[options] PID",
+    .details =
+        "Nothing is put into the process: its CPU is sampled from outside, its figures are read "
+        "from /proc, and what it records with libsonde from its segment. When it ends, or on "
+        "Ctrl-C, a summary follows on stderr (not with -q).\n"
+        "\n"
+        "examples:\n"
+        "  sonde attach 4711\n"
+        "  sonde attach -d 60 --no-http --record server.run 4711",
+    .options = options,
+    .values_size = sizeof(struct attach_values),
+    .operands_max = 1,
+    .run = run,
+};

@@ -1,0 +1,94 @@
+/* cmd_record.c - `sonde record`: samples and spans of a command, or of a process that runs, to a
+ * run file. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/recording.h"
+#include "cli/session.h"
+#include "collect/discover.h"
+
+#define RATE_DEFAULT_HZ 1000
+
+struct record_values {
+    double rate_hz, duration_s;
+    int off_cpu, children, kernel;
+    const char *engine, *output;
+    uint64_t pid;
+};
+
+#define AT(field) .offset = offsetof(struct record_values, field)
+static const struct sonde_cli_opt options[] = {
+    { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
+      .help = "the run file (default: sonde-<program>-<time>.run), replaced when all is written" },
+    { .name = "pid", .letter = 'p', .type = SONDE_OPT_UINT, .value = "PID", .min = 1,
+      .max = 4194304, AT(pid), .help = "record this process, until it ends or Ctrl-C" },
+    { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.01,
+      .max = 1e7, AT(duration_s), .help = "record this long; CMD goes on until it ends" },
+    { .name = "rate", .letter = 'F', .type = SONDE_OPT_NUM, .value = "HZ", .min = 1, .max = 10000,
+      AT(rate_hz), .help = "samples per second of a thread's CPU time (default 1000)" },
+    { .name = "off-cpu", .type = SONDE_OPT_FLAG, AT(off_cpu),
+      .help = "also where threads wait, and how long" },
+    { .name = "children", .type = SONDE_OPT_FLAG, AT(children),
+      .help = "also processes that it starts" },
+    { .name = "kernel", .type = SONDE_OPT_FLAG, AT(kernel),
+      .help = "also frames of the kernel, if permitted" },
+    { .name = "engine", .type = SONDE_OPT_STR, .value = "ENGINE", .choices = SONDE_ENGINE_CHOICES,
+      AT(engine), .help = "how to sample (default auto)" },
+    SONDE_OPT_DIR,
+    { .name = NULL },
+};
+#undef AT
+
+static int run(struct sonde_cli *cli)
+{
+    const struct record_values *v = cli->values;
+    if (!v->pid == !cli->operand_count) {
+        return sonde_cli_usage(cli, "say what to record: a CMD, or a process with -p PID%s",
+                               v->pid ? ", not both" : "");
+    }
+    char file[256] = "";
+    struct sonde_proc_stat stat = { .comm = "" };
+    if (v->pid && sonde_proc_stat((uint32_t)v->pid, &stat) != 0) {
+        return sonde_cli_fail(cli, "there is no process %llu", (unsigned long long)v->pid);
+    }
+    if (!v->output) sonde_session_file(file, sizeof(file), v->pid ? stat.comm : cli->operands[0]);
+    struct sonde_session_options o = {
+        .argv = v->pid ? NULL : cli->operands,
+        .pid = (uint32_t)v->pid,
+        .duration_s = v->duration_s,
+        .told = 1,
+        .cpu = SONDE_SESSION_CPU,
+        .cpu_options = sonde_cli_cpu_options(cli),
+        .record = v->output ? v->output : file,
+    };
+    o.cpu_options.rate_hz = v->rate_hz > 0 ? v->rate_hz : RATE_DEFAULT_HZ;
+    o.cpu_options.off_cpu = v->off_cpu;
+    o.cpu_options.children = v->children;
+    o.cpu_options.kernel = v->kernel;
+    o.cpu_options.engine =
+        v->engine ? (enum sonde_cpu_engine_kind)sonde_engine_find(v->engine) : SONDE_CPU_AUTO;
+    return sonde_session_run(cli, &o);
+}
+
+const struct sonde_command sonde_cmd_record = {
+    .name = "record",
+    .summary = "record where a command, or a process that runs, spends its time",
+    .usage = "[options] -p PID | [--] CMD [ARGUMENT]...",
+    .details =
+        "Stacks of all threads are sampled while they use the CPU, and joined with the spans that "
+        "the program records with libsonde. The run file can be copied: names and lines are in it. "
+        "`sonde report` and `sonde flamegraph` show it.\n"
+        "\n"
+        "CMD's input, output, signals and exit status are its own; a summary follows on stderr "
+        "(not with -q). If CMD cannot be found the exit status is 127, if it cannot be executed "
+        "126.\n"
+        "\n"
+        "examples:\n"
+        "  sonde record -o server.run -- ./server --port 8080\n"
+        "  sonde record --off-cpu -d 30 -p 4711",
+    .options = options,
+    .values_size = sizeof(struct record_values),
+    .operands_max = -1,
+    .stop_at_operand = 1,
+    .run = run,
+};

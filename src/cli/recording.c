@@ -1,0 +1,103 @@
+/* recording.c - see recording.h. */
+#include "cli/recording.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "profile/symbolize.h"
+#include "sonde/sonde.h"
+
+#define SPANS_BYTES_MAX ((size_t)512 << 20)
+
+int sonde_engine_find(const char *name)
+{
+    static const struct { const char *name; enum sonde_cpu_engine_kind kind; } engines[] = {
+#define SONDE__X(id, text, help) { text, SONDE_CPU_##id },
+        SONDE_CPU_ENGINES(SONDE__X)
+#undef SONDE__X
+    };
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        if (!strcmp(engines[i].name, name)) return (int)engines[i].kind;
+    }
+    return -1;
+}
+
+int sonde_recording_keep_spans(struct sonde_recording *r)
+{
+    return r->spans ? 0 : sonde_profile_create(SPANS_BYTES_MAX, &r->spans);
+}
+
+void sonde_recording_on_span(const struct sonde_model_span *span, void *arg)
+{
+    struct sonde_recording *r = arg;
+    if (!r->spans) return;
+    struct sonde_profile *p = r->spans;
+    const struct sonde_profile_span s = {
+        .start_ns = span->start_ns,
+        .end_ns = span->start_ns + span->duration_ns,
+        .trace_hi = span->trace_hi,
+        .trace_lo = span->trace_lo,
+        .id = span->id,
+        .parent = span->parent,
+        .thread = sonde_profile_thread(p, span->pid, span->tid, NULL),
+        .name = sonde_profile_cstring(p, span->name),
+        .outcome = span->outcome,
+    };
+    if (!s.thread || (!s.name && span->name[0]) || sonde_profile_add_span(p, &s)) {
+        r->spans_dropped++;
+    }
+}
+
+static void describe_host(struct sonde_profile *p)
+{
+    struct utsname u;
+    if (uname(&u) != 0) return;
+    char text[512];
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    snprintf(text, sizeof(text), "%s, %s %s %s, %ld CPU%s", u.nodename, u.sysname, u.release,
+             u.machine, cpus, cpus == 1 ? "" : "s");
+    p->host = sonde_profile_cstring(p, text);
+}
+
+static int symbolize(struct sonde_profile *p)
+{
+    struct sonde_symbolizer *s;
+    int rc = sonde_symbolizer_create(&s);
+    if (rc) return rc;
+    rc = sonde_symbolize(s, p);
+    sonde_symbolizer_destroy(s);
+    return rc;
+}
+
+int sonde_recording_stop(struct sonde_recording *r)
+{
+    struct sonde_cpu *cpu = r->cpu;
+    r->cpu = NULL;
+    return cpu ? sonde_cpu_stop(cpu, &r->samples) : 0;
+}
+
+int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,
+                           struct sonde_err *err)
+{
+    int rc = sonde_recording_stop(r);
+    if (!rc && !r->samples) rc = sonde_profile_create(0, &r->samples);
+    if (!rc && r->spans) rc = sonde_profile_merge(r->samples, r->spans);
+    if (!rc) rc = symbolize(r->samples);
+    if (!rc) {
+        describe_host(r->samples);
+        *out = r->samples;
+        r->samples = NULL;
+    }
+    sonde_recording_cancel(r);
+    return rc ? sonde_err_set(err, rc, "no memory to put the recording together") : 0;
+}
+
+void sonde_recording_cancel(struct sonde_recording *r)
+{
+    sonde_recording_stop(r);
+    sonde_profile_destroy(r->samples);
+    sonde_profile_destroy(r->spans);
+    r->samples = r->spans = NULL;
+}

@@ -1,0 +1,38 @@
+/* recording.h - what `record`, `run` and `attach` keep of a process: its CPU samples, by an engine
+ * of collect/cpu.h, and all its spans, as the collector drains them; one profile in the end. */
+#ifndef SONDE_CLI_RECORDING_H
+#define SONDE_CLI_RECORDING_H
+
+#include "base/err.h"
+#include "collect/cpu.h"
+#include "collect/model.h"
+#include "profile/profile.h"
+
+struct sonde_recording {
+    struct sonde_cpu *cpu;         /* NULL = not sampling */
+    struct sonde_profile *samples; /* what it saw, once stopped */
+    struct sonde_profile *spans;   /* NULL = spans are not kept */
+    uint64_t spans_dropped;        /* for lack of memory */
+};
+
+/* Keep spans from now on. 0 or SONDE_ENOMEM. */
+int sonde_recording_keep_spans(struct sonde_recording *r);
+
+/* For sonde_collector_options.on_span; arg is the recording. */
+void sonde_recording_on_span(const struct sonde_model_span *span, void *arg);
+
+/* Stop sampling. Spans that are drained after this still join. */
+int sonde_recording_stop(struct sonde_recording *r);
+
+/* Hand over samples and spans, symbolized, with facts about the host. r is empty after this. */
+int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,
+                           struct sonde_err *err);
+
+/* Without a result. */
+void sonde_recording_cancel(struct sonde_recording *r);
+
+/* How the engine of --engine is called: "auto", …; -1 = unknown. */
+int sonde_engine_find(const char *name);
+#define SONDE_ENGINE_CHOICES "auto|perf|timer"
+
+#endif

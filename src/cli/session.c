@@ -1,0 +1,325 @@
+/* session.c - see session.h.
+ *
+ * Order matters. The command is forked first and waits (child.h). Then the collector, the engine
+ * and the server are made ready; only then the command is executed, so nothing of it is missed. At
+ * the end the engine stops first, then the last spans are drained, so that no sample is without
+ * the span it was taken in. */
+#include "cli/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/session_private.h"
+#include "collect/discover.h"
+#include "sonde/sonde.h"
+#include "store/run.h"
+
+enum { PORT_TRIES = 20 };
+
+double session_clock_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+void sonde_session_file(char *out, size_t out_size, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    const time_t now = time(NULL);
+    struct tm tm;
+    char when[32] = "";
+    if (localtime_r(&now, &tm)) strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+    snprintf(out, out_size, "sonde-%.100s-%s.run", slash && slash[1] ? slash + 1 : name, when);
+}
+
+/* Not only a summary. */
+static int wants_profile(const struct session *s) { return s->o->record || s->o->profile; }
+
+/* ---- Starting --------------------------------------------------------------------------------- */
+
+static int start_collector(struct session *s)
+{
+    struct sonde_collector_options o = sonde_cli_collector_options(s->cli);
+    o.agent = 1;
+    o.pid = s->pid;
+    if (wants_profile(s)) {
+        o.on_span = sonde_recording_on_span;
+        o.on_span_arg = &s->recording;
+    }
+    struct sonde_err err = { "" };
+    if (sonde_collector_create(&o, &s->collector, &err) == 0) return SONDE_EXIT_OK;
+    s->collector = NULL;
+    if (sonde_cli_was_set(s->cli, "agent.dir")) return sonde_cli_usage(s->cli, "%s", err.text);
+    session_tell_failure(s, "nothing is collected", &err);
+    return SONDE_EXIT_OK;
+}
+
+static int start_cpu(struct session *s)
+{
+    if (s->o->cpu == SONDE_SESSION_NO_CPU) return SONDE_EXIT_OK;
+    struct sonde_cpu_options o = s->o->cpu_options;
+    struct sonde_err err = { "" };
+    o.pid = s->pid;
+    const int rc = s->o->argv ? sonde_cpu_start_on_exec(&o, &s->recording.cpu, &err)
+                              : sonde_cpu_start(&o, &s->recording.cpu, &err);
+    if (!rc) return SONDE_EXIT_OK;
+    s->recording.cpu = NULL;
+    if (s->o->cpu == SONDE_SESSION_CPU) {
+        return rc == SONDE_EINVAL ? sonde_cli_usage(s->cli, "%s", err.text)
+                                  : sonde_cli_fail(s->cli, "%s", err.text);
+    }
+    session_tell_failure(s, "the CPU is not sampled", &err);
+    return SONDE_EXIT_OK;
+}
+
+static void start_profiler(struct session *s)
+{
+    const struct sonde_profiler_options o = { .collector = s->collector,
+                                              .rate_hz = s->o->cpu_options.rate_hz,
+                                              .depth_max = s->o->cpu_options.depth_max };
+    if (sonde_profiler_create(&o, &s->profiler) != 0) return;
+    if (s->recording.cpu) sonde_profiler_use(s->profiler, s->recording.cpu);
+}
+
+/* A mistake of the user's ends everything before CMD starts; anything else is told. */
+static int start_server(struct session *s)
+{
+    const struct sonde_cli *cli = s->cli;
+    if (!s->o->http || !s->collector) return SONDE_EXIT_OK;
+    start_profiler(s);
+
+    struct sonde_config_values defaults;
+    sonde_config_defaults(&defaults);
+    const int chosen = sonde_cli_was_set(cli, "server.listen") ||
+                       strcmp(cli->config.server_listen, defaults.server_listen) != 0;
+    const struct sonde_server_options o = {
+        .listen = cli->config.server_listen,
+        .port_tries = chosen ? 0 : PORT_TRIES,
+        .collector = s->collector,
+        .profiler = s->profiler,
+    };
+    struct sonde_err err = { "" };
+    if (sonde_server_start(&o, &s->server, &err) == 0) return SONDE_EXIT_OK;
+    if (chosen) return sonde_cli_usage(cli, "%s", err.text);
+    session_tell_failure(s, "HTTP is not served", &err);
+    return SONDE_EXIT_OK;
+}
+
+static int start_all(struct session *s)
+{
+    if (wants_profile(s) && sonde_recording_keep_spans(&s->recording) != 0) {
+        return sonde_cli_fail(s->cli, "out of memory");
+    }
+    int status = start_collector(s);
+    if (!status) status = start_cpu(s);
+    if (!status) status = start_server(s);
+    return status;
+}
+
+static void start_collecting(struct session *s)
+{
+    struct sonde_err err = { "" };
+    if (s->collector && sonde_collector_start(s->collector, &err) != 0) {
+        session_tell_failure(s, "readings are taken at the end only", &err);
+    }
+}
+
+/* ---- Ending ----------------------------------------------------------------------------------- */
+
+static void write_run(struct session *s, const struct sonde_profile *p)
+{
+    struct sonde_err err = { "" };
+    if (!s->o->record || sonde_run_save(s->o->record, p, &err) == 0) {
+        session_tell_profile(s, p, s->o->record);
+        return;
+    }
+    s->failed = 1;
+    sonde_cli_fail(s->cli, "%s", err.text);
+}
+
+/* Samples and spans become a profile, and that a file. */
+static void finish_recording(struct session *s)
+{
+    if (!s->recording.samples && !wants_profile(s)) return;
+    struct sonde_profile *p;
+    struct sonde_err err = { "" };
+    if (sonde_recording_finish(&s->recording, &p, &err) != 0) {
+        s->failed = wants_profile(s);
+        session_tell_failure(s, "the recording is lost", &err);
+    } else if (s->o->profile) {
+        *s->o->profile = p;
+    } else {
+        write_run(s, p);
+        sonde_profile_destroy(p);
+    }
+}
+
+static void end_recording(struct session *s, int ended, int status)
+{
+    if (s->profiler) sonde_profiler_use(s->profiler, NULL);
+    sonde_recording_stop(&s->recording);
+    /* What the process recorded after the last tick is still in its segment. */
+    if (s->collector) {
+        sonde_collector_stop(s->collector);
+        sonde_collector_step(s->collector);
+    }
+    session_tell_end(s, ended, status);
+    finish_recording(s);
+}
+
+static void stop_all(struct session *s)
+{
+    sonde_recording_cancel(&s->recording);
+    sonde_server_stop(s->server);
+    sonde_profiler_destroy(s->profiler);
+    sonde_collector_destroy(s->collector);
+}
+
+/* ---- A command -------------------------------------------------------------------------------- */
+
+static int exec_failed(struct session *s, int error)
+{
+    const char *why = strerror(error);
+    if (error == ENOENT) {
+        why = strchr(s->name, '/') ? "no such file, or the interpreter it names is missing"
+                                   : "command not found";
+    }
+    stop_all(s);
+    sonde_cli_fail(s->cli, "%s: %s", s->name, why);
+    return sonde_child_exec_status(error);
+}
+
+static void keep_serving(struct session *s)
+{
+    if (s->o->keep_s <= 0 || !s->server) return;
+    session_tell(s, "serving %s for %g s more; Ctrl-C ends it", sonde_server_url(s->server),
+                 s->o->keep_s);
+    start_collecting(s);
+    sonde_child_linger(s->o->keep_s);
+}
+
+static int run_child(struct session *s)
+{
+    s->started_s = session_clock_s();
+    const int error = sonde_child_exec(&s->child, NULL, 0);
+    if (error) return exec_failed(s, error);
+    /* Not before: until then the process is a copy of us, by name too. */
+    if (s->collector) sonde_collector_watch(s->collector, s->pid);
+    start_collecting(s);
+    if (s->server) {
+        session_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid, s->name);
+    }
+    int status = 0;
+    if (sonde_child_wait(&s->child, s->o->duration_s, &status)) {
+        end_recording(s, 1, status);
+        keep_serving(s);
+    } else {
+        end_recording(s, 0, 0);
+        sonde_child_wait(&s->child, 0, &status);
+    }
+    stop_all(s);
+    const int result = sonde_child_end(status);
+    return result || !s->failed ? result : SONDE_EXIT_FAIL;
+}
+
+/* The directory CMD shall record to, NULL = the default. Absolute: CMD may change its own. */
+static const char *child_dir(const struct sonde_cli *cli, char *out, size_t out_size)
+{
+    const char *dir = cli->config.agent_dir;
+    char cwd[4096];
+    if (!dir[0]) return NULL;
+    if (dir[0] == '/' || !getcwd(cwd, sizeof(cwd))) return dir;
+    snprintf(out, out_size, "%s/%s", cwd, dir);
+    return out;
+}
+
+static int launch(struct session *s)
+{
+    struct sonde_err err = { "" };
+    char dir[4096 + sizeof(s->cli->config.agent_dir)];
+    s->name = s->o->argv[0];
+    if (sonde_child_fork(&s->child, s->o->argv, child_dir(s->cli, dir, sizeof(dir)), &err) != 0) {
+        return sonde_cli_fail(s->cli, "%s", err.text);
+    }
+    s->pid = (uint32_t)s->child.pid;
+    const int status = start_all(s);
+    if (status == SONDE_EXIT_OK) return run_child(s);
+    sonde_child_cancel(&s->child);
+    stop_all(s);
+    return status;
+}
+
+/* ---- A process that runs ---------------------------------------------------------------------- */
+
+/* 1 when it has ended, 0 when the time is up or somebody wants us to stop. */
+static int wait_for_process(int pidfd, int signals, double seconds)
+{
+    const double until = session_clock_s() + seconds;
+    for (;;) {
+        struct pollfd fds[2] = { { .fd = pidfd, .events = POLLIN },
+                                 { .fd = signals, .events = POLLIN } };
+        int wait_ms = -1;
+        if (seconds > 0) {
+            const double left = until - session_clock_s();
+            if (left <= 0) return 0;
+            wait_ms = left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000;
+        }
+        if (poll(fds, 2, wait_ms) < 0 && errno != EINTR) return 0;
+        if (fds[1].revents) return 0;
+        if (fds[0].revents) return 1;
+    }
+}
+
+static int attach(struct session *s)
+{
+    struct sonde_proc_stat stat;
+    s->pid = s->o->pid;
+    const int pidfd = pidfd_open((pid_t)s->pid, 0);
+    if (pidfd < 0 || sonde_proc_stat(s->pid, &stat) != 0) {
+        if (pidfd >= 0) close(pidfd);
+        return sonde_cli_fail(s->cli, "there is no process %u", s->pid);
+    }
+    char name[64];
+    snprintf(name, sizeof(name), "%s", stat.comm);
+    s->name = name;
+
+    /* Blocked before threads are started, which inherit it. */
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    const int signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+
+    s->started_s = session_clock_s();
+    const int status = signals < 0 ? sonde_cli_fail(s->cli, "%s", strerror(errno)) : start_all(s);
+    if (status == SONDE_EXIT_OK) {
+        if (s->collector) sonde_collector_watch(s->collector, s->pid);
+        start_collecting(s);
+        if (s->server) {
+            session_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid,
+                         s->name);
+        }
+        end_recording(s, wait_for_process(pidfd, signals, s->o->duration_s), 0);
+    }
+    stop_all(s);
+    close(pidfd);
+    if (signals >= 0) close(signals);
+    return status ? status : s->failed ? SONDE_EXIT_FAIL : SONDE_EXIT_OK;
+}
+
+int sonde_session_run(struct sonde_cli *cli, const struct sonde_session_options *options)
+{
+    struct session s = { .cli = cli, .o = options };
+    return options->argv ? launch(&s) : attach(&s);
+}

@@ -1,0 +1,37 @@
+/* session.h - watching one process from its start, or from now on, to its end: what `run`,
+ * `record` and `attach` do, each with other defaults. The collector reads its segments, an engine
+ * samples its CPU, HTTP shows both, a run file keeps them. */
+#ifndef SONDE_CLI_SESSION_H
+#define SONDE_CLI_SESSION_H
+
+#include "cli/cli.h"
+#include "collect/cpu.h"
+
+enum sonde_session_cpu {
+    SONDE_SESSION_NO_CPU,
+    SONDE_SESSION_CPU_IF_POSSIBLE, /* what forbids it is told, and the rest goes on */
+    SONDE_SESSION_CPU,             /* what forbids it ends the session before it begins */
+};
+
+struct sonde_session_options {
+    char **argv;             /* CMD to run, NULL-terminated; NULL = attach to pid */
+    uint32_t pid;
+    double duration_s;       /* then recording ends (and attaching); 0 = when the process does */
+    double keep_s;           /* serve this long after its end */
+    int http;
+    int series;              /* tell about series and spans at the end */
+    int told;                /* stderr is ours: tell even if it is no terminal, unless --quiet */
+    enum sonde_session_cpu cpu;
+    struct sonde_cpu_options cpu_options; /* without pid */
+    const char *record;      /* run file to write; NULL = none */
+    struct sonde_profile **profile; /* gets samples and spans, to be destroyed; NULL = not wanted */
+};
+
+/* Returns the exit status: CMD's, or by its signal not at all. 0 for a process that was attached
+ * to, 1 when what was asked for could not be done. */
+int sonde_session_run(struct sonde_cli *cli, const struct sonde_session_options *options);
+
+/* "sonde-<name>-<time>.run" for the base name of a program. */
+void sonde_session_file(char *out, size_t out_size, const char *name);
+
+#endif

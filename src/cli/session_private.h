@@ -1,0 +1,43 @@
+/* session_private.h - what the files of a session share. */
+#ifndef SONDE_CLI_SESSION_PRIVATE_H
+#define SONDE_CLI_SESSION_PRIVATE_H
+
+#include "cli/child.h"
+#include "cli/recording.h"
+#include "cli/session.h"
+#include "serve/profiler.h"
+#include "serve/server.h"
+
+struct session {
+    struct sonde_cli *cli;
+    const struct sonde_session_options *o;
+    struct sonde_child child;
+    uint32_t pid;
+    const char *name;                  /* of the program, for people */
+    struct sonde_collector *collector; /* NULL: it could not be started; the process runs on */
+    struct sonde_profiler *profiler;   /* NULL alike */
+    struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
+    struct sonde_recording recording;
+    double started_s;                  /* CLOCK_MONOTONIC */
+    int failed;                        /* something that was asked for could not be done */
+};
+
+double session_clock_s(void);
+
+/* ---- session_tell.c --------------------------------------------------------------------------- */
+
+/* For who wants to know: the log, and stderr if that is ours, a terminal, or -v was given. */
+void session_tell(const struct session *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Something of ours does not work. */
+void session_tell_failure(const struct session *s, const char *what, const struct sonde_err *err);
+
+/* How the command ended (status as of waitpid), or that it goes on, and what it recorded. */
+void session_tell_end(const struct session *s, int ended, int status);
+
+/* What was sampled: counts, loss, completeness, the first functions. */
+void session_tell_profile(const struct session *s, const struct sonde_profile *p,
+                          const char *file);
+
+#endif

@@ -1,0 +1,168 @@
+/* session_tell.c - what a session says on stderr and in the log.
+ *
+ * Standard input and output are the command's alone. With `sonde run` so is stderr unless it is a
+ * terminal (or -v is given), where a line at the start and a few at the end help more than they
+ * hurt; failures of our own are told in any case. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyze/window.h"
+#include "base/log.h"
+#include "cli/session_private.h"
+#include "present/profile_report.h"
+#include "present/text.h"
+#include "present/units.h"
+#include "sonde/sonde.h"
+
+enum { BUSIEST = 3, TOP = 5 };
+
+/* One write each: the command may be writing to the same terminal. */
+static void say(const char *line)
+{
+    dprintf(STDERR_FILENO, "sonde: %s\n", line);
+}
+
+void session_tell(const struct session *s, const char *format, ...)
+{
+    char line[1024];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line, sizeof(line), format, ap);
+    va_end(ap);
+    const struct sonde_cli *cli = s->cli;
+    if (cli->log_path) sonde_log(SONDE_LOG_INFO, "%s", line);
+    if (cli->verbose || (!cli->quiet && (s->o->told || isatty(STDERR_FILENO)))) say(line);
+}
+
+void session_tell_failure(const struct session *s, const char *what, const struct sonde_err *err)
+{
+    char line[1024];
+    snprintf(line, sizeof(line), "%s: %s", what, err->text);
+    if (s->cli->log_path) sonde_log(SONDE_LOG_ERROR, "%s", line);
+    if (!s->cli->quiet) say(line);
+}
+
+/* ---- Series ----------------------------------------------------------------------------------- */
+
+struct busy {
+    const struct sonde_model_series *series;
+    uint64_t count;
+};
+
+static void busiest_add(struct busy busy[BUSIEST], const struct sonde_model_series *s)
+{
+    struct busy one = { s, s->hist->count };
+    for (size_t i = 0; i < BUSIEST; i++) {
+        if (busy[i].count >= one.count) continue;
+        const struct busy shifted = busy[i];
+        busy[i] = one;
+        one = shifted;
+    }
+}
+
+static void tell_histogram(const struct session *s, const struct sonde_model_series *series)
+{
+    const struct sonde_model_family *f = series->family;
+    const struct sonde_hist_value *h = series->hist;
+    const uint64_t *const *octave = (const uint64_t *const *)h->octave;
+    const double p50 = sonde_quantile(0.5, h->zero, octave);
+    const double p99 = sonde_quantile(0.99, h->zero, octave);
+
+    const enum sonde_unit unit = sonde_unit_of(f->unit, f->name);
+    const int ascii = sonde_text_locale_ascii();
+    char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
+    session_tell(s, "  %s{%s}: %llu recorded, p50 %s, p99 %s", f->name, series->label_text,
+                 (unsigned long long)h->count, sonde_value_format(a, p50, unit, ascii),
+                 sonde_value_format(b, p99, unit, ascii));
+}
+
+static void tell_model(const struct session *s)
+{
+    struct sonde_model *m = sonde_collector_model(s->collector);
+    struct busy busy[BUSIEST] = { { NULL, 0 } };
+    size_t series = 0;
+    pthread_rwlock_rdlock(&m->lock);
+    for (size_t i = 0; i < m->family_count; i++) {
+        const struct sonde_model_family *f = m->families[i];
+        for (size_t j = 0; j < f->series_count; j++) {
+            const struct sonde_model_series *one = f->series[j];
+            if (!one->process) continue;
+            series++;
+            if (f->type == SONDE_HISTOGRAM && one->hist) busiest_add(busy, one);
+        }
+    }
+    session_tell(s, "%zu series, %llu spans", series, (unsigned long long)m->span_next);
+    for (size_t i = 0; i < BUSIEST && busy[i].series; i++) tell_histogram(s, busy[i].series);
+    pthread_rwlock_unlock(&m->lock);
+}
+
+/* ---- The end ---------------------------------------------------------------------------------- */
+
+void session_tell_end(const struct session *s, int ended, int status)
+{
+    if (s->o->profile) return; /* what is made of it says more */
+    char time[SONDE_VALUE_BYTES];
+    sonde_value_format(time, session_clock_s() - s->started_s, SONDE_UNIT_SECONDS,
+                       sonde_text_locale_ascii());
+    if (!s->o->argv) {
+        session_tell(s, "watched %s for %s%s", s->name, time, ended ? ", until it ended" : "");
+    } else if (!ended) {
+        session_tell(s, "%s goes on; it was recorded for %s", s->name, time);
+    } else if (WIFEXITED(status)) {
+        session_tell(s, "%s ran %s, exit status %d", s->name, time, WEXITSTATUS(status));
+    } else {
+        const int sig = WTERMSIG(status);
+        const char *name = sigabbrev_np(sig);
+        session_tell(s, "%s ran %s, killed by signal %d (%s%s)%s", s->name, time, sig,
+                     name ? "SIG" : "real-time", name ? name : "",
+                     WCOREDUMP(status) ? ", core dumped" : "");
+    }
+    if (s->collector && s->o->series) tell_model(s);
+}
+
+static void tell_top(const struct session *s, const struct sonde_profile *p)
+{
+    const struct sonde_profile_filter all = { .kind = -1 };
+    const struct sonde_tree_options plain = { 0 };
+    struct sonde_tree *tree;
+    if (sonde_tree_build(p, &all, &plain, &tree, NULL) != 0) return;
+    struct sonde_buf lines;
+    sonde_buf_init(&lines, 1 << 16);
+    sonde_profile_top(tree, TOP, sonde_text_locale_ascii(), &lines);
+    char *at = lines.error ? NULL : lines.data;
+    for (char *end; at && (end = strchr(at, '\n')); at = end + 1) {
+        *end = '\0';
+        session_tell(s, "%.400s", at);
+    }
+    sonde_buf_release(&lines);
+    sonde_tree_destroy(tree);
+}
+
+void session_tell_profile(const struct session *s, const struct sonde_profile *p, const char *file)
+{
+    uint64_t samples = 0, cut = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        samples += p->samples[i].count;
+        if (p->samples[i].flags & SONDE_SAMPLE_TRUNCATED) cut += p->samples[i].count;
+    }
+    char spans[64] = "", lost[96] = "none lost";
+    const uint64_t gone = p->lost_records + p->dropped_samples;
+    if (gone) snprintf(lost, sizeof(lost), "%llu LOST", (unsigned long long)gone);
+    if (p->spans_count) snprintf(spans, sizeof(spans), ", %u spans", p->spans_count);
+    /* Rounded down: 99.996 % must not be shown as all. */
+    const double whole = samples ? 1 - (double)cut / (double)samples : 1;
+    session_tell(s, "%s%s%llu samples at %.5g of %.5g Hz, %s, %.2f %% of the stacks complete%s "
+                 "(engine %s)", file ? file : "", file ? ": " : "", (unsigned long long)samples,
+                 p->achieved_hz, p->rate_hz, lost, floor(whole * 1e4) / 100, spans,
+                 sonde_profile_str(p, p->engine));
+    if (s->recording.spans_dropped) {
+        session_tell(s, "%llu spans are not in it, for lack of memory",
+                     (unsigned long long)s->recording.spans_dropped);
+    }
+    tell_top(s, p);
+}
