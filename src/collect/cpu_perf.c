@@ -15,6 +15,7 @@
 #include "sonde/sonde.h"
 
 #define WAIT_MS 100           /* at most between two drains */
+#define LOOK_MS 10            /* the same where blocked threads must be looked at */
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
 /* How much of the stack is copied. At first as much as there is room for, so that no stack is cut.
@@ -99,6 +100,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
         }
         sonde_perf_reader_take(r, h);
     }
+    if (e->set.options.switches) sonde_perf_reader_look(r);
     if (last) {
         sonde_perf_reader_open_ends(r, now);
     } else {
@@ -115,7 +117,8 @@ static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
 {
     const nfds_t count = 2 * e->set.cpu_count;
     e->polls[count] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
-    poll(e->polls, count + 1, WAIT_MS);
+    const int look = e->set.options.switches && e->set.plan.exclude_kernel;
+    poll(e->polls, count + 1, look ? LOOK_MS : WAIT_MS);
 }
 
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
@@ -157,6 +160,9 @@ static int know_process(struct sonde_cpu_engine *e, const struct sonde_cpu_optio
     struct sonde_perf_process *p = on_exec ? sonde_perf_tasks_add_process(t, o->pid)
                                            : sonde_perf_tasks_find_process(t, o->pid);
     if (!p || (on_exec && !sonde_perf_tasks_add_thread(t, p, o->pid, NULL))) return SONDE_ENOMEM;
+    if (o->off_cpu && !on_exec) {
+        sonde_perf_reader_blocked_since(&e->reader, clock_ns(CLOCK_MONOTONIC));
+    }
     return 0;
 }
 
@@ -219,7 +225,8 @@ static int perf_check(struct sonde_err *note)
     sonde_err_set(note, 0, "perf events by %s; %s",
                   plan.hardware ? "the CPU's cycle counter" : "the kernel's CPU clock, since there "
                                                               "is no cycle counter here",
-                  plan.exclude_kernel ? "only time in user code, no kernel frames, no off-CPU time "
+                  plan.exclude_kernel ? "only time in user code, no kernel frames, and of off-CPU "
+                                        "time only longer waits are told apart "
                                         "(kernel.perf_event_paranoid <= 1 or CAP_PERFMON permits)"
                                       : "kernel frames and off-CPU time are permitted");
     return 0;

@@ -4,7 +4,8 @@
  *           begin and end, switches. Into a ring of its own, so that no flood of stacks can push
  *           it out.
  *   clock   the sampling event: CPU cycles where there is a counter, else cpu-clock.
- *   switch  with off-CPU: the stack at a switch, by a software event that counts switches.
+ *   switch  with off-CPU: the stack at a switch, by a software event that counts switches. Not
+ *           where the kernel may not be seen.
  *
  * and two rings for every CPU, which the agent's own process holds, so that they outlive any
  * thread. The kernel maps no ring for an event that is inherited over all CPUs, hence per CPU.

@@ -1,10 +1,18 @@
 #include "collect/perf_reader.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "sonde/sonde.h"
 
 #define KERNEL_FRAMES_MAX 256u
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
                            const struct sonde_perf_set *set,
@@ -199,17 +207,54 @@ static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_rec
             t->out_ns = rec->time_ns;
             t->out_stack = t->switch_stack;
             t->out_flags = t->switch_flags;
+            t->looked = 0;
         }
         t->switch_stack = 0;
         return;
     }
     if (!t->blocked) return;
     t->blocked = 0;
+    /* It had gone on before it was looked at: what was seen is where it was blocked next. */
+    if (t->looked && rec->time_ns < t->looked_ns) t->out_stack = t->out_flags = 0;
     t->off_ns += rec->time_ns > t->out_ns ? rec->time_ns - t->out_ns : 0;
     t->off_count++;
     if (t->off_ns < r->period_ns) return;
     add_blocked(r, t, t->off_ns, t->off_count);
     t->off_ns = t->off_count = 0;
+}
+
+void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            t->blocked = (uint32_t)sonde_perf_is_blocked(t->process->pid, t->tid);
+            t->out_ns = now_ns;
+        }
+    }
+}
+
+static void look_at(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
+{
+    struct sonde_perf_process *p = t->process;
+    int truncated;
+    t->looked = 1;
+    t->looked_ns = clock_ns();
+    if (sonde_perf_blocked_read(p->pid, t->tid, &r->asleep)) return;
+    const size_t n = sonde_aspace_unwind(p->as, &r->asleep.regs, r->asleep.stack,
+                                         r->asleep.regs.sp, r->asleep.stack_len, r->ips,
+                                         SONDE_CPU_FRAMES_MAX, &truncated);
+    r->counts.unwound_frames += n;
+    t->out_stack = sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
+    t->out_flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0;
+}
+
+void sonde_perf_reader_look(struct sonde_perf_reader *r)
+{
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            if (t->blocked && !t->out_stack && !t->looked) look_at(r, t);
+        }
+    }
 }
 
 /* What is added up but no sample yet, and how long it is blocked now. */

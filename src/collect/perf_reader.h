@@ -11,6 +11,7 @@
 #define SONDE_COLLECT_PERF_READER_H
 
 #include "collect/cpu_engine.h"
+#include "collect/perf_blocked.h"
 #include "collect/perf_event.h"
 #include "collect/perf_record.h"
 #include "collect/perf_task.h"
@@ -33,6 +34,7 @@ struct sonde_perf_reader {
     uint64_t seen, cut, deep;              /* stacks since the copy has its size; how many of them
                                               needed more than it, more than usual_bytes */
     uint64_t ips[SONDE_CPU_FRAMES_MAX];
+    struct sonde_perf_blocked asleep;      /* for looking */
 };
 
 int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
@@ -42,6 +44,13 @@ void sonde_perf_reader_release(struct sonde_perf_reader *r);
 
 /* h: whole and aligned, see perf_ring.h. */
 void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h);
+
+/* For off-CPU: threads that sleep already are blocked since now_ns (CLOCK_MONOTONIC). */
+void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_ns);
+
+/* For off-CPU: look up from outside where threads are blocked whose stack did not come with the
+ * switch. */
+void sonde_perf_reader_look(struct sonde_perf_reader *r);
 
 /* Samples of blocked time that has not ended, up to now_ns (CLOCK_MONOTONIC), and of what is still
  * added up. Changes nothing but the profile. */

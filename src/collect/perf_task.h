@@ -30,6 +30,8 @@ struct sonde_perf_thread {
     uint32_t switch_stack;     /* at the switch that comes next */
     uint32_t out_stack;        /* where it is blocked; 0 = not known */
     uint16_t switch_flags, out_flags;
+    uint32_t looked;           /* where it is blocked was looked up from outside: 0 or 1 */
+    uint64_t looked_ns;        /* when */
     uint32_t off_count;
     uint64_t off_ns;
 };

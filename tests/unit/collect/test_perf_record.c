@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "collect/perf_blocked.h"
 #include "collect/perf_limits.h"
 #include "collect/perf_record.h"
 #include "collect/perf_ring.h"
@@ -107,7 +108,7 @@ static void test_sample(void **state)
         { "no user part", PERF_SAMPLE_REGS_ABI_NONE, 0, 0, 2, 0, 0 },
         { "a 32-bit process", PERF_SAMPLE_REGS_ABI_32, 32, 32, UINT64_MAX, 0, 0 },
         { "unknown abi", 3, 32, 32, UINT64_MAX, SONDE_EFORMAT, 0 },
-        { "more filled than copied", PERF_SAMPLE_REGS_ABI_64, 32, 33, UINT64_MAX, SONDE_EFORMAT, 0 },
+        { "filled past the copy", PERF_SAMPLE_REGS_ABI_64, 32, 33, UINT64_MAX, SONDE_EFORMAT, 0 },
         { "stack past the end", PERF_SAMPLE_REGS_ABI_64, 64, 8, UINT64_MAX, SONDE_EFORMAT, 0 },
         { "huge stack", PERF_SAMPLE_REGS_ABI_64, UINT64_MAX - 7, 8, UINT64_MAX, SONDE_EFORMAT, 0 },
         { "stack of odd size", PERF_SAMPLE_REGS_ABI_64, 31, 8, UINT64_MAX, SONDE_EFORMAT, 0 },
@@ -205,7 +206,8 @@ static void test_damaged(void **state)
     put(&m, 0x4141414141414141u);
     assert_int_equal(sonde_perf_record_parse(end_with_trailer(&m, 9), 0, &r), SONDE_EFORMAT);
     static const uint32_t types[] = { PERF_RECORD_COMM, PERF_RECORD_MMAP2, PERF_RECORD_FORK,
-                                      PERF_RECORD_EXIT, PERF_RECORD_LOST, PERF_RECORD_LOST_SAMPLES };
+                                      PERF_RECORD_EXIT, PERF_RECORD_LOST,
+                                      PERF_RECORD_LOST_SAMPLES };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) { /* nothing but the trailer */
         begin(&m, types[i], 0);
         assert_int_equal(sonde_perf_record_parse(end_with_trailer(&m, 9), 0, &r), SONDE_EFORMAT);
@@ -289,7 +291,8 @@ static void test_order(void **state)
                 begin(&m, PERF_RECORD_SWITCH, 0);
                 end_with_trailer(&m, time);
             }
-            if (fakes[i].page.data_head - fakes[i].page.data_tail + m.u.header.size > RING) continue;
+            const uint64_t used = fakes[i].page.data_head - fakes[i].page.data_tail;
+            if (used + m.u.header.size > RING) continue;
             write_record(&fakes[i], &m.u.header);
             written[i]++;
         }
@@ -373,13 +376,36 @@ static void test_explain(void **state)
     }
 }
 
+static void test_blocked(void **state)
+{
+    (void)state;
+    static const struct { const char *text; int rc; uint64_t sp, ip; } cases[] = {
+        { "7 0x7ffd 0x1 0x1388 0x0 0x0 0x0 0x7ffd10 0x7f20\n", 0, 0x7ffd10, 0x7f20 },
+        { "-1 0x7ffd10 0x7f20\n", 0, 0x7ffd10, 0x7f20 },
+        { "running\n", SONDE_EBUSY, 0, 0 },
+        { "", SONDE_EFORMAT, 0, 0 },
+        { "7\n", SONDE_EFORMAT, 0, 0 },
+        { "7 0x1 0x2 0x3\n", SONDE_EFORMAT, 0, 0 },
+        { "7 x y\n", SONDE_EFORMAT, 0, 0 },
+        { "-1 0x1ffffffffffffffff 0x1\n", SONDE_EFORMAT, 0, 0 },
+        { "7 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8 0x9 0x10\n", SONDE_EFORMAT, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint64_t sp = 0, ip = 0;
+        const int rc = sonde_perf_blocked_parse(cases[i].text, &sp, &ip);
+        if (rc != cases[i].rc || sp != cases[i].sp || ip != cases[i].ip) {
+            fail_msg("%s: %d", cases[i].text, rc);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sample),       cmocka_unit_test(test_others),
         cmocka_unit_test(test_damaged),      cmocka_unit_test(test_order),
         cmocka_unit_test(test_ring_damaged), cmocka_unit_test(test_cpu_list),
-        cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_explain),      cmocka_unit_test(test_blocked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
