@@ -105,6 +105,8 @@ int sonde__config_take(struct sonde__sampler_config *out)
     memset(&c, 0, sizeof(c));
     if (!text || strlen(text) >= sizeof(c.text)) return -1;
     strcpy(c.text, text);
+    const char *dir = getenv("SONDE_DIR");
+    if (dir && strlen(dir) < sizeof(c.dir)) strcpy(c.dir, dir);
     const int rc = parse(&c);
     if (rc || !c.children) environ_clean(&c);
     if (!rc) *out = c;

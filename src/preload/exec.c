@@ -31,20 +31,21 @@ static int wanted(char *const *envp, size_t *count)
     return *count <= ENTRIES_MAX;
 }
 
-static const char *preload_value(char *const *envp)
+static const char *value_of(char *const *envp, const char *name, size_t len)
 {
     for (; envp && *envp; envp++) {
-        const char *v = entry_value(*envp, "LD_PRELOAD", 10);
+        const char *v = entry_value(*envp, name, len);
         if (v) return v;
     }
-    return "";
+    return NULL;
 }
 
-/* out: room for count + 3 pointers. The entries that are ours go first. */
-static void fill(char **out, char *const *envp, char *preload, char *sampler)
+/* out: room for count + 4 pointers. The entries that are ours go first. dir: NULL = it has one. */
+static void fill(char **out, char *const *envp, char *preload, char *sampler, char *dir)
 {
     *out++ = preload;
     *out++ = sampler;
+    if (dir) *out++ = dir;
     for (; envp && *envp; envp++) {
         if (!entry_value(*envp, "LD_PRELOAD", 10) &&
             !entry_value(*envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1)) {
@@ -54,32 +55,44 @@ static void fill(char **out, char *const *envp, char *preload, char *sampler)
     *out = NULL;
 }
 
-enum how { BY_PATH, BY_NAME, BY_FD };
+enum how { BY_PATH, BY_NAME, BY_FD, AT };
 
-static int pass(enum how how, const char *file, int fd, char *const argv[], char *const envp[])
+struct what {
+    enum how how;
+    const char *file;
+    int fd, flags;
+};
+
+static int pass(const struct what *w, char *const argv[], char *const envp[])
 {
-    switch (how) {
-    case BY_PATH: return SONDE__REAL(execve)(file, argv, envp);
-    case BY_NAME: return SONDE__REAL(execvpe)(file, argv, envp);
-    default: return SONDE__REAL(fexecve)(fd, argv, envp);
+    switch (w->how) {
+    case BY_PATH: return SONDE__REAL(execve)(w->file, argv, envp);
+    case BY_NAME: return SONDE__REAL(execvpe)(w->file, argv, envp);
+    case BY_FD: return SONDE__REAL(fexecve)(w->fd, argv, envp);
+    default: return SONDE__REAL(execveat)(w->fd, w->file, argv, envp, w->flags);
     }
 }
 
 /* Memory is the stack's: exec may be called where nothing else is safe. */
-static int run(enum how how, const char *file, int fd, char *const argv[], char *const envp[])
+static int run(const struct what *w, char *const argv[], char *const envp[])
 {
+    const struct sonde__sampler_config *c = &sonde__config;
     size_t count;
-    if (!wanted(envp, &count)) return pass(how, file, fd, argv, envp);
-    const char *theirs = preload_value(envp);
-    char *entries[count + 3];
-    char preload[sizeof("LD_PRELOAD=:") + strlen(sonde__config.library) + strlen(theirs)];
-    char sampler[sizeof(SONDE__SAMPLER_ENV "=") + strlen(sonde__config.text)];
+    if (!wanted(envp, &count)) return pass(w, argv, envp);
+    const char *theirs = value_of(envp, "LD_PRELOAD", 10);
+    if (!theirs) theirs = "";
+    const int needs_dir = c->dir[0] && !value_of(envp, "SONDE_DIR", 9);
+    char *entries[count + 4];
+    char preload[sizeof("LD_PRELOAD=:") + strlen(c->library) + strlen(theirs)];
+    char sampler[sizeof(SONDE__SAMPLER_ENV "=") + strlen(c->text)];
+    char dir[sizeof("SONDE_DIR=") + strlen(c->dir)];
 
-    char *p = stpcpy(stpcpy(preload, "LD_PRELOAD="), sonde__config.library);
+    char *p = stpcpy(stpcpy(preload, "LD_PRELOAD="), c->library);
     if (*theirs) stpcpy(stpcpy(p, ":"), theirs);
-    stpcpy(stpcpy(sampler, SONDE__SAMPLER_ENV "="), sonde__config.text);
-    fill(entries, envp, preload, sampler);
-    return pass(how, file, fd, argv, entries);
+    stpcpy(stpcpy(sampler, SONDE__SAMPLER_ENV "="), c->text);
+    stpcpy(stpcpy(dir, "SONDE_DIR="), c->dir);
+    fill(entries, envp, preload, sampler, needs_dir ? dir : NULL);
+    return pass(w, argv, entries);
 }
 
 /* ---- Interposed ---------------------------------------------------------------------------- */
@@ -88,27 +101,32 @@ static int run(enum how how, const char *file, int fd, char *const argv[], char 
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-    return run(BY_PATH, path, -1, argv, envp);
+    return run(&(struct what){ BY_PATH, path, -1, 0 }, argv, envp);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-    return run(BY_PATH, path, -1, argv, environ);
+    return run(&(struct what){ BY_PATH, path, -1, 0 }, argv, environ);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
 {
-    return run(BY_NAME, file, -1, argv, environ);
+    return run(&(struct what){ BY_NAME, file, -1, 0 }, argv, environ);
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-    return run(BY_NAME, file, -1, argv, envp);
+    return run(&(struct what){ BY_NAME, file, -1, 0 }, argv, envp);
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-    return run(BY_FD, NULL, fd, argv, envp);
+    return run(&(struct what){ BY_FD, NULL, fd, 0 }, argv, envp);
+}
+
+EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
+{
+    return run(&(struct what){ AT, path, fd, flags }, argv, envp);
 }
 
 /* The forms with the arguments in the call. ap is at what follows arg. */
@@ -146,7 +164,7 @@ static void take_arguments(char **out, const char *arg, va_list *ap)
     take_arguments(argv, arg, &ap);                                                            \
     char *const *envp = env_of;                                                                \
     va_end(ap);                                                                                \
-    return run(how, file, -1, argv, envp)
+    return run(&(struct what){ how, file, -1, 0 }, argv, envp)
 
 EXPORT int execl(const char *path, const char *arg, ...)
 {

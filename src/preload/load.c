@@ -13,22 +13,22 @@ static void resolve(void)
 
 /* fork() is restarted when a signal comes, and a large process takes longer to copy than a period
  * lasts: on some kernels it would never come to its end. So the signal waits. */
-static __thread int was_blocked;
+static __thread int blocked_here;
 
 static void before_fork(void)
 {
-    if (sonde__timer_running()) was_blocked = sonde__signal_block(1);
+    blocked_here = sonde__timer_running() && !sonde__signal_block(1);
 }
 
 static void in_parent(void)
 {
-    if (sonde__timer_running() && !was_blocked) sonde__signal_block(0);
+    if (blocked_here) sonde__signal_block(0);
 }
 
 static void in_child(void)
 {
     const int sampled = sonde__timer.area && sonde__timer.state == SONDE__SAMPLER_RUNNING;
-    if (sampled && !was_blocked) sonde__signal_block(0);
+    if (blocked_here) sonde__signal_block(0);
     sonde__threads_forked();
     sonde__timer.area = NULL;
     sonde__timer.walks = sonde__timer.closing = 0;

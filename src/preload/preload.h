@@ -24,7 +24,7 @@
     X(pthread_create) X(thrd_create) X(dlclose) X(sigaction) X(__sigaction) X(signal)          \
     X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigset) X(sigignore)            \
     X(sigaltstack) X(sigwait) X(sigwaitinfo) X(sigtimedwait) X(signalfd) X(execve) X(execv)    \
-    X(execvp) X(execvpe) X(fexecve)
+    X(execvp) X(execvpe) X(fexecve) X(execveat)
 
 enum sonde__real_id {
 #define SONDE__X(name) SONDE__REAL_##name,
@@ -45,6 +45,7 @@ struct sonde__sampler_config {
     int children;              /* also what the program starts */
     char text[128];            /* SONDE_SAMPLER's value; "" = nothing is asked for */
     char library[512];         /* LD_PRELOAD's entry for this library; "" = it has none */
+    char dir[256];             /* SONDE_DIR; "" = not set */
 };
 
 /* From environ, and out of it unless children are to be sampled. 0, or -1: nothing is asked for,

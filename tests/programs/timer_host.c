@@ -2,6 +2,7 @@
  * checks itself what it relies on and prints the same text in every run, sampled or not; only
  * lines that begin with "range" or "truth" differ. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -238,12 +239,14 @@ static void mode_exec(int n)
     require(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0, "readlink");
     snprintf(left, sizeof(left), "%d", n - 1);
     char *const argv[] = { self, (char *)"exec", left, NULL };
-    switch (n % 6) {
+    switch (n % 8) {
     case 0: execv(self, argv); break;
     case 1: execl(self, self, "exec", left, NULL); break;
     case 2: execve(self, argv, environ); break;
     case 3: execvp(self, argv); break;
     case 4: execle(self, self, "exec", left, NULL, environ); break;
+    case 5: fexecve(open(self, O_RDONLY | O_CLOEXEC), argv, environ); break;
+    case 6: execveat(AT_FDCWD, self, argv, (char *[]){ NULL }, 0); break; /* nothing handed on */
     default: execlp(self, self, "exec", left, NULL); break;
     }
     require(0, "exec");
