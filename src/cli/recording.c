@@ -74,8 +74,12 @@ static int symbolize(struct sonde_profile *p)
 int sonde_recording_stop(struct sonde_recording *r)
 {
     struct sonde_cpu *cpu = r->cpu;
+    struct sonde_cpu_status status;
     r->cpu = NULL;
-    return cpu ? sonde_cpu_stop(cpu, &r->samples) : 0;
+    if (!cpu) return 0;
+    sonde_cpu_status(cpu, &status);
+    memcpy(r->note, status.note, sizeof(r->note));
+    return sonde_cpu_stop(cpu, &r->samples);
 }
 
 int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,

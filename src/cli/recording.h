@@ -13,6 +13,7 @@ struct sonde_recording {
     struct sonde_profile *samples; /* what it saw, once stopped */
     struct sonde_profile *spans;   /* NULL = spans are not kept */
     uint64_t spans_dropped;        /* for lack of memory */
+    char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */
 };
 
 /* Keep spans from now on. 0 or SONDE_ENOMEM. */

@@ -68,6 +68,7 @@ static int start_cpu(struct session *s)
     struct sonde_cpu_options o = s->o->cpu_options;
     struct sonde_err err = { "" };
     o.pid = s->pid;
+    o.dir = s->cli->config.agent_dir[0] ? s->cli->config.agent_dir : NULL;
     const int rc = s->o->argv ? sonde_cpu_start_on_exec(&o, &s->recording.cpu, &err)
                               : sonde_cpu_start(&o, &s->recording.cpu, &err);
     if (!rc) return SONDE_EXIT_OK;
@@ -209,7 +210,9 @@ static void keep_serving(struct session *s)
 static int run_child(struct session *s)
 {
     s->started_s = session_clock_s();
-    const int error = sonde_child_exec(&s->child, NULL, 0);
+    size_t size = 0;
+    const char *env = s->recording.cpu ? sonde_cpu_environment(s->recording.cpu, &size) : NULL;
+    const int error = sonde_child_exec(&s->child, env, size);
     if (error) return exec_failed(s, error);
     /* Not before: until then the process is a copy of us, by name too. */
     if (s->collector) sonde_collector_watch(s->collector, s->pid);

@@ -164,5 +164,6 @@ void session_tell_profile(const struct session *s, const struct sonde_profile *p
         session_tell(s, "%llu spans are not in it, for lack of memory",
                      (unsigned long long)s->recording.spans_dropped);
     }
+    if (s->recording.note[0]) session_tell(s, "%s", s->recording.note);
     tell_top(s, p);
 }
