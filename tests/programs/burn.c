@@ -30,7 +30,7 @@
 #define IN(part) __attribute__((noinline, section("text_" #part)))
 #define PARTS(X) X(alpha) X(beta) X(gamma) X(handler) X(child) X(sleep) X(lock)
 
-enum { SLICE = 100000, RECURSION = 60, SORTED = 256, PARTS_TIMED = 3, THREADS_MAX = 256 };
+enum { SLICE = 200000, RECURSION = 60, SORTED = 256, PARTS_TIMED = 3, THREADS_MAX = 256 };
 
 struct burned {
     uint64_t ns[PARTS_TIMED];
@@ -74,7 +74,7 @@ IN(beta) static uint64_t beta(uint64_t n) { return beta_down(n, recursion); }
 IN(gamma) static int gamma_compare(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    spin(x, SLICE / (SORTED * 8));
+    spin(x, SLICE / (SORTED * 7));
     return (x > y) - (x < y);
 }
 
@@ -89,7 +89,7 @@ IN(gamma) static uint64_t gamma_sort(uint64_t n)
 IN(handler) static void handler(int signal)
 {
     (void)signal;
-    spin(3, SLICE);
+    spin(3, SLICE / 2);
 }
 
 IN(child) static uint64_t child_work(uint64_t n) { return spin(n | 1, n); }
@@ -213,7 +213,7 @@ struct churn {
 static void *churn_one(void *arg)
 {
     uint64_t *ns = arg;
-    sink = alpha(SLICE * 4);
+    sink = alpha(SLICE * 2);
     *ns = now(CLOCK_THREAD_CPUTIME_ID);
     return NULL;
 }
@@ -327,7 +327,7 @@ static void fork_children(int count)
     for (int i = 0; i < count; i++) {
         const pid_t pid = fork();
         if (pid == 0) {
-            sink = child_work(SLICE * 10);
+            sink = child_work(SLICE * 5);
             _exit(7);
         }
         int status;
@@ -342,7 +342,7 @@ static void fork_children(int count)
 static void exec_self(char **argv, int left)
 {
     char count[16];
-    sink = alpha(SLICE * 20);
+    sink = alpha(SLICE * 10);
     if (!left) {
         printf("done exec 0\n");
         return;
@@ -361,7 +361,7 @@ static void in_handlers(int count)
     const uint64_t before = now(CLOCK_THREAD_CPUTIME_ID);
     sigaction(SIGUSR1, &action, NULL);
     for (int i = 0; i < count; i++) {
-        sink = alpha(SLICE / 10);
+        sink = alpha(SLICE / 20);
         raise(SIGUSR1);
     }
     printf("truth all %llu\ndone signals %d\n",
@@ -376,7 +376,7 @@ static void load_and_unload(const char *path, int count)
         if (!plugin) break;
         uint64_t (*work)(uint64_t);
         *(void **)&work = dlsym(plugin, "plugin_burn");
-        if (work) sink = work(SLICE * 4);
+        if (work) sink = work(SLICE * 2);
         dlclose(plugin);
         loaded += work != NULL;
     }
