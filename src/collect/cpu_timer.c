@@ -135,12 +135,12 @@ static void note_threads(struct sonde_cpu_engine *e, const struct sonde_timer_ta
 {
     if (t->info.state > SONDE__SAMPLER_ENDED) return;
     if (t->info.threads_refused) {
-        snprintf(e->note, sizeof(e->note), "%llu threads of process %u were not sampled: the kernel "
-                 "gave no more timers (ulimit -i is their limit)",
+        snprintf(e->note, sizeof(e->note), "%llu threads of process %u were not sampled: the "
+                 "kernel gave no more timers (ulimit -i is their limit)",
                  (unsigned long long)t->info.threads_refused, t->id.pid);
     } else if (t->info.threads_skipped) {
-        snprintf(e->note, sizeof(e->note), "%llu threads of process %u were not sampled while their "
-                 "alternate signal stack was too small",
+        snprintf(e->note, sizeof(e->note), "%llu threads of process %u were not sampled while "
+                 "their alternate signal stack was too small",
                  (unsigned long long)t->info.threads_skipped, t->id.pid);
     } else if (t->info.late) {
         snprintf(e->note, sizeof(e->note), "%llu samples of process %u came late, because signals "
@@ -282,8 +282,8 @@ static int engine_start(const struct sonde_cpu_options *options, int on_exec,
                         struct sonde_err *err)
 {
     if (options->off_cpu) {
-        return sonde_err_set(err, SONDE_EOFF, "the timer engine samples CPU time only: blocked time "
-                             "needs perf events");
+        return sonde_err_set(err, SONDE_EOFF, "the timer engine samples CPU time only: blocked "
+                             "time needs perf events");
     }
     struct sonde_cpu_engine *e = sonde__calloc(1, sizeof(*e));
     if (!e) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");

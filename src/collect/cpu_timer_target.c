@@ -177,7 +177,7 @@ int sonde_timer_read(struct sonde_timer_reader *r, struct sonde_timer_target *t,
     int rc = sonde_segment_sampler(t->segment, &t->info, err);
     if (rc != 0) return rc;
     if (!t->as) rc = sonde_aspace_create(r->modules, t->id.pid, &t->as);
-    if (rc != 0) return sonde_err_set(err, rc, "no memory for what process %u has mapped", t->id.pid);
+    if (rc != 0) return sonde_err_set(err, rc, "no memory for the mappings of it");
     look_at_cpu(t);
     return sonde_segment_samples(t->segment, &sink, last, &t->lost, err);
 }

@@ -11,7 +11,7 @@
 #include "preload/preload.h"
 #include "record/state.h"
 
-#define CHUNKS_PER_CPU 8192u   /* half a MiB: a second of 40 frames, 250 times a second, five times */
+#define CHUNKS_PER_CPU 8192u   /* half a MiB: 40 frames at 250 Hz for five seconds */
 #define CHUNKS_MIN 16384u
 #define CHUNKS_MAX 131072u
 

@@ -102,7 +102,7 @@ int sonde__stack_fits(void);          /* is this thread's signal stack large eno
 /* Not our timer's: what would have happened without us happens. */
 void sonde__signal_foreign(int number);
 
-/* ---- timer_hot.c, timer_rules_hot.c, timer_ring_hot.c: in the handler ------------------------- */
+/* ---- timer_hot.c, timer_rules_hot.c, timer_ring_hot.c: in the handler ----------------------- */
 
 void sonde__timer_handler(int number, siginfo_t *info, void *context);
 

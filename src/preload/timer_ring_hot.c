@@ -38,7 +38,9 @@ void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t
     uint64_t w[7];
     uint64_t index = at;
     for (uint32_t done = SONDE__SAMPLE_FIRST; done < depth; done += 7) {
-        for (uint32_t i = 0; i < 7; i++) w[i] = done + i < depth ? kept(t, done + i, inner, left_out) : 0;
+        for (uint32_t i = 0; i < 7; i++) {
+            w[i] = done + i < depth ? kept(t, done + i, inner, left_out) : 0;
+        }
         put(s, ++index, SONDE__CHUNK_MORE, w);
     }
     w[0] = sonde_ticks();

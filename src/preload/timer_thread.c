@@ -35,7 +35,7 @@ static int have_key;
 static char *slabs[SLABS_MAX];
 static uint32_t slab_count, slab_used; /* slots taken from the last one, ever */
 static struct sonde__thread *free_list;
-static uint32_t lock;                  /* of the four above; held for an instant, never in a handler */
+static uint32_t lock;                  /* of the above; for an instant, never in a handler */
 
 /* ---- Slots ---------------------------------------------------------------------------------- */
 

@@ -61,11 +61,13 @@ int sonde__unwind_find(const struct sonde__unwind_object *o, uint64_t pc,
     struct sonde__cursor c = { h + 4, last, 0 };
     const uint64_t frames = sonde__eh_pointer(&s, &c, h[1]);
     const uint64_t count = sonde__cursor_fixed(&c, 4);
-    if (c.bad || frames >= (uint64_t)(last - first) || count > (uint64_t)(last - c.p) / 8) return -1;
+    if (c.bad || frames >= (uint64_t)(last - first)) return -1;
+    if (count > (uint64_t)(last - c.p) / 8) return -1;
 
     int32_t entry;
     int64_t next; /* from the header */
-    if (search(c.p, (size_t)count, (int64_t)(pc - o->start) - (h - first), &entry, &next)) return -1;
+    const int64_t wanted = (int64_t)(pc - o->start) - (h - first);
+    if (search(c.p, (size_t)count, wanted, &entry, &next)) return -1;
     s.eh_frame = first + frames;
     s.eh_frame_addr = frames;
     s.eh_frame_len = (size_t)(last - first) - frames;

@@ -88,12 +88,14 @@ static void *burn_on(void *arg)
     return arg;
 }
 
-static pthread_t background(void)
+static pthread_t start(void *(*run)(void *), void *arg)
 {
     pthread_t t;
-    require(!pthread_create(&t, NULL, burn_on, NULL), "pthread_create");
+    require(!pthread_create(&t, NULL, run, arg), "pthread_create");
     return t;
 }
+
+static pthread_t background(void) { return start(burn_on, NULL); }
 
 static void background_end(pthread_t t)
 {
@@ -101,7 +103,7 @@ static void background_end(pthread_t t)
     pthread_join(t, NULL);
 }
 
-/* ---- Where the time goes ---------------------------------------------------------------------- */
+/* ---- Where the time goes --------------------------------------------------------------------- */
 
 static uint64_t truth[2][3];
 
@@ -156,7 +158,7 @@ static void mode_deep(int n)
     printf("depth %d\n", beta(300000000, n));
 }
 
-/* ---- Processes --------------------------------------------------------------------------------- */
+/* ---- Processes ------------------------------------------------------------------------------- */
 
 static int wait_for(pid_t pid)
 {
@@ -260,7 +262,7 @@ static void mode_env(int n)
     alpha(50000000);
 }
 
-/* ---- System calls that sleep -------------------------------------------------------------------- */
+/* ---- System calls that sleep ----------------------------------------------------------------- */
 
 static int interrupted;
 
@@ -296,12 +298,12 @@ static void *sleeper(void *arg)
 static void mode_sleep(int n)
 {
     pthread_t t[4];
-    for (int i = 0; i < 4; i++) require(!pthread_create(&t[i], NULL, sleeper, &n), "pthread_create");
+    for (int i = 0; i < 4; i++) t[i] = start(sleeper, &n);
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
     printf("interrupted %d\n", interrupted);
 }
 
-/* ---- Signals ----------------------------------------------------------------------------------- */
+/* ---- Signals --------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t handled;
 
@@ -363,10 +365,8 @@ static void *blocked(void *arg)
 
 static void mode_blocked(int n)
 {
-    pthread_t t;
     (void)n;
-    require(!pthread_create(&t, NULL, blocked, NULL), "pthread_create");
-    pthread_join(t, NULL);
+    pthread_join(start(blocked, NULL), NULL);
     printf("unblocked\n");
 }
 
@@ -429,7 +429,7 @@ static void mode_handler(int n)
     printf("handled %d\n", (int)handled);
 }
 
-/* ---- Stacks ------------------------------------------------------------------------------------ */
+/* ---- Stacks ---------------------------------------------------------------------------------- */
 
 static void on_stack(int number)
 {
@@ -507,7 +507,7 @@ static void mode_longjmp(int n)
     printf("jumped %d\n", jumped);
 }
 
-/* ---- Many threads ------------------------------------------------------------------------------- */
+/* ---- Many threads ---------------------------------------------------------------------------- */
 
 static void *short_life(void *arg)
 {
@@ -522,9 +522,7 @@ static void mode_storm(int n)
     pthread_t t[AT_ONCE];
     int joined = 0;
     for (int i = 0; i < n; i += AT_ONCE) {
-        for (int k = 0; k < AT_ONCE; k++) {
-            require(!pthread_create(&t[k], NULL, short_life, (void *)(uintptr_t)k), "pthread_create");
-        }
+        for (int k = 0; k < AT_ONCE; k++) t[k] = start(short_life, (void *)(uintptr_t)k);
         for (int k = 0; k < AT_ONCE; k++) {
             void *said = NULL;
             pthread_join(t[k], &said);
@@ -562,14 +560,14 @@ static void mode_few_timers(int n)
     const struct rlimit few = { 4, 4 };
     pthread_t t[64];
     require(!setrlimit(RLIMIT_SIGPENDING, &few), "setrlimit");
-    for (int i = 0; i < 64; i++) require(!pthread_create(&t[i], NULL, burn_on, NULL), "pthread_create");
+    for (int i = 0; i < 64; i++) t[i] = start(burn_on, NULL);
     alpha((uint64_t)n * 1000000);
     over = 1;
     for (int i = 0; i < 64; i++) pthread_join(t[i], NULL);
     printf("joined 64\n");
 }
 
-/* ------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 
 static const struct { const char *name; void (*run)(int n); int n; } modes[] = {
     { "shares", mode_shares, 0 },       { "deep", mode_deep, 1000 },

@@ -247,7 +247,8 @@ static inline void build_attr(struct build *b, uint32_t lane, uint64_t span, uin
 
 static inline struct sonde__sampler *build_sampler(struct build *b, uint32_t chunks)
 {
-    b->h->sampler = build_heap(b, sizeof(struct sonde__sampler) + chunks * sizeof(struct sonde__chunk));
+    b->h->sampler =
+        build_heap(b, sizeof(struct sonde__sampler) + chunks * sizeof(struct sonde__chunk));
     struct sonde__sampler *s = (struct sonde__sampler *)(void *)(b->base + b->h->sampler);
     s->session = 0xabc;
     s->period_ns = 1000000;

@@ -92,8 +92,8 @@ static struct sonde_profile *host_profile(struct burn *b, const char *program,
     burn_end(b);
     sonde_cpu_status(c, st); /* drains what is left */
     assert_int_equal(sonde_cpu_stop(c, &p), 0);
-    print_message("%s %s: %llu samples, %u records, %llu lost, %llu truncated, %.1f Hz%s%s\n", program,
-                  args && args[0] ? args[0] : "", (unsigned long long)st->samples, p->samples_count,
+    print_message("%s %s: %llu samples, %u records, %llu lost, %llu truncated, %.1f Hz%s%s\n",
+                  program, args && args[0] ? args[0] : "", (unsigned long long)st->samples, p->samples_count,
                   (unsigned long long)st->lost, (unsigned long long)st->truncated, p->achieved_hz,
                   st->note[0] ? "; " : "", st->note);
     assert_string_equal(sonde_profile_str(p, p->engine), "timer");
@@ -264,7 +264,7 @@ static void test_children(void **state)
     }
 }
 
-/* ---- What cannot be done is said ---------------------------------------------------------------- */
+/* ---- What cannot be done is said ------------------------------------------------------------- */
 
 static void test_notes(void **state)
 {
@@ -358,7 +358,7 @@ static void test_refusals(void **state)
     setenv("SONDE_PRELOAD", library, 1);
 }
 
-/* ---- The rest --------------------------------------------------------------------------------- */
+/* ---- The rest -------------------------------------------------------------------------------- */
 
 static void test_environment(void **state)
 {
@@ -376,7 +376,8 @@ static void test_environment(void **state)
     snprintf(wanted, sizeof(wanted), "LD_PRELOAD=%s:libm.so.6", real);
     assert_string_equal(env, wanted);
     assert_string_equal(env + strlen(env) + 1,
-                        "SONDE_SAMPLER=session=000000000000abcd,period=1000000,depth=64,children=1");
+                        "SONDE_SAMPLER=session=000000000000abcd,period=1000000,depth=64,"
+                        "children=1");
     assert_int_equal(size, strlen(env) + 1 + strlen(env + strlen(env) + 1) + 1);
 }
 

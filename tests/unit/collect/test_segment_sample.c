@@ -183,12 +183,12 @@ static void passes_over_one_that_is_never_finished(void **state)
 static void spoil_depth(struct fixture *f, uint64_t at) { f->ring->chunk[at].word[2] = 1025; }
 static void spoil_more(struct fixture *f, uint64_t at) { f->ring->chunk[at + 1].seq_type ^= 1; }
 static void spoil_type(struct fixture *f, uint64_t at) { f->ring->chunk[at].seq_type |= 0x70; }
-static void spoil_seq(struct fixture *f, uint64_t at) { f->ring->chunk[at].seq_type += 512ull << 8; }
+static void spoil_seq(struct fixture *f, uint64_t at) { f->ring->chunk[at].seq_type += 1u << 17; }
 
 static void passes_over_damaged_records(void **state)
 {
-    static void (*const spoils[])(struct fixture *, uint64_t) = { spoil_depth, spoil_more, spoil_type,
-                                                                  spoil_seq };
+    static void (*const spoils[])(struct fixture *, uint64_t) = { spoil_depth, spoil_more,
+                                                                  spoil_type, spoil_seq };
     (void)state;
     for (size_t i = 0; i < sizeof(spoils) / sizeof(spoils[0]); i++) {
         struct fixture f;
