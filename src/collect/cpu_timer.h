@@ -20,7 +20,7 @@
 
 #define SONDE_TIMER_ENV_MAX 6144u /* bytes of both variables */
 
-/* Where libsonde_preload.so is: $SONDE_PRELOAD, beside the agent, or in ../lib*/sonde from there.
+/* Where libsonde_preload.so is: $SONDE_PRELOAD, beside the agent, or in ../lib…/sonde from there.
  * SONDE_EOFF with a sentence. */
 int sonde_timer_library(char *out, size_t size, struct sonde_err *err);
 
