@@ -86,7 +86,7 @@ static int run(struct sonde_cli *cli)
 
     const struct sonde_cpu_options cpu = sonde_cli_cpu_options(cli);
     const struct sonde_profiler_options p = { .collector = collector, .rate_hz = cpu.rate_hz,
-                                              .depth_max = cpu.depth_max };
+                                              .depth_max = cpu.depth_max, .dir = cpu.dir };
     struct sonde_profiler *profiler = NULL;
     const int sampled = cli->config.cpu_enabled && sonde_profiler_create(&p, &profiler) == 0;
     const int status = serve(cli, collector, sampled ? profiler : NULL, &set);

@@ -68,7 +68,6 @@ static int start_cpu(struct session *s)
     struct sonde_cpu_options o = s->o->cpu_options;
     struct sonde_err err = { "" };
     o.pid = s->pid;
-    o.dir = s->cli->config.agent_dir[0] ? s->cli->config.agent_dir : NULL;
     const int rc = s->o->argv ? sonde_cpu_start_on_exec(&o, &s->recording.cpu, &err)
                               : sonde_cpu_start(&o, &s->recording.cpu, &err);
     if (!rc) return SONDE_EXIT_OK;
@@ -85,7 +84,8 @@ static void start_profiler(struct session *s)
 {
     const struct sonde_profiler_options o = { .collector = s->collector,
                                               .rate_hz = s->o->cpu_options.rate_hz,
-                                              .depth_max = s->o->cpu_options.depth_max };
+                                              .depth_max = s->o->cpu_options.depth_max,
+                                              .dir = s->o->cpu_options.dir };
     if (sonde_profiler_create(&o, &s->profiler) != 0) return;
     if (s->recording.cpu) sonde_profiler_use(s->profiler, s->recording.cpu);
 }

@@ -63,7 +63,8 @@ struct sonde_cpu_options sonde_cli_cpu_options(const struct sonde_cli *cli)
 {
     const struct sonde_config_values *c = &cli->config;
     return (struct sonde_cpu_options){ .rate_hz = (double)c->cpu_sample_rate_hz,
-                                       .depth_max = (uint32_t)c->cpu_max_stack_depth };
+                                       .depth_max = (uint32_t)c->cpu_max_stack_depth,
+                                       .dir = c->agent_dir[0] ? c->agent_dir : NULL };
 }
 
 int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size)

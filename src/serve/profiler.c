@@ -170,7 +170,7 @@ static int take_new(struct sonde_profiler *p, double seconds, struct sonde_profi
     }
     for (size_t i = 0; i < found; i++) {
         const struct sonde_cpu_options o = { .pid = pids[i], .rate_hz = p->o.rate_hz,
-                                             .depth_max = p->o.depth_max,
+                                             .depth_max = p->o.depth_max, .dir = p->o.dir,
                                              .profile_bytes_max = PROFILE_BYTES_MAX };
         rc = sonde_cpu_start(&o, &engines[count], err);
         if (!rc) count++;

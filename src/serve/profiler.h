@@ -16,6 +16,7 @@ struct sonde_profiler_options {
     struct sonde_collector *collector; /* borrowed; its processes are sampled */
     double rate_hz;                    /* 0 = 99 */
     uint32_t depth_max;                /* 0 = 128 */
+    const char *dir;                   /* of segments; NULL = the default directory */
 };
 
 int sonde_profiler_create(const struct sonde_profiler_options *options,
