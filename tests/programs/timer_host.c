@@ -232,7 +232,7 @@ static void mode_exec(int n)
 {
     char left[16], self[512] = "";
     background();
-    alpha(3000000);
+    alpha(6000000);
     if (!n) {
         printf("exec 0\n");
         fflush(stdout);
