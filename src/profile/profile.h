@@ -115,6 +115,8 @@ struct sonde_profile_sample {
     uint16_t flags;
 };
 
+struct sonde_heap;
+
 #define SONDE_PROFILE_TABLE(type, name) type *name; uint32_t name##_count, name##_cap
 
 struct sonde_profile {
@@ -135,6 +137,7 @@ struct sonde_profile {
     uint32_t command;              /* string: the command line; "" = unknown */
     uint32_t engine;               /* string: "perf", "timer", "import" */
     uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs"; "" = unknown */
+    struct sonde_heap *heap;       /* owned: facts of a heap profile (heap.h); NULL = none */
     struct sonde_profile_index *index; /* private to profile.c */
     size_t bytes, bytes_max;       /* memory taken, and its cap */
 };

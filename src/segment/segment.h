@@ -134,6 +134,7 @@ struct sonde__header {
     uint64_t name_index;     /* families by name: heap offset of struct sonde__index; writers */
     uint32_t copies_live;    /* copies not unloaded yet */
     uint64_t sampler;        /* heap offset of struct sonde__sampler; 0 = not sampled */
+    uint64_t mem;            /* offset of struct sonde__mem (mem.h); 0 = the heap is not profiled */
 
     uint64_t drops[SONDE__DROP_COUNT] __attribute__((aligned(64)));
 };
