@@ -6,17 +6,19 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "collect/guard.h"
 #include "profile/format.h"
 #include "sonde/sonde.h"
 #include "store/run_private.h"
 
 enum { READ_AT_ONCE = 1 << 20 };
 
-#define INPUT_MAX ((size_t)4 << 30)    /* of a file in another format */
+#define INPUT_MAX ((size_t)4 << 30)    /* of what is read from a pipe */
 #define PROFILE_MAX ((size_t)4 << 30)  /* of memory for what it holds */
 
 static int is_run(const char *data, size_t len)
@@ -56,53 +58,67 @@ static int read_failed(const char *name, int error, struct sonde_err *err)
     return sonde_err_set(err, code, "cannot read '%s': %s", name, strerror(error));
 }
 
-/* Append up to `most` bytes; *end is set when there are no more. */
-static int read_some(int fd, size_t most, const char *name, struct sonde_buf *b, int *end,
-                     struct sonde_err *err)
+static int read_all(int fd, const char *name, struct sonde_buf *b, struct sonde_err *err)
 {
-    for (size_t done = 0; done < most && !*end;) {
-        const size_t want = most - done < READ_AT_ONCE ? most - done : READ_AT_ONCE;
-        char *room = sonde_buf_reserve(b, want);
+    for (;;) {
+        char *room = sonde_buf_reserve(b, READ_AT_ONCE);
+        if (!room && b->error == SONDE_ENOMEM) {
+            return sonde_err_set(err, SONDE_ENOMEM, "no memory to read '%s'", name);
+        }
         if (!room) {
-            if (b->error == SONDE_ENOMEM) {
-                return sonde_err_set(err, SONDE_ENOMEM, "no memory to read '%s'", name);
-            }
             return sonde_err_set(err, SONDE_EFORMAT, "'%s' is larger than %zu MiB", name,
                                  INPUT_MAX >> 20);
         }
-        const ssize_t n = read(fd, room, want);
+        const ssize_t n = read(fd, room, READ_AT_ONCE);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return read_failed(name, errno, err);
+        if (n == 0) return 0;
         b->len += (size_t)n;
-        done += (size_t)n;
-        *end = n == 0;
     }
-    return 0;
+}
+
+static int load_bytes(const char *data, size_t len, const char *name, struct sonde_profile *p,
+                      struct sonde_err *err)
+{
+    return is_run(data, len) ? sonde_run_read(NULL, data, len, name, p, err)
+                             : import(data, len, name, p, err);
+}
+
+/* A pipe, or what cannot be mapped. */
+static int load_stream(int fd, const char *name, struct sonde_profile *p, struct sonde_err *err)
+{
+    struct sonde_buf b;
+    sonde_buf_init(&b, INPUT_MAX);
+    int rc = read_all(fd, name, &b, err);
+    if (!rc) rc = load_bytes(b.data ? b.data : "", b.len, name, p, err);
+    sonde_buf_release(&b);
+    return rc;
+}
+
+/* Mapped rather than read, which for 100 MB costs more than all the rest; under a guard, since
+ * somebody may cut the file meanwhile. */
+static int load_mapped(const struct sonde_guard *g, size_t len, const char *path, const char *name,
+                       struct sonde_profile *p, struct sonde_err *err)
+{
+    if (is_run(g->base, len)) return sonde_run_read(path, NULL, 0, name, p, err);
+    madvise((void *)(uintptr_t)g->base, g->bytes, MADV_POPULATE_READ);
+    const int rc = import(g->base, len, name, p, err);
+    if (!sonde_guard_damaged(g)) return rc;
+    return sonde_err_set(err, SONDE_EIO, "'%s' became shorter while it was read", name);
 }
 
 static int load_fd(int fd, const char *path, const char *name, struct sonde_profile *p,
                    struct sonde_err *err)
 {
     struct stat st;
+    struct sonde_guard g = { 0 };
     if (fstat(fd, &st) != 0) return read_failed(name, errno, err);
-    const int regular = S_ISREG(st.st_mode);
-    struct sonde_buf b;
-    int end = 0;
-    sonde_buf_init(&b, INPUT_MAX);
-    int rc = read_some(fd, sizeof(SONDE_RUN_MAGIC), name, &b, &end, err);
-    if (!rc && path && regular && is_run(b.data, b.len)) {
-        rc = sonde_run_read(path, NULL, 0, name, p, err);
-    } else if (!rc) {
-        /* One reservation for all of a file: growing would copy it several times over. */
-        if (regular && st.st_size > 0 && (uint64_t)st.st_size < INPUT_MAX) {
-            sonde_buf_reserve(&b, (size_t)st.st_size + READ_AT_ONCE);
-            b.error = 0;
-        }
-        rc = read_some(fd, SIZE_MAX, name, &b, &end, err);
-        if (!rc && is_run(b.data, b.len)) rc = sonde_run_read(NULL, b.data, b.len, name, p, err);
-        else if (!rc) rc = import(b.data, b.len, name, p, err);
+    if (!path || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
+        sonde_guard_map(fd, (size_t)st.st_size, &g, NULL) != 0) {
+        return load_stream(fd, name, p, err);
     }
-    sonde_buf_release(&b);
+    const int rc = load_mapped(&g, (size_t)st.st_size, path, name, p, err);
+    sonde_guard_unmap(&g);
     return rc;
 }
 
@@ -133,8 +149,7 @@ int sonde_run_load_bytes(const char *data, size_t len, const char *name,
     struct sonde_profile *p;
     int rc = sonde_profile_create(PROFILE_MAX, &p);
     if (rc) return sonde_err_set(err, rc, "no memory to read '%s'", name);
-    rc = is_run(data, len) ? sonde_run_read(NULL, data, len, name, p, err)
-                           : import(data, len, name, p, err);
+    rc = load_bytes(data, len, name, p, err);
     if (rc) {
         sonde_profile_destroy(p);
         return rc;
