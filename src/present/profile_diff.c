@@ -26,6 +26,8 @@ static int by_change(const void *a, const void *b)
     if (s < 0 || s > 0) return s < 0 ? -1 : 1;
     const double t = fabs(total_change(y)) - fabs(total_change(x));
     if (t < 0 || t > 0) return t < 0 ? -1 : 1;
+    const double w = y->self_after - x->self_after;
+    if (w < 0 || w > 0) return w < 0 ? -1 : 1;
     return strcmp(x->f->name, y->f->name);
 }
 

@@ -84,7 +84,8 @@ status 0 "$sonde" import spans.run -o copy.run
 "$sonde" report spans.run >1 && "$sonde" report copy.run >2
 same "a copy" "$(cat 1)" "$(cat 2)"
 status 0 "$sonde" diff spans.run copy.run
-has "nothing changed" '\+0\.00 .*alpha$' out
+has "nothing changed" '\+0\.00 .*(spin|mix)$' out
+lacks "nothing changed" ' [+-][0-9.]*[1-9][0-9.]* ' out
 
 # ---- as if we were not there --------------------------------------------------------------------
 status 7 "$sonde" record -q -o x.run -- bash -c 'echo "to stdout"; echo "to stderr" >&2; exit 7'
