@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "profile/heap.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
 
@@ -119,6 +120,23 @@ static int merge_samples(struct sonde_profile *p, const struct sonde_profile *fr
     return 0;
 }
 
+static int merge_heap(struct sonde_profile *p, const struct sonde_profile *from,
+                      const struct maps *m)
+{
+    if (p->heap || !from->heap) return 0;
+    struct sonde_heap *h = sonde_heap_copy(from->heap);
+    if (!h) return SONDE_ENOMEM;
+    h->allocator = m->string[h->allocator];
+    for (uint32_t i = 0; i < h->site_count; i++) h->sites[i].stack = m->stack[h->sites[i].stack];
+    for (uint32_t i = 0; i < h->thread_count; i++) {
+        h->threads[i].thread = m->thread[h->threads[i].thread];
+    }
+    for (uint32_t i = 0; i < h->pool_count; i++) h->pools[i].name = m->string[h->pools[i].name];
+    const int rc = sonde_profile_take_heap(p, h);
+    if (rc) sonde_heap_destroy(h);
+    return rc;
+}
+
 static void merge_facts(struct sonde_profile *p, const struct sonde_profile *from,
                         const struct maps *m)
 {
@@ -150,6 +168,7 @@ int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *fro
     if (!rc) rc = merge_names(p, from, &m);
     if (!rc) rc = merge_locations(p, from, &m);
     if (!rc) rc = merge_samples(p, from, &m);
+    if (!rc) rc = merge_heap(p, from, &m);
     if (!rc) merge_facts(p, from, &m);
     maps_release(&m);
     return rc;

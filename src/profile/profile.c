@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "profile/heap.h"
 #include "profile/intern.h"
 #include "profile/profile_private.h"
 #include "sonde/sonde.h"
@@ -181,7 +182,20 @@ void sonde_profile_destroy(struct sonde_profile *p)
     sonde__free(p->threads);
     sonde__free(p->spans);
     sonde__free(p->samples);
+    sonde_heap_destroy(p->heap);
     sonde__free(p);
+}
+
+int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h)
+{
+    const size_t had = p->heap ? sonde_heap_bytes(p->heap) : 0, bytes = sonde_heap_bytes(h);
+    if (p->bytes - had > p->bytes_max || bytes > p->bytes_max - (p->bytes - had)) {
+        return SONDE_ENOMEM;
+    }
+    p->bytes = p->bytes - had + bytes;
+    sonde_heap_destroy(p->heap);
+    p->heap = h;
+    return 0;
 }
 
 /* ---- Interning ------------------------------------------------------------------------------- */

@@ -174,7 +174,13 @@ int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
 int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile_sample *s);
 int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s);
 
-/* Add all of from's samples, spans and tables to p. After SONDE_ENOMEM p holds a part of them. */
+/* p's heap facts are h from now on, which is taken; what it had is destroyed. SONDE_ENOMEM: it does
+ * not fit in bytes_max, and nothing was done. */
+int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h);
+
+/* Add all of from's samples, spans and tables to p. After SONDE_ENOMEM p holds a part of them. Heap
+ * facts are copied if p has none; they cannot be added up (of a leak on two days the slopes are not
+ * a sum), so p keeps its own, and samples of heap kinds are then more than they say. */
 int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *from);
 
 static inline const char *sonde_profile_str(const struct sonde_profile *p, uint32_t id)

@@ -19,4 +19,12 @@ struct sonde_series {
 /* All zero is an empty series. */
 void sonde_series_add(struct sonde_series *s, double value);
 
+/* A tick becomes twice as long: ticks 2n and 2n + 1 are tick n from now on. Only while points are
+ * single ticks (per_point 0 or 1). */
+void sonde_series_coarsen(struct sonde_series *s);
+
+/* Add add's values to s's, tick by tick; before its first and behind its last one a series is 0.
+ * The points are as long as the longer ones of the two, or longer. */
+void sonde_series_sum(struct sonde_series *s, const struct sonde_series *add);
+
 #endif
