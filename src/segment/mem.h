@@ -23,21 +23,29 @@
  * Rows. A site's totals are the sums over lanes. In full mode a thread has a lane to itself, lane 0
  * is for all who have none and is added to with locked instructions; in sampled mode all use lane
  * 0. In sampled mode totals are estimates: an allocation of S bytes is sampled with probability
- * p = 1 - exp(-S / mean) and stands for 1/p of its kind. Counts are then in units of 2^-16
- * (count_shift says so), and the var words hold the sums of (1 - p)/p² × S² (bytes, in units of
- * 2^12 bytes²) and of (1 - p)/p² (count): the estimates' variances. Of what was freed the same
- * is subtracted that was added for it: the size is remembered.
+ * p = 1 - exp(-(S + 1) / mean) and stands for 1/p of its kind (S + 1, so that allocations of
+ * nothing are seen too). Counts are then in units of 2^-16 (count_shift says so), and the var
+ * words hold the sums of (1 - p)/p² × S² (bytes, in units of 2^12 bytes²) and of (1 - p)/p²
+ * (count): the estimates' variances. Of what was freed the same is subtracted that was added for
+ * it: the size is remembered. Realloc is a free and an allocation.
+ *
+ * When nodes or sites run out, site 1 takes what follows: that of node 1, "callers unknown". So
+ * totals stay right as long as there is memory for the blocks' own table.
  *
  * Peak. Whenever the total in use is a hundredth above what it was at the last one, the rows'
  * live figures are copied to the other of two peak tables and then peak_seq is stored: its lowest
- * bit says which table holds, 0 = none yet.
+ * bit says which table holds, 0 = none yet. Not more often than a hundredth of the time allows.
  *
- * Events. One allocation in `mean` bytes, in either mode, is also told with its time and thread, for
- * profiles by span, thread and time. Chunks of the ring follow the protocol of the sampler's
- * (segment.h), each record is one chunk:
+ * Events. One allocation in `mean` bytes, in either mode, is also told with its time and thread,
+ * for profiles by span, thread and time. Chunks of the ring follow the protocol of the sampler's
+ * (segment.h), each record is one chunk. Its words, in this order:
  *   ALLOC  ticks, tid, size, node, address
  *   FREE   ticks, tid, size, node, address, ticks of its ALLOC
- *   THREAD tid, bytes it allocated, allocations, name (16 bytes): a thread that has ended
+ *   THREAD tid, bytes it allocated, allocations (units as in rows), name (16 bytes in two words): a
+ *          thread that has ended, or the last one when the program does
+ *
+ * The end. Other libraries' destructors run after ours, and allocate: totals are final when the
+ * process is gone, not when header.closed is set.
  *
  * After the mapping of code changed (dlclose) nodes are made anew, with the modules of then. */
 #ifndef SONDE_SEGMENT_MEM_H
@@ -106,7 +114,8 @@ struct sonde__mem_lane {                /* for curves and distributions, without
 /* What the allocator says about itself; glibc only, taken now and then. */
 struct sonde__mem_arena {
     uint64_t ticks;                     /* when; 0 = never */
-    uint64_t arenas, system_bytes, used_bytes, free_bytes, mapped_bytes, trim_bytes;
+    uint64_t arenas;                    /* 0 = not known */
+    uint64_t system_bytes, used_bytes, free_bytes, mapped_bytes, trim_bytes;
     uint64_t seq;                       /* odd while it is written */
 };
 
@@ -120,7 +129,10 @@ struct sonde__mem {
     uint32_t chunk_count;               /* of the ring; a power of two */
     uint64_t ring;                      /* offset of its chunks */
     uint64_t start_ticks;
-    char allocator[48];                 /* file the real malloc is in */
+    char allocator[48];                 /* file the real malloc is in; "" = not known */
+    uint32_t bypassed;                  /* 1: the program has an allocator of its own linked in, so
+                                           that only its mappings are seen */
+    uint32_t pad;
 
     /* Counts: what a reader may look at. Release-stored. */
     uint32_t node_count __attribute__((aligned(64)));
