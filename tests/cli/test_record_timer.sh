@@ -16,7 +16,7 @@ status 0 "$sonde" record --engine timer -o spans.run -- "$burn" --spans --second
 has "the command's output is its own" '^truth alpha' out
 has "summary" '^sonde: spans.run: [0-9]+ samples at [0-9.]+ of 1000 Hz, none lost, [0-9.]+ % of the stacks complete, [0-9]+ spans \(engine timer\)$' err
 names spans.run >all
-for function in alpha beta_down gamma_sort start_thread; do has "all" "$function" all; done
+for function in alpha beta_down gamma_sort run_part; do has "all" "$function" all; done
 names spans.run --span alpha >inside
 has "inside" 'alpha' inside
 lacks "inside: nothing from outside" 'beta|gamma|sort' inside
