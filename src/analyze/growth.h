@@ -24,7 +24,8 @@ uint32_t sonde_growth_warm_up(const struct sonde_series *total);
  * samples of kind LEAKED:
  *   the process has ended    what is still in use; after a scan only what nothing points to
  *   it was marked            what has been added since the mark and is still in use
- *   otherwise                the same since the end of warm-up, of sites whose verdict is leak
+ *   otherwise                the same since the end of warm-up (where there was none to be found,
+ *                            since the start), of sites whose verdict is leak
  * Again for the same profile: replaces what it said before. 0 or SONDE_ENOMEM. */
 int sonde_growth_judge_profile(struct sonde_profile *p);
 
