@@ -3,6 +3,7 @@
 
 #include "preload/preload.h"
 #include "preload/timer.h"
+#include "preload/walk.h"
 
 struct sonde__sampler_config sonde__config;
 
@@ -31,7 +32,7 @@ static void in_child(void)
     if (blocked_here) sonde__signal_block(0);
     sonde__threads_forked();
     sonde__timer.area = NULL;
-    sonde__timer.walks = sonde__timer.closing = 0;
+    sonde__walks_forked();
     if (!sampled) return;
     if (sonde__config.children) sonde__timer_start();
     else sonde__signal_release();

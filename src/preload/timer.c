@@ -1,7 +1,6 @@
 /* timer.c - sampling begins and ends. */
 #include "preload/timer.h"
 
-#include <link.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "preload/walk.h"
 #include "record/state.h"
 
 #define CHUNKS_PER_CPU 8192u   /* half a MiB: 40 frames at 250 Hz for five seconds */
@@ -59,15 +59,6 @@ static void area_publish(struct sonde__sampler *s, enum sonde__sampler_state sta
                      __ATOMIC_RELEASE);
 }
 
-static void paths_keep(void)
-{
-    const ssize_t n = readlink("/proc/self/exe", sonde__timer.exe, sizeof(sonde__timer.exe) - 1);
-    sonde__timer.exe[n > 0 ? n : 0] = 0;
-    if (!getcwd(sonde__timer.cwd, sizeof(sonde__timer.cwd)) || sonde__timer.cwd[0] != '/') {
-        sonde__timer.cwd[0] = 0;
-    }
-}
-
 void sonde__timer_start(void)
 {
     struct sonde__timer *t = &sonde__timer;
@@ -75,7 +66,7 @@ void sonde__timer_start(void)
     t->pid = (uint32_t)getpid();
     t->depth_max = sonde__config.depth_max;
     t->period_ns = sonde__config.period_ns;
-    paths_keep();
+    sonde__walks_start();
     struct sonde__sampler *area = area_make();
     if (!area) return;
     t->state = SONDE__SAMPLER_RUNNING;
@@ -122,44 +113,3 @@ int sonde__timer_running(void)
 }
 
 int sonde__timer_is_owner(void) { return owner_pid && owner_pid == (uint32_t)getpid(); }
-
-/* ---- Unloading ------------------------------------------------------------------------------ */
-
-#define WAIT_NS 100000000u
-
-static int count_unloads(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void)size;
-    *(uint64_t *)arg = info->dlpi_subs;
-    return 1;
-}
-
-static uint64_t unloads(void)
-{
-    uint64_t n = 0;
-    dl_iterate_phdr(count_unloads, &n);
-    return n;
-}
-
-/* A handler takes microseconds, but its thread may be kept from running. */
-static void wait_for_walks(void)
-{
-    const uint64_t until = sonde__mono_ns() + WAIT_NS;
-    while (__atomic_load_n(&sonde__timer.walks, __ATOMIC_SEQ_CST) && sonde__mono_ns() < until) {
-        sched_yield();
-    }
-}
-
-__attribute__((visibility("default"))) int dlclose(void *handle)
-{
-    if (!sonde__timer_running()) return SONDE__REAL(dlclose)(handle);
-    const uint64_t before = unloads();
-    sonde__thread_closing++;
-    __atomic_fetch_add(&sonde__timer.closing, 1, __ATOMIC_SEQ_CST);
-    wait_for_walks();
-    const int rc = SONDE__REAL(dlclose)(handle);
-    if (unloads() != before) __atomic_fetch_add(&sonde__timer.unloads, 1, __ATOMIC_SEQ_CST);
-    __atomic_fetch_sub(&sonde__timer.closing, 1, __ATOMIC_SEQ_CST);
-    sonde__thread_closing--;
-    return rc;
-}

@@ -11,25 +11,19 @@
  * choice. If the program wants it for itself after all, it gets it, and sampling ends with a
  * note. A thread that blocks it is sampled late, which is counted.
  *
- * How the stack is walked. _dl_find_object says lock-free which module an address is in; its
- * .eh_frame_hdr leads to the rule (unwind/find.c), which is remembered by address. Nothing is
- * prepared at load, so starting costs nothing and dlopen needs no interposing (a dlopen called
- * from here would search by our RUNPATH instead of its caller's). Code is not taken away under
- * a walk: dlclose is interposed and waits for walks that are under way. Words of the stack are
- * read after asking the kernel, once a page, whether they are there, so that any stack will do:
- * of coroutines, of signals, or nonsense.
+ * How the stack is walked: walk.h.
  *
  * fork: POSIX timers are not inherited. exec: neither they nor their pending signals survive it.
  * So neither child nor new image can be hit by a signal that nobody handles. */
 #ifndef SONDE_PRELOAD_TIMER_H
 #define SONDE_PRELOAD_TIMER_H
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "segment/segment.h"
-#include "unwind/unwind.h"
 
 struct sonde__timer {
     struct sonde__sampler *area;  /* in the segment; NULL = not sampling */
@@ -38,11 +32,6 @@ struct sonde__timer {
     int signal;
     uint32_t depth_max;
     uint64_t period_ns;
-    uint32_t walks;               /* handlers that look at modules now */
-    uint32_t closing;             /* threads in dlclose */
-    uint32_t unloads;             /* modules were unloaded that often: rules before are void */
-    char exe[512];                /* path of the program */
-    char cwd[256];                /* for paths that are relative; "" = unknown */
 };
 
 extern struct sonde__timer sonde__timer;
@@ -70,7 +59,6 @@ static inline uint32_t sonde__frame_slot(uint32_t depth_max, uint32_t n)
 
 extern __thread struct sonde__thread *sonde__thread_self
     __attribute__((tls_model("initial-exec")));
-extern __thread uint32_t sonde__thread_closing __attribute__((tls_model("initial-exec")));
 
 /* ---- timer.c ------------------------------------------------------------------------------- */
 
@@ -102,15 +90,12 @@ int sonde__stack_fits(void);          /* is this thread's signal stack large eno
 /* Not our timer's: what would have happened without us happens. */
 void sonde__signal_foreign(int number);
 
-/* ---- timer_hot.c, timer_rules_hot.c, timer_ring_hot.c: in the handler ----------------------- */
+/* ---- timer_hot.c, timer_maps_hot.c, timer_ring_hot.c: in the handler ------------------------- */
 
 void sonde__timer_handler(int number, siginfo_t *info, void *context);
 
-enum sonde__rule { SONDE__RULE_ROW, SONDE__RULE_FP, SONDE__RULE_NOWHERE, SONDE__RULE_UNKNOWN };
-
-/* How to step from pc. known_only: what is not remembered is UNKNOWN. */
-enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
-                                  struct sonde__unwind_row *row);
+/* Tell the agent where a module's code is, unless it was told already. */
+void sonde__timer_announce(const struct dl_find_object *o);
 
 /* frames: that were walked. */
 void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t overrun,
@@ -118,11 +103,5 @@ void sonde__ring_sample(const struct sonde__thread *t, uint32_t frames, uint32_t
 void sonde__ring_map(uint64_t start, uint64_t end, uint64_t offset, const char *path,
                      uint32_t path_len);
 void sonde__ring_thread(uint32_t tid, uint64_t cpu_ns, const char name[16]);
-
-/* ---- timer_probe.c -------------------------------------------------------------------------- */
-
-/* Can the 8 bytes at addr, which is a multiple of 8, be read? One system call that does nothing
- * else. Changes errno. */
-int sonde__readable(uint64_t addr);
 
 #endif

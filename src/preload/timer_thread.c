@@ -28,7 +28,6 @@
 #endif
 
 __thread struct sonde__thread *sonde__thread_self __attribute__((tls_model("initial-exec")));
-__thread uint32_t sonde__thread_closing __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t key;
 static int have_key;

@@ -1,0 +1,52 @@
+/* walk_hot.c - from frame to frame. */
+#include "preload/walk.h"
+
+#include <string.h>
+
+#include "base/hot_banned.h"
+
+#define PAGE 4096u
+
+static int page_known(struct sonde__memory *m, uint64_t addr)
+{
+    const uint64_t page = addr & ~(uint64_t)(PAGE - 1);
+    if (page >= m->low && page < m->high) return 1;
+    if (!sonde__readable(page)) return 0;
+    if (page != m->high) m->low = page;
+    m->high = page + PAGE;
+    return 1;
+}
+
+int sonde__walk_word(void *arg, uint64_t addr, uint64_t *out)
+{
+    struct sonde__memory *m = arg;
+    if (addr > UINT64_MAX - sizeof(*out)) return -1;
+    if (addr < m->low || addr + sizeof(*out) > m->high) {
+        if (!page_known(m, addr) || !page_known(m, addr + sizeof(*out) - 1)) return -1;
+    }
+    memcpy(out, (const void *)(uintptr_t)addr, sizeof(*out));
+    return 0;
+}
+
+enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *ip)
+{
+    struct sonde__regs *r = &w->regs;
+    const uint64_t pc = w->exact ? r->ip : r->ip - 1;
+    enum sonde__step step = SONDE__STEP_FAIL;
+    int signal = 0;
+    *ip = 0;
+    w->rule = pc >> 63 ? SONDE__RULE_NOWHERE
+                       : sonde__rule_find(pc, w->exact, w->known_only, &w->row);
+    /* What points to no code is no return address: the step before went wrong. */
+    if (!first && w->rule == SONDE__RULE_NOWHERE) return step;
+    *ip = w->rule == SONDE__RULE_ROW && w->row.cfa == SONDE__CFA_SIGNAL ? r->ip : pc;
+    if (w->rule == SONDE__RULE_ROW) {
+        step = sonde__unwind_apply(&w->row, r, sonde__walk_word, &w->memory, &signal);
+    } else if (w->rule == SONDE__RULE_FP) {
+        step = sonde__unwind_fp(r, sonde__walk_word, &w->memory);
+        /* In code that does not keep a frame pointer it may be 0 for any reason. */
+        if (first && step == SONDE__STEP_END) step = SONDE__STEP_FAIL;
+    }
+    w->exact = signal;
+    return step;
+}
