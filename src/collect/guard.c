@@ -132,6 +132,11 @@ void sonde_guard_unmap(struct sonde_guard *g)
     *g = (struct sonde_guard){ 0 };
 }
 
+void sonde_guard_forget(const struct sonde_guard *g)
+{
+    if (g->base) madvise((void *)(uintptr_t)g->base, g->bytes, MADV_DONTNEED);
+}
+
 int sonde_guard_damaged(const struct sonde_guard *g)
 {
     return g->base && __atomic_load_n(&slots[g->slot].damaged, __ATOMIC_ACQUIRE) != 0;

@@ -23,6 +23,8 @@ struct sonde_guard {
 int sonde_guard_map(int fd, size_t bytes, struct sonde_guard *out, struct sonde_err *err);
 /* Nobody may be reading it. A guard that is all zero is fine. */
 void sonde_guard_unmap(struct sonde_guard *g);
+/* What was read no longer counts as memory of this process; it is read again when needed. */
+void sonde_guard_forget(const struct sonde_guard *g);
 /* 1 if something was read that the file did not have. */
 int sonde_guard_damaged(const struct sonde_guard *g);
 

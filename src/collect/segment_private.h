@@ -49,14 +49,27 @@ struct segment_attr {
     unsigned char bytes[SONDE__ATTR_BYTES];
 };
 
-struct segment_sampler {
-    uint64_t off;                 /* 0 = none yet */
-    uint32_t chunk_count;
+/* A ring of chunks ("The sampler" in segment.h, and mem.h) and how far it has been read. */
+struct segment_chunks {
+    const struct sonde__chunk *chunk; /* in the mapping, as is the next */
+    const uint64_t *reserve;
+    uint32_t chunk_count;         /* a power of two */
     uint32_t waited;              /* drains that found the chunk at next unfinished */
     uint64_t next;                /* index of the chunk to read next */
     uint64_t records, chunks;     /* read */
     uint64_t lost;                /* chunks */
-    uint64_t *words;              /* scratch: one record */
+    uint64_t *words;              /* owned; scratch: one record */
+};
+
+struct segment_sampler {
+    uint64_t off;                 /* 0 = none yet */
+    struct segment_chunks ring;
+};
+
+struct segment_mem {
+    uint64_t off;                 /* 0 = none yet */
+    uint32_t nodes, sites, modules, lanes; /* as last counted: they only grow */
+    struct segment_chunks ring;
 };
 
 struct sonde_segment {
@@ -76,6 +89,7 @@ struct sonde_segment {
     struct segment_ring *ring;         /* by lane */
     uint32_t ring_count;
     struct segment_sampler sampler;
+    struct segment_mem mem;
     struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
     uint32_t attr_next;
     uint64_t attrs_pending;
@@ -109,6 +123,27 @@ void segment_hist_free(struct segment_hist *h);
  * since the heap may have grown. */
 int segment_in_heap(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
                     uint64_t bytes);
+
+/* ---- segment_chunks.c --------------------------------------------------------------------- */
+
+/* What is in a ring. words: those of a record's chunks, one behind the other. */
+struct segment_records {
+    const char *name;             /* "samples" */
+    /* How many chunks a record of that type has which begins with these words; 0 = none can. No
+     * more than the ring was initialized for. */
+    uint32_t (*chunks)(uint32_t type, const uint64_t *words);
+    void (*give)(uint32_t type, const uint64_t *words, void *arg);
+};
+
+/* A ring of chunk_count chunks in the mapping, all of them populated, whose records have up to
+ * record_chunks_max. 0 or SONDE_ENOMEM. */
+int segment_chunks_init(struct segment_chunks *k, const struct sonde__chunk *chunk,
+                        uint32_t chunk_count, const uint64_t *reserve, uint32_t record_chunks_max);
+/* give() all that is new. last: pass over what is unfinished. SONDE_EFORMAT. */
+int segment_chunks_drain(struct segment_chunks *k, const struct segment_records *r, void *arg,
+                         int fresh, int last, struct sonde_err *err);
+/* About how many records have been lost. */
+uint64_t segment_chunks_lost(const struct segment_chunks *k);
 
 static inline uint64_t segment_load(const void *p)
 {

@@ -213,7 +213,8 @@ void sonde_segment_close(struct sonde_segment *s)
     sonde__free(s->hist_sum);
     sonde__free(s->ring);
     sonde__free(s->attr);
-    sonde__free(s->sampler.words);
+    sonde__free(s->sampler.ring.words);
+    sonde__free(s->mem.ring.words);
     sonde_guard_unmap(&s->map);
     sonde__free(s);
 }
@@ -224,6 +225,8 @@ int sonde_segment_closed(const struct sonde_segment *s)
 {
     return __atomic_load_n(&s->live->closed, __ATOMIC_ACQUIRE) != 0;
 }
+
+void sonde_segment_forget(struct sonde_segment *s) { sonde_guard_forget(&s->map); }
 
 int segment_verdict(const struct sonde_segment *s, int rc, struct sonde_err *err)
 {

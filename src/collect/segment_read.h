@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "collect/model.h"
 #include "collect/tick_clock.h"
+#include "segment/mem.h"
 
 struct sonde_segment;
 
@@ -75,6 +76,69 @@ struct sonde_segment_sink {
  * damaged so far, in all. last: as above. SONDE_ENOENT as above. */
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err);
+
+/* ---- The heap profile: what libsonde_preload keeps (segment/mem.h) ---------------------------- */
+
+struct sonde_mem_info {
+    uint64_t session, mean, start_ticks;
+    uint32_t mode;                    /* SONDE__MEM_SAMPLED, SONDE__MEM_FULL */
+    uint32_t count_shift, depth_max;
+    char allocator[64];               /* valid UTF-8 */
+    uint32_t nodes, sites, modules, lanes; /* counts: one more than the last number; or 0 */
+    uint64_t live_bytes, peak_bytes, peak_ticks, scanned;
+    uint64_t reentrant, refused, truncated, unmatched, failed;
+    struct sonde__mem_arena arena;    /* ticks 0 = not known */
+};
+
+/* How it stands, and how much of its tables the calls below may ask for: nothing of them before
+ * this has returned 0. SONDE_ENOENT: the heap is not profiled, or not yet; SONDE_EFORMAT. */
+int sonde_segment_mem(struct sonde_segment *s, struct sonde_mem_info *out, struct sonde_err *err);
+
+/* Node 1 … nodes - 1. Its parent is smaller, its module and its site have been counted (a site that
+ * has not reads as 0). Never changes but for the site, which may be given later. */
+int sonde_segment_mem_node(struct sonde_segment *s, uint32_t id, struct sonde__mem_node *out,
+                           struct sonde_err *err);
+
+#define SONDE_MEM_PATH_MAX 4096u
+
+/* Module 1 … modules - 1; out->path is path, which may hold anything but NUL. Never changes. */
+int sonde_segment_mem_module(struct sonde_segment *s, uint32_t id, struct sonde_segment_map *out,
+                             char path[SONDE_MEM_PATH_MAX + 1], struct sonde_err *err);
+
+/* Rows of the sites chunk * SONDE__MEM_ROWS and following, each summed over all lanes. */
+int sonde_segment_mem_rows(struct sonde_segment *s, uint32_t chunk,
+                           struct sonde__mem_row out[SONDE__MEM_ROWS], struct sonde_err *err);
+
+struct sonde_mem_totals { uint64_t allocs, alloc_bytes, frees, free_bytes; }; /* units of rows */
+
+/* Of all lanes; what was freed was allocated before. */
+void sonde_segment_mem_totals(struct sonde_segment *s, struct sonde_mem_totals *out);
+/* A copy of lane i, without its offset; all zero where there is none. */
+void sonde_segment_mem_lane(struct sonde_segment *s, uint32_t i, struct sonde__mem_lane *out);
+
+/* Sites 0 … count - 1 at the peak. SONDE_ENOENT: there was none yet. */
+int sonde_segment_mem_peak(struct sonde_segment *s, struct sonde__mem_peak *out, uint32_t count,
+                           struct sonde_err *err);
+
+struct sonde_mem_event {              /* one that was sampled */
+    int freed;                        /* freed now; else allocated now */
+    uint32_t tid, node;               /* node: not checked */
+    uint64_t ticks, alloc_ticks, size, address;
+};
+
+struct sonde_mem_thread { uint32_t tid; uint64_t bytes, allocs; char name[17]; };
+
+struct sonde_mem_sink {               /* as struct sonde_segment_sink */
+    void (*event)(void *arg, const struct sonde_mem_event *event);
+    void (*thread)(void *arg, const struct sonde_mem_thread *thread);
+    void *arg;
+};
+
+int sonde_segment_mem_events(struct sonde_segment *s, const struct sonde_mem_sink *sink, int last,
+                             uint64_t *lost, struct sonde_err *err);
+
+/* Pages of the file that were looked at do not count as this process's memory any more. */
+void sonde_segment_forget(struct sonde_segment *s);
 
 /* File names: 0 and the numbers, or SONDE_EINVAL for names that are not of segments. */
 struct sonde_segment_name { uint32_t pid; uint64_t start; uint32_t n; };

@@ -1,17 +1,11 @@
 /* segment_sample.c - samples out of the ring of libsonde_preload; see "The sampler" in segment.h.
- *
- * A record is one or more chunks, each with its own sequence number, so that a reader that has
- * lost the thread finds the next record by itself. What a record says is checked before it is
- * used; one that makes no sense counts as lost. */
+ * What a record says is checked before it is used; one that makes no sense counts as lost. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "collect/segment_private.h"
 
-#define WAIT_DRAINS 3u
 #define CHUNK_COUNT_MAX (1u << 24)
 #define RECORD_CHUNKS_MAX 256u  /* more than the largest record has */
-#define RECORD_WORDS_MAX (7u * RECORD_CHUNKS_MAX)
 
 static const struct sonde__sampler *sampler_at(const struct sonde_segment *s)
 {
@@ -39,10 +33,10 @@ static int sampler_find(struct sonde_segment *s, struct sonde_err *err)
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its sampler's ring does not fit in the "
                              "heap");
     }
-    k->words = sonde__alloc(RECORD_WORDS_MAX * sizeof(uint64_t));
-    if (!k->words) return sonde_err_set(err, SONDE_ENOMEM, "no memory to read samples");
+    if (segment_chunks_init(&k->ring, at->chunk, chunks, &at->reserve, RECORD_CHUNKS_MAX) != 0) {
+        return sonde_err_set(err, SONDE_ENOMEM, "no memory to read samples");
+    }
     k->off = off;
-    k->chunk_count = chunks;
     return 0;
 }
 
@@ -76,17 +70,6 @@ int sonde_segment_sampler(struct sonde_segment *s, struct sonde_sampler_info *ou
 
 /* ---- Records -------------------------------------------------------------------------------- */
 
-enum found { FOUND_RECORD, FOUND_LOST, FOUND_UNFINISHED };
-
-static uint64_t chunk_copy(const struct sonde_segment *s, uint64_t index, uint64_t words[7])
-{
-    const struct sonde__chunk *c = &sampler_at(s)->chunk[index & (s->sampler.chunk_count - 1)];
-    const uint64_t seq = __atomic_load_n(&c->seq_type, __ATOMIC_ACQUIRE);
-    for (int i = 0; i < 7; i++) words[i] = segment_load(&c->word[i]);
-    return seq;
-}
-
-/* How many chunks a record of that type has which begins with these words; 0 = none can. */
 static uint32_t record_chunks(uint32_t type, const uint64_t *w)
 {
     const uint32_t depth = (uint32_t)(w[2] & 0xffff);
@@ -97,28 +80,6 @@ static uint32_t record_chunks(uint32_t type, const uint64_t *w)
     case SONDE__CHUNK_THREAD: return 1;
     default: return 0;
     }
-}
-
-/* The record at index into words; *type and *chunks. */
-static enum found record_copy(struct sonde_segment *s, uint64_t index, uint64_t reserve,
-                              uint32_t *type, uint32_t *chunks)
-{
-    uint64_t *w = s->sampler.words;
-    const uint64_t seq = chunk_copy(s, index, w);
-    if (seq >> 8 < index + 1) return FOUND_UNFINISHED;
-    *type = (uint32_t)(seq & 0xff);
-    *chunks = seq >> 8 == index + 1 ? record_chunks(*type, w) : 0;
-    if (*chunks == 0 || *chunks > reserve - index) return FOUND_LOST;
-    for (uint32_t i = 1; i < *chunks; i++) {
-        const uint64_t more = chunk_copy(s, index + i, w + 7ull * i);
-        if (more != ((index + i + 1) << 8 | SONDE__CHUNK_MORE)) return FOUND_LOST;
-    }
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (__atomic_load_n(&sampler_at(s)->reserve, __ATOMIC_RELAXED) >
-        index + s->sampler.chunk_count) {
-        return FOUND_LOST;
-    }
-    return FOUND_RECORD;
 }
 
 static void give_sample(const uint64_t *w, const struct sonde_segment_sink *sink)
@@ -152,64 +113,24 @@ static void give_thread(const uint64_t *w, const struct sonde_segment_sink *sink
     sink->thread(sink->arg, &thread);
 }
 
-static void give(uint32_t type, const uint64_t *w, const struct sonde_segment_sink *sink)
+static void give(uint32_t type, const uint64_t *w, void *arg)
 {
+    const struct sonde_segment_sink *sink = arg;
     if (type == SONDE__CHUNK_SAMPLE) give_sample(w, sink);
     else if (type == SONDE__CHUNK_MAP) give_map(w, sink);
     else give_thread(w, sink);
 }
 
-/* ---- The ring -------------------------------------------------------------------------------- */
-
-/* The ring counts chunks, people count samples. */
-static uint64_t lost_records(const struct segment_sampler *k)
-{
-    if (k->lost == 0 || k->records == 0) return k->lost;
-    const double share = (double)k->records / (double)k->chunks;
-    return (uint64_t)((double)k->lost * share) + 1;
-}
-
-static int ring_drain(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
-                      struct sonde_err *err)
-{
-    struct segment_sampler *k = &s->sampler;
-    const uint64_t reserve = __atomic_load_n(&sampler_at(s)->reserve, __ATOMIC_ACQUIRE);
-    if (reserve < k->next || reserve >> 55) {
-        return sonde_err_set(err, SONDE_EFORMAT, "damaged: the ring of samples went backwards");
-    }
-    if (reserve - k->next > k->chunk_count) {
-        /* What was written before anybody read is not lost. */
-        if (k->records || s->fresh) k->lost += reserve - k->chunk_count - k->next;
-        k->next = reserve - k->chunk_count;
-        k->waited = 0;
-    }
-    while (k->next < reserve) {
-        uint32_t type = 0, chunks = 0;
-        const enum found found = record_copy(s, k->next, reserve, &type, &chunks);
-        if (found == FOUND_UNFINISHED && !last && k->waited < WAIT_DRAINS &&
-            reserve - k->next < k->chunk_count / 2) {
-            k->waited++;
-            return 0;
-        }
-        k->waited = 0;
-        if (found != FOUND_RECORD) {
-            k->lost++;
-            k->next++;
-            continue;
-        }
-        k->records++;
-        k->chunks += chunks;
-        k->next += chunks;
-        give(type, k->words, sink);
-    }
-    return 0;
-}
+static const struct segment_records records = { "samples", record_chunks, give };
 
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err)
 {
     int rc = sampler_find(s, err);
-    if (rc == 0) rc = ring_drain(s, sink, last, err);
-    *lost = lost_records(&s->sampler);
+    if (rc == 0) {
+        rc = segment_chunks_drain(&s->sampler.ring, &records, (void *)(uintptr_t)sink, s->fresh,
+                                  last, err);
+    }
+    *lost = segment_chunks_lost(&s->sampler.ring);
     return rc == SONDE_ENOENT ? rc : segment_verdict(s, rc, err);
 }

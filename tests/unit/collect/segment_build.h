@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "segment/mem.h"
 #include "segment/segment.h"
 
 enum {
@@ -18,7 +19,7 @@ enum {
     BUILD_STRINGS = 4096,
     BUILD_LANES = 4,
     BUILD_LANE_STRIDE = 4096,
-    BUILD_HEAP = 600 << 10,
+    BUILD_HEAP = 1 << 20,
 };
 
 struct build {
@@ -307,6 +308,147 @@ static inline void build_thread(struct sonde__sampler *s, uint32_t tid, const ch
     c->word[0] = tid;
     c->word[1] = 123456;
     memcpy(&c->word[2], name, strnlen(name, 16));
+}
+
+/* ---- The heap profile, as libsonde_preload keeps it --------------------------------------- */
+
+static inline struct sonde__mem *build_mem_at(struct build *b)
+{
+    return (struct sonde__mem *)(void *)(b->base + b->h->mem);
+}
+
+static inline struct sonde__mem *build_mem(struct build *b, uint32_t mode, uint32_t chunks)
+{
+    b->h->mem = build_heap(b, sizeof(struct sonde__mem));
+    struct sonde__mem *m = build_mem_at(b);
+    m->session = 0xabc;
+    m->mode = mode;
+    m->count_shift = mode == SONDE__MEM_SAMPLED ? 16 : 0;
+    m->mean = 512u << 10;
+    m->depth_max = 128;
+    m->chunk_count = chunks;
+    m->ring = build_heap(b, chunks * sizeof(struct sonde__chunk));
+    strcpy(m->allocator, "libc.so.6");
+    m->node_count = 2; /* none, and "callers unknown" */
+    m->site_count = m->module_count = m->lane_count = 1;
+    m->node_chunk[0] = build_heap(b, SONDE__MEM_NODES * sizeof(struct sonde__mem_node));
+    return m;
+}
+
+static inline struct sonde__mem_node *build_node_at(struct build *b, uint32_t id)
+{
+    return (struct sonde__mem_node *)(void *)(b->base +
+                                              build_mem_at(b)->node_chunk[id / SONDE__MEM_NODES]) +
+           id % SONDE__MEM_NODES;
+}
+
+static inline uint32_t build_node(struct build *b, uint32_t parent, uint32_t module, uint64_t ip)
+{
+    struct sonde__mem *m = build_mem_at(b);
+    const uint32_t id = m->node_count;
+    uint64_t *chunk = &m->node_chunk[id / SONDE__MEM_NODES];
+    if (!*chunk) *chunk = build_heap(b, SONDE__MEM_NODES * sizeof(struct sonde__mem_node));
+    *build_node_at(b, id) = (struct sonde__mem_node){ ip | (uint64_t)module << 48, parent, 0 };
+    m->node_count++;
+    return id;
+}
+
+static inline uint32_t build_site(struct build *b, uint32_t node)
+{
+    return build_node_at(b, node)->site = build_mem_at(b)->site_count++;
+}
+
+static inline struct sonde__mem_module *build_module_at(struct build *b, uint32_t id)
+{
+    return (struct sonde__mem_module *)(void *)(
+               b->base + build_mem_at(b)->module_chunk[id / SONDE__MEM_MODULES]) +
+           id % SONDE__MEM_MODULES;
+}
+
+static inline uint32_t build_module(struct build *b, uint64_t start, uint64_t end, uint64_t offset,
+                                    const char *path)
+{
+    struct sonde__mem *m = build_mem_at(b);
+    const uint32_t id = m->module_count++, len = (uint32_t)strlen(path);
+    uint64_t *chunk = &m->module_chunk[id / SONDE__MEM_MODULES];
+    if (!*chunk) *chunk = build_heap(b, SONDE__MEM_MODULES * sizeof(struct sonde__mem_module));
+    const uint64_t text = build_heap(b, sizeof(struct sonde__mem_path) + len);
+    struct sonde__mem_path *p = (struct sonde__mem_path *)(void *)(b->base + text);
+    p->len = len;
+    memcpy(p->text, path, len);
+    *build_module_at(b, id) = (struct sonde__mem_module){ start, end, offset, text };
+    return id;
+}
+
+/* An entry of a directory of rows of so many bytes; both are made when they are missing. */
+static inline void *build_row_in(struct build *b, uint64_t *directory, uint32_t site, size_t bytes)
+{
+    if (!*directory) *directory = build_heap(b, SONDE__MEM_ROW_CHUNKS * sizeof(uint64_t));
+    uint64_t *chunk = (uint64_t *)(void *)(b->base + *directory) + site / SONDE__MEM_ROWS;
+    if (!*chunk) *chunk = build_heap(b, SONDE__MEM_ROWS * bytes);
+    return b->base + *chunk + site % SONDE__MEM_ROWS * bytes;
+}
+
+static inline struct sonde__mem_row *build_row(struct build *b, uint32_t lane, uint32_t site)
+{
+    struct sonde__mem *m = build_mem_at(b);
+    if (lane >= m->lane_count) m->lane_count = lane + 1;
+    return build_row_in(b, &m->lane[lane].rows, site, sizeof(struct sonde__mem_row));
+}
+
+static inline struct sonde__mem_peak *build_peak(struct build *b, uint32_t table, uint32_t site)
+{
+    return build_row_in(b, &build_mem_at(b)->peak[table], site, sizeof(struct sonde__mem_peak));
+}
+
+/* count allocations of size bytes at a site, and as many frees as told; exact. */
+static inline void build_allocs(struct build *b, uint32_t lane, uint32_t site, uint64_t count,
+                                uint64_t freed, uint64_t size)
+{
+    struct sonde__mem_row *r = build_row(b, lane, site);
+    struct sonde__mem_lane *l = &build_mem_at(b)->lane[lane];
+    r->allocs += count;
+    r->alloc_bytes += count * size;
+    r->frees += freed;
+    r->free_bytes += freed * size;
+    l->allocs += count;
+    l->alloc_bytes += count * size;
+    l->frees += freed;
+    l->free_bytes += freed * size;
+    l->size_class[sonde__mem_size_class(size)] += count;
+}
+
+static inline struct sonde__chunk *build_mem_chunk(struct build *b, uint32_t type)
+{
+    struct sonde__mem *m = build_mem_at(b);
+    const uint64_t index = m->reserve++;
+    struct sonde__chunk *c =
+        (struct sonde__chunk *)(void *)(b->base + m->ring) + index % m->chunk_count;
+    memset(c, 0, sizeof(*c));
+    c->seq_type = (index + 1) << 8 | type;
+    return c;
+}
+
+static inline void build_event(struct build *b, uint32_t type, uint64_t ticks, uint32_t tid,
+                               uint64_t size, uint32_t node)
+{
+    struct sonde__chunk *c = build_mem_chunk(b, type);
+    c->word[0] = ticks;
+    c->word[1] = tid;
+    c->word[2] = size;
+    c->word[3] = node;
+    c->word[4] = 0x7000;
+    if (type == SONDE__MEM_FREE) c->word[5] = ticks - 100;
+}
+
+static inline void build_mem_thread(struct build *b, uint32_t tid, uint64_t bytes, uint64_t allocs,
+                                    const char *name)
+{
+    struct sonde__chunk *c = build_mem_chunk(b, SONDE__MEM_THREAD);
+    c->word[0] = tid;
+    c->word[1] = bytes;
+    c->word[2] = allocs;
+    memcpy(&c->word[3], name, strnlen(name, 16));
 }
 
 /* The whole file, or the first bytes of it. */
