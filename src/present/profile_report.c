@@ -206,6 +206,16 @@ static int sum_spans(struct report *r)
 
 /* ---- The report ------------------------------------------------------------------------------ */
 
+/* Heap facts are of the whole process and the whole time, and beside the point for who asks for
+ * another kind of sample. */
+static int about_heap(const struct sonde_profile *p, const struct sonde_profile_filter *f)
+{
+    const int asked = f->kind < 0 ||
+                      !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)f->kind), "bytes");
+    return p->heap && asked && !f->thread && !f->span && !f->trace_hi && !f->trace_lo &&
+           !f->from_ns && !f->to_ns;
+}
+
 int sonde_profile_report(const struct sonde_profile *p, const struct sonde_report_options *o,
                          struct sonde_buf *out, struct sonde_err *err)
 {
@@ -218,6 +228,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
     if (!rc) rc = sum_samples(&r);
     if (!rc) rc = sum_spans(&r);
+    if (!rc && about_heap(p, &o->filter)) rc = heap_report_init(&r.heap, p, o, r.limit);
     if (!rc) {
         if (o->style == SONDE_REPORT_JSON) report_write_json(&r, out);
         else report_write_text(&r, out);
@@ -229,6 +240,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     sonde__free(r.threads);
     sonde__free(r.spans);
     sonde__free(r.modules);
+    heap_report_release(&r.heap);
     sonde_tree_destroy(r.tree);
     return rc;
 }

@@ -159,5 +159,6 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     put_threads(r, out);
     put_spans(r, out);
     put_modules(r, out);
+    heap_report_json(&r->heap, out);
     sonde_buf_puts(out, "}\n");
 }

@@ -2,7 +2,9 @@
 #ifndef SONDE_PRESENT_PROFILE_REPORT_PRIVATE_H
 #define SONDE_PRESENT_PROFILE_REPORT_PRIVATE_H
 
+#include "present/heap_report.h"
 #include "present/profile_report.h"
+#include "present/table.h"
 
 struct report_thread {
     uint32_t thread;           /* of the profile; 0 = unknown */
@@ -39,6 +41,7 @@ struct report {
     size_t span_count;
     struct report_module *modules;       /* that lack names or lines, most weight first */
     size_t module_count;
+    struct heap_report heap;             /* its h is NULL: there is nothing to say of the heap */
 };
 
 /* part of r->weight, 0 … 1 */
@@ -49,6 +52,32 @@ static inline double report_share(const struct report *r, uint64_t part)
 
 /* Why a module's frames lack names or lines and what to do about it; "" = nothing. */
 const char *report_module_advice(uint32_t flags);
+
+/* ---- profile_report_lines.c: text and Markdown, by o->style --------------------------------- */
+
+enum { REPORT_LINE_MAX = 4096 }; /* bytes of a line; longer ones are cut */
+
+/* Text of any origin, made harmless; in Markdown what would be markup is escaped. */
+void report_put_clean(struct sonde_buf *out, const char *text, int ascii);
+void report_put_markdown(struct sonde_buf *out, const char *text, int ascii);
+void report_put_text(const struct sonde_report_options *o, struct sonde_buf *out,
+                     const char *text);
+/* A heading: of the report's parts (level 2) or of parts of those (3). */
+void report_put_heading(const struct sonde_report_options *o, int level, const char *title,
+                        struct sonde_buf *out);
+/* A heading of level 2 and a table under it, or the table only; the table is released. */
+void report_put_table(const struct sonde_report_options *o, const char *title,
+                      struct sonde_table *t, struct sonde_buf *out);
+void report_put_rows(const struct sonde_report_options *o, struct sonde_table *t,
+                     struct sonde_buf *out);
+/* "name: text" as a line. */
+void report_put_fact(const struct sonde_report_options *o, struct sonde_buf *out, const char *name,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+void report_percent_cell(struct sonde_table *t, size_t column, double share);
+void report_where_cell(struct sonde_table *t, size_t column, const char *file, uint32_t line,
+                       const char *module);
+
+/* ---- Writers -------------------------------------------------------------------------------- */
 
 void report_write_text(const struct report *r, struct sonde_buf *out);
 void report_write_json(const struct report *r, struct sonde_buf *out);

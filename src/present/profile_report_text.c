@@ -12,94 +12,7 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-enum { TREE_ROWS_MAX = 400, TREE_DEPTH_MAX = 64, LINE_MAX_TEXT = 4096 };
-
-/* ---- Tables and lines ------------------------------------------------------------------------ */
-
-static void put_clean(struct sonde_buf *out, const char *text, int ascii)
-{
-    char clean[LINE_MAX_TEXT];
-    sonde_text_fit(clean, sizeof(clean), text, sonde_text_cells(text, ascii), SONDE_LEFT, ascii);
-    sonde_buf_puts(out, clean);
-}
-
-/* Markdown: what would be read as markup is escaped. */
-static void put_markdown(struct sonde_buf *out, const char *text, int ascii)
-{
-    char clean[LINE_MAX_TEXT];
-    sonde_text_fit(clean, sizeof(clean), text, sonde_text_cells(text, ascii), SONDE_LEFT, ascii);
-    for (const char *c = clean; *c; c++) {
-        if (strchr("\\`*_{}[]<>|#~", *c)) sonde_buf_putc(out, '\\');
-        sonde_buf_putc(out, *c);
-    }
-}
-
-static void put_markdown_table(const struct sonde_table *t, int ascii, struct sonde_buf *out)
-{
-    for (size_t c = 0; c < t->column_count; c++) {
-        sonde_buf_puts(out, c ? " | " : "| ");
-        sonde_buf_puts(out, t->columns[c].title);
-    }
-    sonde_buf_puts(out, " |\n");
-    for (size_t c = 0; c < t->column_count; c++) {
-        sonde_buf_puts(out, t->columns[c].align == SONDE_RIGHT ? "|---:" : "|---");
-    }
-    sonde_buf_puts(out, "|\n");
-    for (size_t row = 0; row < t->row_count; row++) {
-        for (size_t c = 0; c < t->column_count; c++) {
-            sonde_buf_puts(out, c ? " | " : "| ");
-            put_markdown(out, sonde_table_text(t, row, c), ascii);
-        }
-        sonde_buf_puts(out, " |\n");
-    }
-}
-
-/* A heading and a table under it; the table is released. */
-static void put_table(const struct sonde_report_options *o, const char *title,
-                      struct sonde_table *t, struct sonde_buf *out)
-{
-    if (o->style == SONDE_REPORT_MARKDOWN) {
-        sonde_buf_printf(out, "\n## %s\n\n", title);
-        put_markdown_table(t, o->ascii, out);
-    } else {
-        sonde_buf_printf(out, "\n%s\n\n", title);
-        sonde_table_render(t, o->width, o->ascii, out);
-    }
-    if (t->error) out->error = t->error;
-    sonde_table_release(t);
-}
-
-/* "name: text" as a line of the head. */
-__attribute__((format(printf, 4, 5)))
-static void put_fact(const struct sonde_report_options *o, struct sonde_buf *out, const char *name,
-                     const char *format, ...)
-{
-    char text[LINE_MAX_TEXT];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
-    va_end(ap);
-    if (o->style == SONDE_REPORT_MARKDOWN) {
-        sonde_buf_printf(out, "- %s: ", name);
-        put_markdown(out, text, o->ascii);
-    } else {
-        sonde_buf_printf(out, "  %-10s ", name);
-        put_clean(out, text, o->ascii);
-    }
-    sonde_buf_putc(out, '\n');
-}
-
-static void percent_cell(struct sonde_table *t, size_t column, double share)
-{
-    sonde_table_cell(t, column, "%.1f %%", 100 * share);
-}
-
-static void where_cell(struct sonde_table *t, size_t column, const char *file, uint32_t line,
-                       const char *module)
-{
-    if (*file && line) sonde_table_cell(t, column, "%s:%u", file, line);
-    else sonde_table_cell(t, column, "%s", *file ? file : module);
-}
+enum { TREE_ROWS_MAX = 400, TREE_DEPTH_MAX = 64, LINE_MAX_TEXT = REPORT_LINE_MAX };
 
 /* ---- Head ------------------------------------------------------------------------------------ */
 
@@ -116,7 +29,7 @@ static void put_when(const struct report *r, struct sonde_buf *out)
                            r->o->ascii);
     }
     if (when[0] || length[0] || *host) {
-        put_fact(r->o, out, "recorded", "%s%s%s%s%s", when, when[0] && length[0] ? ", " : "",
+        report_put_fact(r->o, out, "recorded", "%s%s%s%s%s", when, when[0] && length[0] ? ", " : "",
                  length, *host ? " on " : "", host);
     }
 }
@@ -125,10 +38,10 @@ static void put_loss(const struct report *r, struct sonde_buf *out)
 {
     const struct sonde_profile *p = r->p;
     if (!p->lost_records && !p->dropped_samples) {
-        put_fact(r->o, out, "lost", "nothing");
+        report_put_fact(r->o, out, "lost", "nothing");
         return;
     }
-    put_fact(r->o, out, "lost",
+    report_put_fact(r->o, out, "lost",
              "%llu records by the kernel or the ring, %llu samples for lack of memory",
              (unsigned long long)p->lost_records, (unsigned long long)p->dropped_samples);
 }
@@ -143,29 +56,24 @@ static void put_head(const struct report *r, struct sonde_buf *out)
     snprintf(title, sizeof(title), "%s%s%.1000s", sonde_sample_kind_title(r->kind),
              *program ? " of " : "", program);
     title[0] = (char)(title[0] >= 'a' && title[0] <= 'z' ? title[0] - 32 : title[0]);
-    if (r->o->style == SONDE_REPORT_MARKDOWN) {
-        sonde_buf_puts(out, "# ");
-        put_markdown(out, title, r->o->ascii);
-        sonde_buf_puts(out, "\n\n");
-    } else {
-        put_clean(out, title, r->o->ascii);
-        sonde_buf_puts(out, "\n\n");
-    }
-    if (*command) put_fact(r->o, out, "command", "%.2000s", command);
+    if (r->o->style == SONDE_REPORT_MARKDOWN) sonde_buf_puts(out, "# ");
+    report_put_text(r->o, out, title);
+    sonde_buf_puts(out, "\n\n");
+    if (*command) report_put_fact(r->o, out, "command", "%.2000s", command);
     put_when(r, out);
     sonde_weight_format(weight, r->weight, r->kind, r->o->ascii);
     const int counted = !strcmp(sonde_sample_kind_unit(r->kind), "count");
-    put_fact(r->o, out, "samples", "%llu%s%s", (unsigned long long)r->samples,
+    report_put_fact(r->o, out, "samples", "%llu%s%s", (unsigned long long)r->samples,
              counted ? "" : ", ", counted ? "" : weight);
     if (r->kind == SONDE_SAMPLE_CPU && p->rate_hz > 0) {
-        put_fact(r->o, out, "rate", "%.6g Hz asked for, %.6g Hz reached, engine %s", p->rate_hz,
+        report_put_fact(r->o, out, "rate", "%.6g Hz asked for, %.6g Hz reached, engine %s", p->rate_hz,
                  p->achieved_hz, engine);
     } else if (*engine) {
-        put_fact(r->o, out, "engine", "%s", engine);
+        report_put_fact(r->o, out, "engine", "%s", engine);
     }
     /* Rounded down: 99.99 % must not be shown as all. */
     const double whole = r->samples ? 1 - (double)r->truncated / (double)r->samples : 0;
-    put_fact(r->o, out, "complete", "%.2f %% of the stacks reach the thread's start",
+    report_put_fact(r->o, out, "complete", "%.2f %% of the stacks reach the thread's start",
              floor(whole * 1e4) / 100);
     put_loss(r, out);
 }
@@ -187,13 +95,13 @@ static void put_functions(const struct report *r, struct sonde_buf *out)
         char self[SONDE_WEIGHT_BYTES], total[SONDE_WEIGHT_BYTES];
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s", sonde_weight_format(self, f->self, r->kind, r->o->ascii));
-        percent_cell(&t, 1, report_share(r, f->self));
+        report_percent_cell(&t, 1, report_share(r, f->self));
         sonde_table_cell(&t, 2, "%s", sonde_weight_format(total, f->total, r->kind, r->o->ascii));
-        percent_cell(&t, 3, report_share(r, f->total));
+        report_percent_cell(&t, 3, report_share(r, f->total));
         sonde_table_cell(&t, 4, "%s", f->name);
-        where_cell(&t, 5, f->file, f->line, f->module);
+        report_where_cell(&t, 5, f->file, f->line, f->module);
     }
-    put_table(r->o, "Functions", &t, out);
+    report_put_table(r->o, "Functions", &t, out);
 }
 
 struct row {
@@ -323,14 +231,14 @@ static void put_threads(const struct report *r, struct sonde_buf *out)
         sonde_table_cell(&t, 3, "%llu", (unsigned long long)row->samples);
         sonde_table_cell(&t, 4, "%s",
                          sonde_weight_format(weight, row->weight, r->kind, r->o->ascii));
-        percent_cell(&t, 5, report_share(r, row->weight));
-        percent_cell(&t, 6, 1 - (double)row->truncated / (double)row->samples);
+        report_percent_cell(&t, 5, report_share(r, row->weight));
+        report_percent_cell(&t, 6, 1 - (double)row->truncated / (double)row->samples);
     }
     char title[80] = "Threads";
     if (r->thread_count > r->limit) {
         snprintf(title, sizeof(title), "Threads, the first %zu of %zu", r->limit, r->thread_count);
     }
-    put_table(r->o, title, &t, out);
+    report_put_table(r->o, title, &t, out);
 }
 
 static void put_spans(const struct report *r, struct sonde_buf *out)
@@ -360,21 +268,21 @@ static void put_spans(const struct report *r, struct sonde_buf *out)
         sonde_table_cell(&t, 5, "%s", sonde_value_format(text, (double)s->duration_ns_max * 1e-9,
                                                          SONDE_UNIT_SECONDS, ascii));
         sonde_table_cell(&t, 6, "%s", sonde_weight_format(text, s->weight, r->kind, ascii));
-        percent_cell(&t, 7, report_share(r, s->weight));
+        report_percent_cell(&t, 7, report_share(r, s->weight));
     }
     char title[80] = "Spans";
     if (r->span_count > r->limit) {
         snprintf(title, sizeof(title), "Spans, the first %zu of %zu names", r->limit,
                  r->span_count);
     }
-    put_table(r->o, title, &t, out);
+    report_put_table(r->o, title, &t, out);
 }
 
 static void put_modules(const struct report *r, struct sonde_buf *out)
 {
     if (!r->module_count) return;
     const int markdown = r->o->style == SONDE_REPORT_MARKDOWN;
-    sonde_buf_printf(out, "\n%sModules without names or lines\n\n", markdown ? "## " : "");
+    report_put_heading(r->o, 2, "Modules without names or lines", out);
     for (size_t i = 0; i < r->module_count && i < r->limit; i++) {
         const struct report_module *m = &r->modules[i];
         const char *build_id = sonde_profile_str(r->p, m->build_id);
@@ -384,20 +292,23 @@ static void put_modules(const struct report *r, struct sonde_buf *out)
                  *build_id ? " (build id " : "", build_id, *build_id ? ")" : "",
                  report_module_advice(m->flags));
         sonde_buf_puts(out, markdown ? "- " : "  ");
-        if (markdown) put_markdown(out, line, r->o->ascii);
-        else put_clean(out, line, r->o->ascii);
+        report_put_text(r->o, out, line);
         sonde_buf_putc(out, '\n');
     }
 }
 
+/* What is about memory begins with what is known of it beyond samples; else that comes last. */
 void report_write_text(const struct report *r, struct sonde_buf *out)
 {
+    const int first = !strcmp(sonde_sample_kind_unit(r->kind), "bytes");
     put_head(r, out);
+    if (first) heap_report_text(&r->heap, out);
     put_functions(r, out);
     put_tree(r, out);
     put_threads(r, out);
     put_spans(r, out);
     put_modules(r, out);
+    if (!first) heap_report_text(&r->heap, out);
 }
 
 void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, struct sonde_buf *out)
@@ -413,14 +324,14 @@ void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, stru
     for (size_t i = 0; i < count && i < limit && flat[i].self; i++) {
         const struct sonde_flat *f = &flat[i];
         sonde_buf_printf(out, "%5.1f %%  ", 100 * (double)f->self / total);
-        put_clean(out, f->name, ascii);
+        report_put_clean(out, f->name, ascii);
         if (*f->file && f->line) {
             sonde_buf_puts(out, "  ");
-            put_clean(out, f->file, ascii);
+            report_put_clean(out, f->file, ascii);
             sonde_buf_printf(out, ":%u", f->line);
         } else if (*f->module) {
             sonde_buf_puts(out, "  ");
-            put_clean(out, f->module, ascii);
+            report_put_clean(out, f->module, ascii);
         }
         sonde_buf_putc(out, '\n');
     }

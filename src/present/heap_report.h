@@ -1,0 +1,60 @@
+/* heap_report.h - what a report says of the heap beyond the samples: totals and how sure they are,
+ * where memory is in use, what leaks, sizes, lifetimes, threads, pools, the curve. Private to
+ * src/present/. */
+#ifndef SONDE_PRESENT_HEAP_REPORT_H
+#define SONDE_PRESENT_HEAP_REPORT_H
+
+#include "base/buf.h"
+#include "present/profile_report.h"
+#include "profile/heap.h"
+
+struct heap_report {
+    const struct sonde_profile *p;
+    const struct sonde_report_options *o;
+    const struct sonde_heap *h;     /* NULL = nothing is written */
+    size_t limit;
+    double seconds;                 /* that were watched; 0 = unknown */
+    double temp_bytes, temp_count;  /* freed before the next allocation */
+    uint32_t *order;                /* of sites: leaks first, the fastest first, then by bytes in
+                                       use */
+    uint32_t leak_count;
+    double leak_slope;              /* of all leaks, bytes a second */
+    double lost_bytes, lost_count;  /* after a scan */
+};
+
+/* o is borrowed. 0 or SONDE_ENOMEM. */
+int heap_report_init(struct heap_report *r, const struct sonde_profile *p,
+                     const struct sonde_report_options *o, size_t limit);
+void heap_report_release(struct heap_report *r);
+
+/* Both do nothing without facts. JSON: the member "memory" of an object that is open. */
+void heap_report_text(const struct heap_report *r, struct sonde_buf *out);
+void heap_report_json(const struct heap_report *r, struct sonde_buf *out);
+
+/* ---- Places (heap_site.c) ------------------------------------------------------------------- */
+
+struct heap_frame {
+    const char *name;               /* demangled; NULL: there is none, text says where */
+    const char *file, *module;      /* "" = unknown; module is a base name */
+    uint32_t line;                  /* of the call; 0 = unknown */
+    char text[160];                 /* "module+0x1234" */
+};
+
+/* Frames of a stack, the innermost first, without those of the allocator and of containers that
+ * only pass on what somebody asked them for: the first is the place that allocates. Returns how
+ * many of at most max. */
+size_t heap_frames(const struct sonde_profile *p, uint32_t stack, struct heap_frame *out,
+                   size_t max);
+const char *heap_frame_name(const struct heap_frame *f);
+
+/* ---- Classes -------------------------------------------------------------------------------- */
+
+struct heap_class { double from, to, count; }; /* to: INFINITY = and more */
+
+/* Sizes by powers of two (bytes), lifetimes by powers of four (seconds), from the first to the last
+ * that has any. Returns how many. */
+#define HEAP_CLASSES_MAX 32
+size_t heap_size_classes(const struct sonde_heap *h, struct heap_class out[HEAP_CLASSES_MAX]);
+size_t heap_lifetime_classes(const struct sonde_heap *h, struct heap_class out[HEAP_CLASSES_MAX]);
+
+#endif
