@@ -1,36 +1,24 @@
 /* cpu_timer.c - the engine that samples from within, through libsonde_preload: finding the
  * segments it writes, reading them, and saying what it could not do. */
-#include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/file.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "collect/cpu_engine.h"
 #include "collect/cpu_timer.h"
-#include "collect/discover.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 
 #define WAIT_MS 50
-#define TARGETS_MAX 65536u
 
 struct sonde_cpu_engine {
     struct sonde_cpu_options options;
-    uint64_t session;            /* 0 = whoever samples that process */
-    char dir[256];
-    int dirfd;
-    int lock_fd;                 /* agent.lock, so that the program leaves its segment to us */
+    struct sonde_preloaded found;  /* struct sonde_timer_target */
     struct sonde_tick_clock clock;
     struct sonde_timer_reader reader;
-    struct sonde_timer_target **targets;
-    uint32_t target_count, target_cap;
     int described;
     uint32_t told;               /* bit n: the note of state n was made */
     char note[SONDE_CPU_NOTE_MAX];
@@ -45,73 +33,9 @@ static uint64_t monotonic_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- Finding --------------------------------------------------------------------------------- */
-
-static int is_known(const struct sonde_cpu_engine *e, const struct sonde_segment_name *id)
+static struct sonde_timer_target *target_at(const struct sonde_cpu_engine *e, uint32_t i)
 {
-    for (uint32_t i = e->target_count; i-- > 0;) {
-        const struct sonde_segment_name *k = &e->targets[i]->id;
-        if (k->pid == id->pid && k->start == id->start && k->n == id->n) return 1;
-    }
-    return 0;
-}
-
-static struct sonde_timer_target *target_add(struct sonde_cpu_engine *e)
-{
-    if (e->target_count == TARGETS_MAX) return NULL;
-    if (e->target_count == e->target_cap) {
-        const uint32_t cap = e->target_cap ? e->target_cap * 2 : 16;
-        struct sonde_timer_target **grown =
-            sonde__realloc(e->targets, cap * sizeof(*grown));
-        if (!grown) return NULL;
-        e->targets = grown;
-        e->target_cap = cap;
-    }
-    struct sonde_timer_target *t = sonde__calloc(1, sizeof(*t));
-    if (t) e->targets[e->target_count++] = t;
-    return t;
-}
-
-/* Different mount namespaces, as far as can be told. */
-static int is_other_root(uint32_t pid)
-{
-    char path[64], theirs[64], ours[64];
-    snprintf(path, sizeof(path), "/proc/%u/ns/mnt", pid);
-    const ssize_t a = readlink(path, theirs, sizeof(theirs));
-    const ssize_t b = readlink("/proc/self/ns/mnt", ours, sizeof(ours));
-    return a > 0 && b > 0 && (a != b || memcmp(theirs, ours, (size_t)a) != 0);
-}
-
-static void found(const char *name, const struct sonde_segment_name *id, void *arg)
-{
-    struct sonde_cpu_engine *e = arg;
-    struct sonde_err err;
-    if ((!e->options.children && id->pid != e->options.pid) || is_known(e, id)) return;
-    struct sonde_timer_target *t = target_add(e);
-    if (!t) return;
-    t->id = *id;
-    snprintf(t->name, sizeof(t->name), "%s", name);
-    if (sonde_segment_open(e->dirfd, name, e->session != 0, &t->segment, &err) != 0) {
-        t->segment = NULL;
-        return;
-    }
-    t->other_root = is_other_root(id->pid);
-}
-
-/* Another image of the same process is there: this one was replaced by exec. */
-static int is_replaced(const struct sonde_cpu_engine *e, const struct sonde_timer_target *t)
-{
-    for (uint32_t i = 0; i < e->target_count; i++) {
-        const struct sonde_segment_name *k = &e->targets[i]->id;
-        if (k->pid == t->id.pid && k->start == t->id.start && k->n > t->id.n) return 1;
-    }
-    return 0;
-}
-
-static int is_gone(const struct sonde_cpu_engine *e, const struct sonde_timer_target *t)
-{
-    struct sonde_proc_stat st;
-    return sonde_proc_stat(t->id.pid, &st) != 0 || st.start != t->id.start || is_replaced(e, t);
+    return (struct sonde_timer_target *)(void *)e->found.targets[i];
 }
 
 /* ---- Notes ----------------------------------------------------------------------------------- */
@@ -126,7 +50,7 @@ static void note_state(struct sonde_cpu_engine *e, const struct sonde_timer_targ
     const uint32_t bit = 1u << t->info.state;
     if (t->info.state <= SONDE__SAMPLER_ENDED || e->told & bit) return;
     e->told |= bit;
-    snprintf(e->note, sizeof(e->note), "process %u is not sampled%s: %s", t->id.pid,
+    snprintf(e->note, sizeof(e->note), "process %u is not sampled%s: %s", t->base.id.pid,
              t->info.state == SONDE__SAMPLER_GAVE_WAY ? " any more" : "", texts[t->info.state]);
     sonde_log(SONDE_LOG_WARN, "%s", e->note);
 }
@@ -137,15 +61,15 @@ static void note_threads(struct sonde_cpu_engine *e, const struct sonde_timer_ta
     if (t->info.threads_refused) {
         snprintf(e->note, sizeof(e->note), "%llu threads of process %u were not sampled: the "
                  "kernel gave no more timers (ulimit -i is their limit)",
-                 (unsigned long long)t->info.threads_refused, t->id.pid);
+                 (unsigned long long)t->info.threads_refused, t->base.id.pid);
     } else if (t->info.threads_skipped) {
         snprintf(e->note, sizeof(e->note), "%llu threads of process %u were not sampled while "
                  "their alternate signal stack was too small",
-                 (unsigned long long)t->info.threads_skipped, t->id.pid);
+                 (unsigned long long)t->info.threads_skipped, t->base.id.pid);
     } else if (t->info.late) {
         snprintf(e->note, sizeof(e->note), "%llu samples of process %u came late, because signals "
                  "were blocked: time is shown where they were unblocked",
-                 (unsigned long long)t->info.late, t->id.pid);
+                 (unsigned long long)t->info.late, t->base.id.pid);
     }
 }
 
@@ -155,8 +79,8 @@ static void note_threads(struct sonde_cpu_engine *e, const struct sonde_timer_ta
 static int is_ours(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
 {
     struct sonde_err err;
-    const int rc = sonde_segment_sampler(t->segment, &t->info, &err);
-    if (rc == 0 && e->session && t->info.session != e->session) return SONDE_ENOENT;
+    const int rc = sonde_segment_sampler(t->base.segment, &t->info, &err);
+    if (rc == 0 && e->found.session && t->info.session != e->found.session) return SONDE_ENOENT;
     if (rc == 0 && !e->reader.stacks) {
         return sonde_cpu_stacks_create(e->reader.profile, t->info.depth_max, &e->reader.stacks);
     }
@@ -166,40 +90,37 @@ static int is_ours(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
 static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
 {
     struct sonde_err err;
-    if (!t->segment) return;
-    t->gone = is_gone(e, t);  /* before the last look, so that nothing comes after it */
-    if (!t->sampled) {
+    if (!t->base.segment) return;
+    sonde_preloaded_look(&e->found, &t->base);
+    if (!t->base.ours) {
         const int rc = is_ours(e, t);
         if (rc != 0) {
-            if (t->gone || rc != SONDE_ENOENT) sonde_timer_target_release(t);
+            if (t->base.gone || rc != SONDE_ENOENT) sonde_timer_target_release(t);
             return;
         }
-        t->sampled = 1;
+        t->base.ours = 1;
     }
-    if (!e->described && t->id.pid == e->options.pid) {
-        sonde_cpu_describe(e->reader.profile, t->id.pid,
-                           sonde_segment_header(t->segment)->program);
+    if (!e->described && t->base.id.pid == e->options.pid) {
+        sonde_cpu_describe(e->reader.profile, t->base.id.pid,
+                           sonde_segment_header(t->base.segment)->program);
         e->described = 1;
     }
-    const int rc = sonde_timer_read(&e->reader, t, t->gone, &err);
-    if (rc != 0) sonde_log(SONDE_LOG_WARN, "samples of %s/%s: %s", e->dir, t->name, err.text);
+    const int rc = sonde_timer_read(&e->reader, t, t->base.gone, &err);
+    if (rc != 0) {
+        sonde_log(SONDE_LOG_WARN, "samples of %s/%s: %s", e->found.dir, t->base.name, err.text);
+    }
     note_state(e, t);
     note_threads(e, t);
-    if (rc != 0 || t->gone) sonde_timer_target_release(t);
+    if (rc != 0 || t->base.gone) sonde_timer_target_release(t);
 }
 
 static void engine_drain(struct sonde_cpu_engine *e, int last)
 {
-    struct sonde_err err;
     (void)last; /* records that are being written when sampling ends are nobody's */
-    if (e->dirfd < 0 && sonde_discover_open(e->dir, &e->dirfd, &err) != 0) {
-        e->dirfd = -1;
-        return;
-    }
     sonde_tick_clock_update(&e->clock);
     e->reader.now_ns = monotonic_ns();
-    sonde_discover_scan(e->dirfd, found, e, &err);
-    for (uint32_t i = 0; i < e->target_count; i++) target_read(e, e->targets[i]);
+    sonde_preloaded_scan(&e->found);
+    for (uint32_t i = 0; i < e->found.target_count; i++) target_read(e, target_at(e, i));
 }
 
 static void engine_wait(struct sonde_cpu_engine *e, int wake_fd)
@@ -217,10 +138,11 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
     *out = (struct sonde_cpu_counts){ .samples = f->samples, .truncated = f->truncated,
                                       .unwound_frames = f->frames };
     int any = 0;
-    for (uint32_t i = 0; i < e->target_count; i++) {
-        out->lost += e->targets[i]->lost;
-        out->cpu_ns += e->targets[i]->cpu_ns;
-        any |= e->targets[i]->sampled;
+    for (uint32_t i = 0; i < e->found.target_count; i++) {
+        const struct sonde_timer_target *t = target_at(e, i);
+        out->lost += t->lost;
+        out->cpu_ns += t->cpu_ns;
+        any |= t->base.ours;
     }
     out->note = e->note;
     if (!any) {
@@ -234,41 +156,27 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
 static int engine_check(struct sonde_err *note)
 {
     char library[512];
-    const int rc = sonde_timer_library(library, sizeof(library), note);
+    const int rc = sonde_preloaded_library(library, sizeof(library), note);
     if (rc != 0) return rc;
     return sonde_err_set(note, 0, "%s can sample programs that sonde starts", library);
 }
 
-static int dir_open(struct sonde_cpu_engine *e, struct sonde_err *err)
+int sonde_timer_environment(uint64_t session, uint64_t period_ns, uint32_t depth_max, int children,
+                            char out[SONDE_TIMER_ENV_MAX], size_t *size, struct sonde_err *err)
 {
-    int rc = 0;
-    if (e->options.dir && e->options.dir[0]) {
-        if (strlen(e->options.dir) >= sizeof(e->dir)) rc = SONDE_EINVAL;
-        else snprintf(e->dir, sizeof(e->dir), "%s", e->options.dir);
-    } else {
-        rc = sonde__dir_default(e->dir, sizeof(e->dir));
-    }
-    if (rc != 0) {
-        return sonde_err_set(err, rc, "the path of the directory of segments is longer than %zu "
-                             "bytes", sizeof(e->dir) - 1);
-    }
-    if (mkdir(e->dir, 0700) != 0 && errno != EEXIST) {
-        return sonde_err_set(err, SONDE_EOFF, "cannot create the directory of segments %s: %s; "
-                             "choose another with SONDE_DIR", e->dir, strerror(errno));
-    }
-    rc = sonde_discover_open(e->dir, &e->dirfd, err);
-    if (rc != 0) return rc;
-    e->lock_fd = sonde_discover_lock(e->dirfd, err);
-    return e->lock_fd < 0 ? e->lock_fd : 0;
+    char variable[160];
+    snprintf(variable, sizeof(variable), "SONDE_SAMPLER=session=%016" PRIx64 ",period=%" PRIu64
+             ",depth=%" PRIu32 ",children=%d", session, period_ns, depth_max, children != 0);
+    return sonde_preloaded_environment(variable, out, size, err);
 }
 
 /* A process that runs already must have come with the library in it. */
 static int find_running(struct sonde_cpu_engine *e, struct sonde_err *err)
 {
-    sonde_discover_scan(e->dirfd, found, e, err);
-    for (uint32_t i = 0; i < e->target_count; i++) {
-        struct sonde_timer_target *t = e->targets[i];
-        if (t->segment && t->id.pid == e->options.pid && is_ours(e, t) == 0) return 0;
+    sonde_preloaded_scan(&e->found);
+    for (uint32_t i = 0; i < e->found.target_count; i++) {
+        struct sonde_timer_target *t = target_at(e, i);
+        if (t->base.segment && t->base.id.pid == e->options.pid && is_ours(e, t) == 0) return 0;
     }
     return sonde_err_set(err, SONDE_EOFF, "process %u was not started with libsonde_preload, which "
                          "cannot come in later; start it with: sonde record --engine timer -- CMD",
@@ -288,20 +196,17 @@ static int engine_start(const struct sonde_cpu_options *options, int on_exec,
     struct sonde_cpu_engine *e = sonde__calloc(1, sizeof(*e));
     if (!e) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
     e->options = *options;
-    e->dirfd = e->lock_fd = -1;
     e->reader.profile = p;
     e->reader.clock = &e->clock;
     sonde_tick_clock_init(&e->clock);
-    int rc = dir_open(e, err);
+    int rc = sonde_preloaded_init(&e->found, options->dir, options->pid, options->children, on_exec,
+                                  sizeof(struct sonde_timer_target), err);
     if (rc == 0 && sonde_modules_create(0, &e->reader.modules) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
     }
     if (rc == 0 && on_exec) {
         const uint64_t period_ns = (uint64_t)(1e9 / options->rate_hz + 0.5);
-        if (getrandom(&e->session, sizeof(e->session), 0) != sizeof(e->session) || !e->session) {
-            e->session = monotonic_ns();
-        }
-        rc = sonde_timer_environment(e->session, period_ns,
+        rc = sonde_timer_environment(e->found.session, period_ns,
                                      options->depth_max < SONDE__DEPTH_MIN ? SONDE__DEPTH_MIN
                                                                            : options->depth_max,
                                      options->children, e->env, &e->env_size, err);
@@ -322,29 +227,15 @@ static const char *engine_environment(const struct sonde_cpu_engine *e, size_t *
     return e->env;
 }
 
-/* Programs leave their segments to agents: the last one takes them away. */
-static void remove_read(struct sonde_cpu_engine *e)
-{
-    if (e->lock_fd < 0 || flock(e->lock_fd, LOCK_EX | LOCK_NB) != 0) return;
-    for (uint32_t i = 0; i < e->target_count; i++) {
-        const struct sonde_timer_target *t = e->targets[i];
-        if (t->sampled && t->gone) unlinkat(e->dirfd, t->name, 0);
-    }
-}
-
 static void engine_destroy(struct sonde_cpu_engine *e)
 {
     if (!e) return;
-    remove_read(e);
-    for (uint32_t i = 0; i < e->target_count; i++) {
-        sonde_timer_target_release(e->targets[i]);
-        sonde__free(e->targets[i]);
+    for (uint32_t i = 0; i < e->found.target_count; i++) {
+        sonde_timer_target_release(target_at(e, i));
     }
-    sonde__free(e->targets);
+    sonde_preloaded_release(&e->found);
     sonde_cpu_stacks_destroy(e->reader.stacks);
     sonde_modules_destroy(e->reader.modules);
-    if (e->lock_fd >= 0) close(e->lock_fd);
-    if (e->dirfd >= 0) close(e->dirfd);
     sonde__free(e);
 }
 

@@ -4,19 +4,14 @@
  * order with the samples, so it is right for code that has been unloaded since, and for programs
  * that are gone before anybody could look at /proc/PID/maps. That is looked at only for addresses
  * the process said nothing about: code without a file, or what was said before we came. */
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/utf8.h"
 #include "collect/cpu_timer.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 
-#define SCAN_EVERY_NS 200000000u
 #define NAME_EVERY_NS 1000000000u
 
 struct reading {
@@ -26,88 +21,37 @@ struct reading {
 
 /* ---- Code ------------------------------------------------------------------------------------ */
 
-/* Which file a path is: in the process's own root while it is there. */
-static void identify(const struct sonde_timer_target *t, const char *path,
-                     struct sonde_aspace_event *e)
-{
-    char in_root[SONDE__MAP_PATH_MAX + 64];
-    struct stat st;
-    if (path[0] != '/') return;
-    snprintf(in_root, sizeof(in_root), "/proc/%u/root%s", t->id.pid, path);
-    if (stat(in_root, &st) != 0 && (t->other_root || stat(path, &st) != 0)) return;
-    e->dev = st.st_dev;
-    e->inode = st.st_ino;
-}
-
-static void add_code(struct reading *g, struct sonde_aspace_event *e)
-{
-    identify(g->t, e->path, e);
-    if (sonde_aspace_map(g->t->as, e) == 0) g->t->layout = sonde_cpu_stacks_layout(g->r->stacks);
-}
-
 static void on_map(void *arg, const struct sonde_segment_map *m)
 {
-    struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
-                                    .offset = m->offset, .path = m->path, .executable = 1 };
-    add_code(arg, &e);
-}
-
-/* Code the process has not told us of. */
-static void find_code(struct reading *g, const uint64_t *ips, uint32_t count)
-{
-    struct sonde_timer_target *t = g->t;
-    struct sonde_aspace *now = NULL;
-    struct sonde_aspace_module m;
-    for (uint32_t i = 0; i < count; i++) {
-        if (sonde_aspace_mapping(t->as, ips[i])) continue;
-        if (!now) {
-            if (t->gone || g->r->now_ns - t->scanned_ns < SCAN_EVERY_NS) return;
-            t->scanned_ns = g->r->now_ns;
-            if (sonde_aspace_create(g->r->modules, t->id.pid, &now) != 0) return;
-            if (sonde_aspace_scan(now) != 0) break;
-        }
-        if (sonde_aspace_module(now, ips[i], &m) != 0) continue;
-        struct sonde_aspace_event e = { .start = m.start, .len = m.end - m.start,
-                                        .offset = m.offset, .path = m.path, .executable = 1 };
-        add_code(g, &e);
+    struct reading *g = arg;
+    if (sonde_preloaded_map(&g->t->base, g->t->as, m) == 0) {
+        g->t->layout = sonde_cpu_stacks_layout(g->r->stacks);
     }
-    sonde_aspace_destroy(now);
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-static void name_thread(struct reading *g, uint32_t tid, const char *raw)
-{
-    char name[64];
-    int changed = 0;
-    const size_t n = sonde__utf8_copy(name, sizeof(name) - 1, raw, strlen(raw), &changed);
-    name[n] = '\0';
-    sonde_profile_thread(g->r->profile, g->t->id.pid, tid, name);
-}
-
 /* The name as it is now, at most once a second: threads name themselves after they begin. */
 static void look_at_name(struct reading *g, uint32_t tid)
 {
-    char path[64], text[32];
+    char name[64];
     struct sonde_timer_target *t = g->t;
     const uint32_t at = tid % SONDE_TIMER_NAMES;
     if (t->named[at].tid == tid && g->r->now_ns - t->named[at].at_ns < NAME_EVERY_NS) return;
     t->named[at].tid = tid;
     t->named[at].at_ns = g->r->now_ns;
-    snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", t->id.pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (n > 0 && text[n - 1] == '\n') n--;
-    text[n > 0 ? n : 0] = '\0';
-    name_thread(g, tid, text);
+    sonde_preloaded_thread_name(t->base.id.pid, tid, name);
+    if (name[0]) sonde_profile_thread(g->r->profile, t->base.id.pid, tid, name);
 }
 
 static void on_thread(void *arg, const struct sonde_segment_thread *thread)
 {
     struct reading *g = arg;
-    name_thread(g, thread->tid, thread->name);
+    char name[64];
+    int changed = 0;
+    name[sonde__utf8_copy(name, sizeof(name) - 1, thread->name, strlen(thread->name),
+                          &changed)] = '\0';
+    sonde_profile_thread(g->r->profile, g->t->base.id.pid, thread->tid, name);
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
@@ -116,10 +60,13 @@ static void on_thread(void *arg, const struct sonde_segment_thread *thread)
 static uint32_t stack_of(struct reading *g, const struct sonde_segment_sample *s)
 {
     uint64_t ips[SONDE__DEPTH_MAX + 1];
-    const struct sonde_timer_target *t = g->t;
+    struct sonde_timer_target *t = g->t;
     const uint32_t inner = s->depth - s->depth / 4;
     if (!s->depth) return sonde_cpu_stacks_named(g->r->stacks, "[no user stack]");
-    find_code(g, s->ips, s->depth);
+    if (sonde_preloaded_find_code(&t->base, g->r->modules, t->as, s->ips, s->depth,
+                                  g->r->now_ns)) {
+        t->layout = sonde_cpu_stacks_layout(g->r->stacks);
+    }
     if (!s->left_out) {
         return sonde_cpu_stacks_add(g->r->stacks, t->as, t->layout, 0, s->ips, s->depth);
     }
@@ -133,7 +80,7 @@ static void on_sample(void *arg, const struct sonde_segment_sample *s)
 {
     struct reading *g = arg;
     struct sonde_timer_reader *r = g->r;
-    const struct sonde__header *h = sonde_segment_header(g->t->segment);
+    const struct sonde__header *h = sonde_segment_header(g->t->base.segment);
     const uint64_t stands_for = 1 + (uint64_t)s->overrun;
     const int truncated = s->depth == 0 || s->flags & SONDE__SAMPLE_TRUNCATED;
     look_at_name(g, s->tid);
@@ -141,7 +88,7 @@ static void on_sample(void *arg, const struct sonde_segment_sample *s)
         .time_ns = sonde_tick_unix_ns(r->clock, h->tsc != 0, s->ticks),
         .weight = stands_for * g->t->info.period_ns,
         .stack = stack_of(g, s),
-        .thread = sonde_profile_thread(r->profile, g->t->id.pid, s->tid, ""),
+        .thread = sonde_profile_thread(r->profile, g->t->base.id.pid, s->tid, ""),
         .count = stands_for > UINT32_MAX ? UINT32_MAX : (uint32_t)stands_for,
         .kind = SONDE_SAMPLE_CPU,
         .flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0,
@@ -160,7 +107,7 @@ static void look_at_cpu(struct sonde_timer_target *t)
     clockid_t clock;
     struct timespec now;
     uint64_t ns = t->info.cpu_end_ns;
-    if (!t->gone && clock_getcpuclockid((pid_t)t->id.pid, &clock) == 0 &&
+    if (!t->base.gone && clock_getcpuclockid((pid_t)t->base.id.pid, &clock) == 0 &&
         clock_gettime(clock, &now) == 0 && t->info.state == SONDE__SAMPLER_RUNNING) {
         ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     }
@@ -174,18 +121,17 @@ int sonde_timer_read(struct sonde_timer_reader *r, struct sonde_timer_target *t,
 {
     struct reading g = { r, t };
     const struct sonde_segment_sink sink = { on_sample, on_map, on_thread, &g };
-    int rc = sonde_segment_sampler(t->segment, &t->info, err);
+    int rc = sonde_segment_sampler(t->base.segment, &t->info, err);
     if (rc != 0) return rc;
-    if (!t->as) rc = sonde_aspace_create(r->modules, t->id.pid, &t->as);
+    if (!t->as) rc = sonde_aspace_create(r->modules, t->base.id.pid, &t->as);
     if (rc != 0) return sonde_err_set(err, rc, "no memory for the mappings of it");
     look_at_cpu(t);
-    return sonde_segment_samples(t->segment, &sink, last, &t->lost, err);
+    return sonde_segment_samples(t->base.segment, &sink, last, &t->lost, err);
 }
 
 void sonde_timer_target_release(struct sonde_timer_target *t)
 {
-    sonde_segment_close(t->segment);
+    sonde_preloaded_close(&t->base);
     sonde_aspace_destroy(t->as);
-    t->segment = NULL;
     t->as = NULL;
 }

@@ -1,7 +1,6 @@
-/* cpu_timer_library.c - where libsonde_preload.so is, and how a program is made to load it. */
+/* preloaded_library.c - where libsonde_preload.so is, and how a program is made to load it. */
 #include <errno.h>
 #include <glob.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "collect/cpu_timer.h"
+#include "collect/preloaded.h"
 #include "sonde/sonde.h"
 
 #define NAME "libsonde_preload.so"
@@ -48,7 +47,7 @@ static int check(const char *path, struct sonde_err *err)
                          "it; copy it elsewhere and say where with SONDE_PRELOAD", path, *bad);
 }
 
-int sonde_timer_library(char *out, size_t size, struct sonde_err *err)
+int sonde_preloaded_library(char *out, size_t size, struct sonde_err *err)
 {
     static const char *const places[] = { NAME, "../lib*/sonde/" NAME, "../lib/*/sonde/" NAME };
     const char *chosen = getenv("SONDE_PRELOAD");
@@ -67,24 +66,22 @@ int sonde_timer_library(char *out, size_t size, struct sonde_err *err)
                          "say where it is with SONDE_PRELOAD", dir);
 }
 
-int sonde_timer_environment(uint64_t session, uint64_t period_ns, uint32_t depth_max, int children,
-                            char out[SONDE_TIMER_ENV_MAX], size_t *size, struct sonde_err *err)
+int sonde_preloaded_environment(const char *variable, char out[SONDE_PRELOADED_ENV_MAX],
+                                size_t *size, struct sonde_err *err)
 {
     char library[512];
-    int rc = sonde_timer_library(library, sizeof(library), err);
+    int rc = sonde_preloaded_library(library, sizeof(library), err);
     if (rc != 0) return rc;
     const char *theirs = getenv("LD_PRELOAD");
     const int has = theirs && *theirs;
-    const int first = snprintf(out, SONDE_TIMER_ENV_MAX, "LD_PRELOAD=%s%s%s", library,
+    const size_t more = strlen(variable) + 1;
+    const int first = snprintf(out, SONDE_PRELOADED_ENV_MAX, "LD_PRELOAD=%s%s%s", library,
                                has ? ":" : "", has ? theirs : "");
-    if (first < 0 || (size_t)first + 256 > SONDE_TIMER_ENV_MAX) {
+    if (first < 0 || (size_t)first + 1 + more > SONDE_PRELOADED_ENV_MAX) {
         return sonde_err_set(err, SONDE_EOFF, "LD_PRELOAD is too long (%d bytes) for another entry",
                              first);
     }
-    const int second = snprintf(out + first + 1, SONDE_TIMER_ENV_MAX - (size_t)first - 1,
-                                "SONDE_SAMPLER=session=%016" PRIx64 ",period=%" PRIu64
-                                ",depth=%" PRIu32 ",children=%d", session, period_ns, depth_max,
-                                children != 0);
-    *size = (size_t)first + (size_t)second + 2;
+    memcpy(out + first + 1, variable, more);
+    *size = (size_t)first + 1 + more;
     return 0;
 }

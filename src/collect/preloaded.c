@@ -1,0 +1,225 @@
+#include "collect/preloaded.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "collect/discover.h"
+#include "segment/segment.h"
+#include "sonde/sonde.h"
+
+#define TARGETS_MAX 65536u
+#define SCAN_EVERY_NS 200000000u
+
+/* ---- Starting and ending --------------------------------------------------------------------- */
+
+static uint64_t make_session(void)
+{
+    uint64_t session;
+    struct timespec t;
+    if (getrandom(&session, sizeof(session), 0) == sizeof(session) && session) return session;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pid, int children,
+                         int new_session, size_t target_bytes, struct sonde_err *err)
+{
+    *p = (struct sonde_preloaded){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
+                                   .target_bytes = target_bytes };
+    int rc = 0;
+    if (!dir || !dir[0]) rc = sonde__dir_default(p->dir, sizeof(p->dir));
+    else if (strlen(dir) >= sizeof(p->dir)) rc = SONDE_EINVAL;
+    else snprintf(p->dir, sizeof(p->dir), "%s", dir);
+    if (rc != 0) {
+        return sonde_err_set(err, rc, "the path of the directory of segments is longer than %zu "
+                             "bytes", sizeof(p->dir) - 1);
+    }
+    if (mkdir(p->dir, 0700) != 0 && errno != EEXIST) {
+        return sonde_err_set(err, SONDE_EOFF, "cannot create the directory of segments %s: %s; "
+                             "choose another with SONDE_DIR", p->dir, strerror(errno));
+    }
+    if (new_session) p->session = make_session();
+    rc = sonde_discover_open(p->dir, &p->dirfd, err);
+    if (rc != 0) return rc;
+    p->lock_fd = sonde_discover_lock(p->dirfd, err);
+    return p->lock_fd < 0 ? p->lock_fd : 0;
+}
+
+static void remove_read(struct sonde_preloaded *p)
+{
+    if (p->lock_fd < 0 || flock(p->lock_fd, LOCK_EX | LOCK_NB) != 0) return;
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const struct sonde_preloaded_target *t = p->targets[i];
+        if (t->ours && t->gone) unlinkat(p->dirfd, t->name, 0);
+    }
+}
+
+void sonde_preloaded_release(struct sonde_preloaded *p)
+{
+    remove_read(p);
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        sonde_preloaded_close(p->targets[i]);
+        sonde__free(p->targets[i]);
+    }
+    sonde__free(p->targets);
+    if (p->lock_fd >= 0) close(p->lock_fd);
+    if (p->dirfd >= 0) close(p->dirfd);
+    *p = (struct sonde_preloaded){ .dirfd = -1, .lock_fd = -1 };
+}
+
+/* ---- Finding --------------------------------------------------------------------------------- */
+
+static int is_known(const struct sonde_preloaded *p, const struct sonde_segment_name *id)
+{
+    for (uint32_t i = p->target_count; i-- > 0;) {
+        const struct sonde_segment_name *k = &p->targets[i]->id;
+        if (k->pid == id->pid && k->start == id->start && k->n == id->n) return 1;
+    }
+    return 0;
+}
+
+static struct sonde_preloaded_target *target_add(struct sonde_preloaded *p)
+{
+    if (p->target_count == TARGETS_MAX) return NULL;
+    if (p->target_count == p->target_cap) {
+        const uint32_t cap = p->target_cap ? p->target_cap * 2 : 16;
+        struct sonde_preloaded_target **grown = sonde__realloc(p->targets, cap * sizeof(*grown));
+        if (!grown) return NULL;
+        p->targets = grown;
+        p->target_cap = cap;
+    }
+    struct sonde_preloaded_target *t = sonde__calloc(1, p->target_bytes);
+    if (t) p->targets[p->target_count++] = t;
+    return t;
+}
+
+/* Different mount namespaces, as far as can be told. */
+static int is_other_root(uint32_t pid)
+{
+    char path[64], theirs[64], ours[64];
+    snprintf(path, sizeof(path), "/proc/%u/ns/mnt", pid);
+    const ssize_t a = readlink(path, theirs, sizeof(theirs));
+    const ssize_t b = readlink("/proc/self/ns/mnt", ours, sizeof(ours));
+    return a > 0 && b > 0 && (a != b || memcmp(theirs, ours, (size_t)a) != 0);
+}
+
+static void found(const char *name, const struct sonde_segment_name *id, void *arg)
+{
+    struct sonde_preloaded *p = arg;
+    struct sonde_err err;
+    if ((!p->children && id->pid != p->pid) || is_known(p, id)) return;
+    struct sonde_preloaded_target *t = target_add(p);
+    if (!t) return;
+    t->id = *id;
+    snprintf(t->name, sizeof(t->name), "%s", name);
+    if (sonde_segment_open(p->dirfd, name, p->session != 0, &t->segment, &err) != 0) {
+        t->segment = NULL;
+        return;
+    }
+    t->other_root = is_other_root(id->pid);
+}
+
+void sonde_preloaded_scan(struct sonde_preloaded *p)
+{
+    struct sonde_err err;
+    if (p->dirfd < 0 && sonde_discover_open(p->dir, &p->dirfd, &err) != 0) {
+        p->dirfd = -1;
+        return;
+    }
+    sonde_discover_scan(p->dirfd, found, p, &err);
+}
+
+/* Another image of the same process is there: this one was replaced by exec. */
+static int is_replaced(const struct sonde_preloaded *p, const struct sonde_preloaded_target *t)
+{
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        const struct sonde_segment_name *k = &p->targets[i]->id;
+        if (k->pid == t->id.pid && k->start == t->id.start && k->n > t->id.n) return 1;
+    }
+    return 0;
+}
+
+void sonde_preloaded_look(struct sonde_preloaded *p, struct sonde_preloaded_target *t)
+{
+    struct sonde_proc_stat st;
+    t->replaced = is_replaced(p, t);
+    t->gone = t->replaced || sonde_proc_stat(t->id.pid, &st) != 0 || st.start != t->id.start;
+}
+
+void sonde_preloaded_close(struct sonde_preloaded_target *t)
+{
+    sonde_segment_close(t->segment);
+    t->segment = NULL;
+}
+
+/* ---- Code ------------------------------------------------------------------------------------ */
+
+/* Which file a path is: in the process's own root while it is there. */
+static void identify(const struct sonde_preloaded_target *t, const char *path,
+                     struct sonde_aspace_event *e)
+{
+    char in_root[SONDE_MEM_PATH_MAX + 64];
+    struct stat st;
+    if (path[0] != '/') return;
+    snprintf(in_root, sizeof(in_root), "/proc/%u/root%s", t->id.pid, path);
+    if (stat(in_root, &st) != 0 && (t->other_root || stat(path, &st) != 0)) return;
+    e->dev = st.st_dev;
+    e->inode = st.st_ino;
+}
+
+int sonde_preloaded_map(const struct sonde_preloaded_target *t, struct sonde_aspace *as,
+                        const struct sonde_segment_map *m)
+{
+    struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
+                                    .offset = m->offset, .path = m->path, .executable = 1 };
+    identify(t, m->path, &e);
+    return sonde_aspace_map(as, &e);
+}
+
+uint32_t sonde_preloaded_find_code(struct sonde_preloaded_target *t, struct sonde_modules *modules,
+                                   struct sonde_aspace *as, const uint64_t *ips, uint32_t count,
+                                   uint64_t now_ns)
+{
+    struct sonde_aspace *now = NULL;
+    struct sonde_aspace_module m;
+    uint32_t added = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (sonde_aspace_mapping(as, ips[i])) continue;
+        if (!now) {
+            if (t->gone || now_ns - t->scanned_ns < SCAN_EVERY_NS) return 0;
+            t->scanned_ns = now_ns;
+            if (sonde_aspace_create(modules, t->id.pid, &now) != 0) return 0;
+            if (sonde_aspace_scan(now) != 0) break;
+        }
+        if (sonde_aspace_module(now, ips[i], &m) != 0) continue;
+        const struct sonde_segment_map map = { m.start, m.end, m.offset, m.path };
+        added += sonde_preloaded_map(t, as, &map) == 0;
+    }
+    sonde_aspace_destroy(now);
+    return added;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+void sonde_preloaded_thread_name(uint32_t pid, uint32_t tid, char out[64])
+{
+    char path[64], text[32];
+    int changed = 0;
+    out[0] = '\0';
+    snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    ssize_t n = read(fd, text, sizeof(text));
+    close(fd);
+    if (n > 0 && text[n - 1] == '\n') n--;
+    if (n > 0) out[sonde__utf8_copy(out, 63, text, (size_t)n, &changed)] = '\0';
+}
