@@ -19,8 +19,9 @@
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
 /* How much of the stack is copied. At first as much as there is room for, so that no stack is cut.
- * When FIT_STACKS have come, and hardly any needed more than the usual, only that, so that a ring
- * holds more of them; when some do later, all of it again, and for good. */
+ * When FIT_STACKS have come, the least of a few sizes that hardly any needed more than: a ring then
+ * holds more of them, and the program loses less time to each (2 us of 19 from 16 KB to 8). When
+ * some need more later, all of it again, and for good. */
 #define FIT_STACKS 256u
 #define CUT_MIN 3u
 #define CUT_SHARE 2000u       /* one in so many is hardly any */
@@ -30,7 +31,7 @@ struct sonde_cpu_engine {
     struct sonde_perf_rings rings;
     struct sonde_perf_reader reader;
     struct pollfd *polls;     /* of each ring, and last the caller's */
-    enum { FIT_ASK, FIT_USUAL, FIT_DONE } fit;
+    enum { FIT_ASK, FIT_LESS, FIT_DONE } fit;
 };
 
 static uint64_t clock_ns(clockid_t clock)
@@ -70,12 +71,29 @@ static void fit_stack(struct sonde_cpu_engine *e)
 {
     struct sonde_perf_reader *r = &e->reader;
     if (e->fit == FIT_ASK && r->seen >= FIT_STACKS) {
-        const int usual = r->deep <= r->seen / CUT_SHARE && !resize(e, SONDE_PERF_STACK_USUAL);
-        r->usual_bytes = 0;
-        e->fit = usual ? FIT_USUAL : FIT_DONE;
-    } else if (e->fit == FIT_USUAL && r->cut >= CUT_MIN && r->cut > r->seen / CUT_SHARE) {
+        e->fit = FIT_DONE;
+        for (size_t i = 0; i < SONDE_PERF_LESS && e->fit != FIT_LESS; i++) {
+            if (!r->less[i] || r->deep[i] > r->seen / CUT_SHARE) continue;
+            if (resize(e, r->less[i])) break;
+            e->fit = FIT_LESS;
+        }
+        memset(r->less, 0, sizeof(r->less));
+    } else if (e->fit == FIT_LESS && r->cut >= CUT_MIN && r->cut > r->seen / CUT_SHARE) {
         resize(e, sonde_perf_set_stack_max(&e->set));
         e->fit = FIT_DONE;
+    }
+}
+
+/* Only sizes that are less than what is copied, the least first. */
+static void ask_for_less(struct sonde_cpu_engine *e, const struct sonde_cpu_options *o)
+{
+    static const uint32_t sizes[SONDE_PERF_LESS] = { SONDE_PERF_STACK_SMALL,
+                                                     SONDE_PERF_STACK_USUAL };
+    e->fit = FIT_DONE;
+    for (size_t i = 0; i < SONDE_PERF_LESS && !o->stack_bytes; i++) {
+        if (sizes[i] >= e->set.options.stack_bytes) break;
+        e->reader.less[i] = sizes[i];
+        e->fit = FIT_ASK;
     }
 }
 
@@ -206,9 +224,7 @@ static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct son
         sonde_err_set(err, rc, "no memory to sample with");
     }
     if (rc) goto fail;
-    e->fit = o->stack_bytes || e->set.options.stack_bytes <= SONDE_PERF_STACK_USUAL ? FIT_DONE
-                                                                                   : FIT_ASK;
-    if (e->fit == FIT_ASK) e->reader.usual_bytes = SONDE_PERF_STACK_USUAL;
+    ask_for_less(e, o);
     *out = e;
     return 0;
 fail:

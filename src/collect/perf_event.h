@@ -25,6 +25,7 @@
 
 #define SONDE_PERF_STACK_MAX 65528u /* the kernel's limit: 16 bits, whole words */
 #define SONDE_PERF_STACK_USUAL 16384u /* enough for nearly all programs */
+#define SONDE_PERF_STACK_SMALL 8192u /* enough for most */
 
 enum sonde_perf_kind { SONDE_PERF_TRACK, SONDE_PERF_CLOCK, SONDE_PERF_SWITCH };
 

@@ -92,9 +92,10 @@ static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_proces
     const size_t len = rec->u.sample.stack_len;
     int truncated;
     r->seen++;
-    if (r->usual_bytes && len > r->usual_bytes && rec->u.sample.stack_max > r->usual_bytes) {
-        unwind(r, p, rec, 0, r->usual_bytes, &truncated);
-        r->deep += truncated != 0;
+    for (size_t i = 0; i < SONDE_PERF_LESS; i++) {
+        if (!r->less[i] || len <= r->less[i]) continue;
+        unwind(r, p, rec, 0, r->less[i], &truncated);
+        r->deep[i] += truncated != 0;
     }
     size_t n = unwind(r, p, rec, 0, len, &truncated);
     if (truncated && in_kernel) {
