@@ -15,17 +15,17 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* sonde_pool_add of text that is never empty; 0 or SONDE_ENOMEM. */
-static int add_name(struct sonde_pool *pool, const char *s, size_t len, uint32_t *out,
+/* sonde_strings_add of text that is never empty; 0 or SONDE_ENOMEM. */
+static int add_name(struct sonde_strings *pool, const char *s, size_t len, uint32_t *out,
                     const struct sonde_budget *b)
 {
-    *out = len ? sonde_pool_add(pool, s, len, b) : 0;
+    *out = len ? sonde_strings_add(pool, s, len, b) : 0;
     return len && !*out ? SONDE_ENOMEM : 0;
 }
 
 /* name, or name_[k]. A longer name than fits with the suffix is cut: it has no use in a picture. */
-static int add_function_name(struct sonde_pool *pool, const char *name, int kernel, uint32_t *out,
-                             const struct sonde_budget *b)
+static int add_function_name(struct sonde_strings *pool, const char *name, int kernel,
+                             uint32_t *out, const struct sonde_budget *b)
 {
     if (!kernel) return add_name(pool, name, strlen(name), out, b);
     char text[NAME_MAX_TEXT];
@@ -34,7 +34,7 @@ static int add_function_name(struct sonde_pool *pool, const char *name, int kern
 }
 
 static int add_unknown_name(const struct sonde_profile *p, const struct sonde_profile_location *l,
-                            struct sonde_pool *pool, uint32_t *out, const struct sonde_budget *b)
+                            struct sonde_strings *pool, uint32_t *out, const struct sonde_budget *b)
 {
     char text[NAME_MAX_TEXT];
     const struct sonde_profile_module *m = &p->modules[l->module];
@@ -56,7 +56,7 @@ static int add_unknown_name(const struct sonde_profile *p, const struct sonde_pr
 
 /* The rows of one location, innermost first. */
 static int add_location(const struct sonde_profile *p, const struct sonde_profile_location *l,
-                        struct sonde_frame *rows, struct sonde_pool *pool,
+                        struct sonde_frame *rows, struct sonde_strings *pool,
                         const struct sonde_budget *b)
 {
     const uint32_t count = l->line_count ? l->line_count : 1;
@@ -85,7 +85,7 @@ static int add_location(const struct sonde_profile *p, const struct sonde_profil
 }
 
 int sonde_frames_create(struct sonde_frames *f, const struct sonde_profile *p,
-                        struct sonde_pool *pool, const struct sonde_budget *b)
+                        struct sonde_strings *pool, const struct sonde_budget *b)
 {
     *f = (struct sonde_frames){ 0 };
     f->first = sonde__calloc((size_t)p->locations_count + 1, sizeof(*f->first));
@@ -160,7 +160,7 @@ void sonde_frame_path_release(struct sonde_frame_path *path)
 }
 
 uint32_t sonde_thread_label(const struct sonde_profile *p, uint32_t thread,
-                            struct sonde_pool *pool, const struct sonde_budget *b)
+                            struct sonde_strings *pool, const struct sonde_budget *b)
 {
     char text[NAME_MAX_TEXT];
     const struct sonde_profile_thread *t = &p->threads[thread];
@@ -173,5 +173,5 @@ uint32_t sonde_thread_label(const struct sonde_profile *p, uint32_t thread,
     else if (!*name) n = snprintf(text, sizeof(text), "thread %u", t->tid);
     else if (repeats) n = snprintf(text, sizeof(text), "%.4000s/%u", name, t->tid);
     else n = snprintf(text, sizeof(text), "%.4000s", name);
-    return sonde_pool_add(pool, text, (size_t)n, b);
+    return sonde_strings_add(pool, text, (size_t)n, b);
 }

@@ -22,7 +22,7 @@ struct sonde_frames {
 
 /* For every location of p. Names go to pool. 0 or SONDE_ENOMEM. */
 int sonde_frames_create(struct sonde_frames *f, const struct sonde_profile *p,
-                        struct sonde_pool *pool, const struct sonde_budget *b);
+                        struct sonde_strings *pool, const struct sonde_budget *b);
 void sonde_frames_release(struct sonde_frames *f);
 
 /* The rows of a sample's stack, the thread's start first, "[truncated]" before it if it is. */
@@ -36,6 +36,6 @@ void sonde_frame_path_release(struct sonde_frame_path *path);
 
 /* The label of a thread: its name, with its id where names repeat. */
 uint32_t sonde_thread_label(const struct sonde_profile *p, uint32_t thread,
-                            struct sonde_pool *pool, const struct sonde_budget *b);
+                            struct sonde_strings *pool, const struct sonde_budget *b);
 
 #endif

@@ -7,8 +7,8 @@
 
 enum { TABLE_FIRST = 64, INDEX_FIRST = 128, BLOCK_FIRST = 4096, BLOCK_BYTES = 1 << 18 };
 
-struct sonde_pool_block {
-    struct sonde_pool_block *next;
+struct sonde_strings_block {
+    struct sonde_strings_block *next;
     size_t used, cap;
     char data[];
 };
@@ -75,9 +75,9 @@ void sonde_intern_release(struct sonde_intern *t)
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-static char *block_room(struct sonde_pool *pool, size_t bytes, const struct sonde_budget *b)
+static char *block_room(struct sonde_strings *pool, size_t bytes, const struct sonde_budget *b)
 {
-    struct sonde_pool_block *head = pool->blocks;
+    struct sonde_strings_block *head = pool->blocks;
     if (head && head->cap - head->used >= bytes) return head->data + head->used;
 
     /* Blocks grow with the pool, so that a small profile stays small. */
@@ -85,18 +85,18 @@ static char *block_room(struct sonde_pool *pool, size_t bytes, const struct sond
     if (cap > BLOCK_BYTES) cap = BLOCK_BYTES;
     if (cap < bytes) cap = bytes;
     if (take(b, sizeof(*head) + cap)) return NULL;
-    struct sonde_pool_block *block = sonde__alloc(sizeof(*block) + cap);
+    struct sonde_strings_block *block = sonde__alloc(sizeof(*block) + cap);
     if (!block) {
         *b->used -= sizeof(*head) + cap;
         return NULL;
     }
-    *block = (struct sonde_pool_block){ .next = head, .cap = cap };
+    *block = (struct sonde_strings_block){ .next = head, .cap = cap };
     pool->blocks = block;
     return block->data;
 }
 
 /* A string that is not in the pool yet. */
-static uint32_t pool_append(struct sonde_pool *pool, const char *s, size_t len,
+static uint32_t pool_append(struct sonde_strings *pool, const char *s, size_t len,
                             const struct sonde_budget *b)
 {
     if (len >= UINT32_MAX) return 0;
@@ -117,33 +117,33 @@ static uint32_t pool_append(struct sonde_pool *pool, const char *s, size_t len,
     return pool->count++;
 }
 
-int sonde_pool_init(struct sonde_pool *pool, const struct sonde_budget *b)
+int sonde_strings_init(struct sonde_strings *pool, const struct sonde_budget *b)
 {
-    *pool = (struct sonde_pool){ 0 };
+    *pool = (struct sonde_strings){ 0 };
     pool_append(pool, "", 0, b);
     if (pool->count) return 0;
-    sonde_pool_release(pool);
+    sonde_strings_release(pool);
     return SONDE_ENOMEM;
 }
 
-void sonde_pool_release(struct sonde_pool *pool)
+void sonde_strings_release(struct sonde_strings *pool)
 {
-    for (struct sonde_pool_block *block = pool->blocks, *next; block; block = next) {
+    for (struct sonde_strings_block *block = pool->blocks, *next; block; block = next) {
         next = block->next;
         sonde__free(block);
     }
     sonde__free(pool->strings);
     sonde__free(pool->lengths);
     sonde_intern_release(&pool->index);
-    *pool = (struct sonde_pool){ 0 };
+    *pool = (struct sonde_strings){ 0 };
 }
 
-uint32_t sonde_pool_add(struct sonde_pool *pool, const char *s, size_t len,
-                        const struct sonde_budget *b)
+uint32_t sonde_strings_add(struct sonde_strings *pool, const char *s, size_t len,
+                           const struct sonde_budget *b)
 {
     if (!len) return 0;
     const uint32_t hash = sonde_hash_bytes(s, len);
-    uint32_t id = sonde_pool_find(pool, s, len, hash);
+    uint32_t id = sonde_strings_find(pool, s, len, hash);
     if (id) return id;
     if (sonde_intern_reserve(&pool->index, b)) return 0;
     id = pool_append(pool, s, len, b);

@@ -108,20 +108,20 @@ static inline uint32_t sonde_hash_until(const char *s, size_t max, char stop, si
 /* ---- Strings --------------------------------------------------------------------------------- */
 
 /* String 0 is "". Texts live in blocks and never move. */
-struct sonde_pool {
+struct sonde_strings {
     char **strings;     /* NUL-terminated */
     uint32_t *lengths;
     uint32_t count, cap, lengths_cap;
     struct sonde_intern index;
-    struct sonde_pool_block *blocks;
+    struct sonde_strings_block *blocks;
 };
 
-int sonde_pool_init(struct sonde_pool *pool, const struct sonde_budget *b);
-void sonde_pool_release(struct sonde_pool *pool);
+int sonde_strings_init(struct sonde_strings *pool, const struct sonde_budget *b);
+void sonde_strings_release(struct sonde_strings *pool);
 
 /* The id of s if it is there, else 0. */
-static inline uint32_t sonde_pool_find(const struct sonde_pool *pool, const char *s, size_t len,
-                                       uint32_t hash)
+static inline uint32_t sonde_strings_find(const struct sonde_strings *pool, const char *s,
+                                          size_t len, uint32_t hash)
 {
     uint32_t at = hash, id;
     while ((id = sonde_intern_next(&pool->index, hash, &at))) {
@@ -131,7 +131,7 @@ static inline uint32_t sonde_pool_find(const struct sonde_pool *pool, const char
 }
 
 /* The id of s, which holds no NUL; 0 for "" and when there is no memory. */
-uint32_t sonde_pool_add(struct sonde_pool *pool, const char *s, size_t len,
-                        const struct sonde_budget *b);
+uint32_t sonde_strings_add(struct sonde_strings *pool, const char *s, size_t len,
+                           const struct sonde_budget *b);
 
 #endif

@@ -29,7 +29,7 @@ struct kin {
 };
 
 struct sonde_profile_index {
-    struct sonde_pool pool;    /* p->strings is a view of it */
+    struct sonde_strings pool;    /* p->strings is a view of it */
     struct sonde_intern modules, functions, threads;
     struct kin *kin;              /* by stack */
     uint32_t kin_cap;
@@ -148,7 +148,7 @@ int sonde_profile_create(size_t bytes_max, struct sonde_profile **out)
     p->index = sonde__calloc(1, sizeof(*p->index));
     if (!p->index) goto fail;
     const struct sonde_budget b = budget(p);
-    if (sonde_pool_init(&p->index->pool, &b)) goto fail;
+    if (sonde_strings_init(&p->index->pool, &b)) goto fail;
     view_strings(p);
     if (first_rows(p)) goto fail;
     *out = p;
@@ -163,7 +163,7 @@ void sonde_profile_destroy(struct sonde_profile *p)
     if (!p) return;
     if (p->index) {
         struct sonde_profile_index *x = p->index;
-        sonde_pool_release(&x->pool);
+        sonde_strings_release(&x->pool);
         sonde_intern_release(&x->modules);
         sonde_intern_release(&x->functions);
         sonde_intern_release(&x->stacks);
@@ -204,7 +204,7 @@ uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len
 {
     const char *nul = memchr(s, '\0', len);
     const struct sonde_budget b = budget(p);
-    const uint32_t id = sonde_pool_add(&p->index->pool, s, nul ? (size_t)(nul - s) : len, &b);
+    const uint32_t id = sonde_strings_add(&p->index->pool, s, nul ? (size_t)(nul - s) : len, &b);
     view_strings(p);
     return id;
 }
@@ -388,7 +388,7 @@ static int grow_named(struct sonde_profile *p, uint32_t string)
 uint32_t sonde_profile_hashed_location(struct sonde_profile *p, const char *name, size_t len,
                                        uint32_t hash)
 {
-    const uint32_t known = sonde_pool_find(&p->index->pool, name, len, hash);
+    const uint32_t known = sonde_strings_find(&p->index->pool, name, len, hash);
     if (known && known < p->index->named_cap && p->index->named[known]) {
         return p->index->named[known];
     }

@@ -15,8 +15,8 @@ int sonde_tree_create(struct sonde_tree **out)
     t->names = sonde__calloc(1, sizeof(*t->names));
     if (!t->names) goto fail;
     const struct sonde_budget b = sonde_tree_budget(t);
-    if (sonde_pool_init(&t->names->pool, &b)) goto fail;
-    struct sonde_frame root = { .name = sonde_pool_add(&t->names->pool, "all", 3, &b) };
+    if (sonde_strings_init(&t->names->pool, &b)) goto fail;
+    struct sonde_frame root = { .name = sonde_strings_add(&t->names->pool, "all", 3, &b) };
     if (!root.name) goto fail;
     sonde_tree_add(t, 0, &root);
     if (!t->node_count) goto fail;
@@ -32,7 +32,7 @@ void sonde_tree_destroy(struct sonde_tree *t)
 {
     if (!t) return;
     if (t->names) {
-        sonde_pool_release(&t->names->pool);
+        sonde_strings_release(&t->names->pool);
         sonde__free(t->names->name_of);
         sonde__free(t->names);
     }
@@ -60,7 +60,7 @@ uint32_t sonde_tree_add(struct sonde_tree *t, uint32_t parent, const struct sond
     if ((t->node_count >= t->node_cap || t->node_count >= t->names->name_of_cap) && grow(t)) {
         return 0;
     }
-    const struct sonde_pool *pool = &t->names->pool;
+    const struct sonde_strings *pool = &t->names->pool;
     const uint32_t id = t->node_count++;
     const uint32_t depth = id ? t->nodes[parent].depth + 1 : 0;
     t->nodes[id] = (struct sonde_tree_node){
@@ -81,7 +81,7 @@ uint32_t sonde_tree_add(struct sonde_tree *t, uint32_t parent, const struct sond
 
 static int by_text(const void *a, const void *b, void *pool)
 {
-    char **strings = ((const struct sonde_pool *)pool)->strings;
+    char **strings = ((const struct sonde_strings *)pool)->strings;
     return strcmp(strings[*(const uint32_t *)a], strings[*(const uint32_t *)b]);
 }
 
@@ -93,7 +93,7 @@ static int by_value(const void *a, const void *b)
 
 /* String id -> its place in the order of all texts, so that names are compared once, not once a
  * node. */
-static uint32_t *rank_names(struct sonde_pool *pool)
+static uint32_t *rank_names(struct sonde_strings *pool)
 {
     uint32_t *order = sonde__alloc(pool->count * sizeof(*order));
     uint32_t *rank = sonde__alloc(pool->count * sizeof(*rank));

@@ -261,7 +261,7 @@ static int init_pruning(struct build *b, const struct sonde_profile_match *m,
 
 static int build_init(struct build *b)
 {
-    struct sonde_pool *pool = &b->t->names->pool;
+    struct sonde_strings *pool = &b->t->names->pool;
     b->budget = sonde_tree_budget(b->t);
     if (sonde_frames_create(&b->frames, b->p, pool, &b->budget)) return SONDE_ENOMEM;
     b->sharers = sonde__calloc(pool->count, sizeof(*b->sharers));

@@ -46,7 +46,7 @@ static void fill(struct diff *d, const struct pair *p)
 
 static int add_text(struct diff *d, const char *s, uint32_t *out)
 {
-    *out = sonde_pool_add(&d->t->names->pool, s, strlen(s), &d->budget);
+    *out = sonde_strings_add(&d->t->names->pool, s, strlen(s), &d->budget);
     return *s && !*out ? SONDE_ENOMEM : 0;
 }
 

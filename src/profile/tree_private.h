@@ -6,7 +6,7 @@
 #include "profile/tree.h"
 
 struct sonde_tree_names {
-    struct sonde_pool pool;  /* all texts */
+    struct sonde_strings pool;  /* all texts */
     uint32_t *name_of;       /* node -> string of its name; same name, same id */
     uint32_t name_of_cap;
     size_t bytes;            /* taken, of SONDE_TREE_BYTES_MAX */

@@ -34,7 +34,7 @@ struct writer {
     const struct sonde_profile *p;
     const struct sonde_profile_match *m;
     struct sonde_buf *out;
-    struct sonde_pool pool;
+    struct sonde_strings pool;
     struct sonde_frames frames;
     struct sonde_frame_path path;
     uint32_t *order;              /* samples, by thread and time */
@@ -268,7 +268,7 @@ static int prepare(struct writer *w)
     w->order = sonde_samples_in_order(p, w->m);
     w->spans = sonde__alloc(p->spans_count * sizeof(*w->spans));
     w->used = sonde__calloc(p->threads_count, 1);
-    if (!w->order || !w->spans || !w->used || sonde_pool_init(&w->pool, &b) ||
+    if (!w->order || !w->spans || !w->used || sonde_strings_init(&w->pool, &b) ||
         sonde_frames_create(&w->frames, p, &w->pool, &b)) {
         return SONDE_ENOMEM;
     }
@@ -328,7 +328,7 @@ static int chrome_write(const struct sonde_profile *p, const struct sonde_profil
     rc = write_matching(&w, f, err);
     sonde_frame_path_release(&w.path);
     sonde_frames_release(&w.frames);
-    sonde_pool_release(&w.pool);
+    sonde_strings_release(&w.pool);
     sonde__free(w.order);
     sonde__free(w.spans);
     sonde__free(w.used);

@@ -23,7 +23,7 @@ struct row {
 struct writer {
     const struct sonde_profile *p;
     struct sonde_buf body, message, inner;
-    struct sonde_pool strings;       /* the file's string table */
+    struct sonde_strings strings;       /* the file's string table */
     struct sonde_intern functions;   /* those written, by what is written of them */
     uint32_t *mapping_of;            /* module -> id in the file; 0 = not written yet */
     uint32_t *location_of, *function_of;
@@ -55,12 +55,12 @@ static uint64_t string_len(struct writer *w, const char *s, size_t len)
     const struct sonde_budget b = budget(w);
     uint32_t id;
     if (sonde__utf8_valid(s, len)) {
-        id = sonde_pool_add(&w->strings, s, len, &b);
+        id = sonde_strings_add(&w->strings, s, len, &b);
     } else {
         int changed = 0;
         char *clean = sonde__alloc(len * 3 + 1); /* a byte becomes three at most */
         const size_t n = clean ? sonde__utf8_copy(clean, len * 3, s, len, &changed) : 0;
-        id = clean ? sonde_pool_add(&w->strings, clean, n, &b) : 0;
+        id = clean ? sonde_strings_add(&w->strings, clean, n, &b) : 0;
         sonde__free(clean);
     }
     if (len && !id) fail(w);
@@ -360,7 +360,7 @@ static int writer_init(struct writer *w, size_t max)
     if (!w->mapping_of || !w->location_of || !w->function_of || !w->function_row) {
         return SONDE_ENOMEM;
     }
-    return sonde_pool_init(&w->strings, &b);
+    return sonde_strings_init(&w->strings, &b);
 }
 
 static void writer_release(struct writer *w)
@@ -368,7 +368,7 @@ static void writer_release(struct writer *w)
     sonde_buf_release(&w->body);
     sonde_buf_release(&w->message);
     sonde_buf_release(&w->inner);
-    sonde_pool_release(&w->strings);
+    sonde_strings_release(&w->strings);
     sonde_intern_release(&w->functions);
     sonde_intern_release(&w->row_index);
     sonde__free(w->mapping_of);

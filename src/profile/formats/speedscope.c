@@ -15,7 +15,7 @@
 struct writer {
     const struct sonde_profile *p;
     struct sonde_buf *out;
-    struct sonde_pool pool;
+    struct sonde_strings pool;
     struct sonde_frames frames;
     struct sonde_frame_path path;
     uint32_t *order;        /* samples that pass, by thread and time */
@@ -149,7 +149,7 @@ static int write_matching(struct writer *w, const struct sonde_profile_match *m)
 {
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
     w->kind = (enum sonde_sample_kind)sonde_profile_match_kind(m);
-    if (sonde_pool_init(&w->pool, &b) || sonde_frames_create(&w->frames, w->p, &w->pool, &b)) {
+    if (sonde_strings_init(&w->pool, &b) || sonde_frames_create(&w->frames, w->p, &w->pool, &b)) {
         return SONDE_ENOMEM;
     }
     w->count = sonde_profile_match_count(m);
@@ -174,7 +174,7 @@ static int speedscope_write(const struct sonde_profile *p, const struct sonde_pr
     rc = write_matching(&w, m);
     sonde_frame_path_release(&w.path);
     sonde_frames_release(&w.frames);
-    sonde_pool_release(&w.pool);
+    sonde_strings_release(&w.pool);
     sonde__free(w.order);
     sonde__free(w.index_of);
     sonde_profile_match_destroy(m);
