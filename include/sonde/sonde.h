@@ -244,6 +244,24 @@ SONDE_API void sonde_bandwidth_out(const char *source, uint64_t bytes);
 /* sonde_cache_accesses_total{tier,result="hit"|"miss"}; tier NULL = "default" */
 SONDE_API void sonde_cache_access(const char *tier, int hit);
 
+/* ---- Pools: memory that has a name -------------------------------------------------------- */
+
+/* What a program takes in large pieces and hands out itself, or gets from a device, has no name in
+ * a heap profile. Say how much of it there is and it has: sonde_memory_pool_bytes{pool}, shown by
+ * reports and by `sonde top` beside the heap. Names are the program's; "weights", "kv",
+ * "activations" and "scratch" are what others call such pools.
+ *
+ *     static struct sonde_pool kv;
+ *     kv = sonde_pool("kv");
+ *     sonde_pool_add(kv, (int64_t)bytes);      // and -bytes when they are given back
+ *
+ * A few nanoseconds each. sonde_fn_gauge_add and _set take a pool's off as well. */
+struct sonde_pool { uint64_t off; };
+
+SONDE_API struct sonde_pool sonde_pool(const char *name); /* NULL = "default" */
+static inline void sonde_pool_add(struct sonde_pool p, int64_t bytes);
+static inline void sonde_pool_set(struct sonde_pool p, uint64_t bytes);
+
 /* ---- Scopes that measure more ------------------------------------------------------------ */
 
 /* The rest of the block: wall time, CPU time of this thread, page faults of this thread and

@@ -181,6 +181,18 @@ static inline void sonde_gauge_add(struct sonde_gauge g, double delta)
     }
 }
 
+static inline void sonde_pool_add(struct sonde_pool p, int64_t bytes)
+{
+    const struct sonde_gauge g = { p.off };
+    sonde_gauge_add(g, (double)bytes);
+}
+
+static inline void sonde_pool_set(struct sonde_pool p, uint64_t bytes)
+{
+    const struct sonde_gauge g = { p.off };
+    sonde_gauge_set(g, (double)bytes);
+}
+
 /* ---- Histograms -------------------------------------------------------------------------- */
 
 /* Bucket p holds values in (2^((p-1)/64), 2^(p/64)], p counted from the octave 2^-40: the

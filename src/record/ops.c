@@ -1,4 +1,4 @@
-/* ops.c - ready-made metrics: operations, bandwidth, caches, resource and throughput scopes.
+/* ops.c - ready-made metrics: operations, bandwidth, caches, pools, resource and throughput scopes.
  * All are families of define.c, found again by name, so several libraries in a process that use
  * them add to the same series. */
 #include <errno.h>
@@ -42,6 +42,9 @@ static struct ready bandwidth =
 static struct ready cache =
     READY(SONDE_COUNTER, "sonde_cache_accesses_total", "Cache look-ups by tier and result.", NULL,
           SONDE_KIND_COUNTER, 1, LABELS("tier", "result"));
+static struct ready pools =
+    READY(SONDE_GAUGE, "sonde_memory_pool_bytes", "Memory in use, by what it is for.", "bytes",
+          SONDE_KIND_MEMORY, 1, LABELS("pool"));
 static struct ready res_wall =
     READY(SONDE_HISTOGRAM, "sonde_resource_wall_seconds", "Wall time spent in a scope.",
           "seconds", SONDE_KIND_TIME, 1e-9, LABELS("scope"));
@@ -123,6 +126,12 @@ void sonde_bandwidth_out(const char *source, uint64_t bytes)
 void sonde_cache_access(const char *tier, int hit)
 {
     count(&cache, tier ? tier : "default", hit ? "hit" : "miss", 1);
+}
+
+struct sonde_pool sonde_pool(const char *name)
+{
+    const char *const value[] = { name ? name : "default" };
+    return (struct sonde_pool){ sonde_gauge_bind(family(&pools), value).off };
 }
 
 /* ---- Resource scopes ----------------------------------------------------------------------- */

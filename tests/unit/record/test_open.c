@@ -57,6 +57,7 @@ static void use_everything(void)
     sonde_op_end(&op, SONDE_ERROR, "type");
     sonde_bandwidth_in("net", 1);
     sonde_cache_access(NULL, 0);
+    sonde_pool_add(sonde_pool("all"), 1);
 }
 
 CHILD_TEST(environment_starts_it_off)

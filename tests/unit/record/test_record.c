@@ -317,6 +317,30 @@ static void operations_record_latency_and_errors(void **state)
         readback_counter(sonde_counter_bind(f, (const char *const[]){ "load", "ENOENT" })), 1);
 }
 
+static void pools_are_gauges(void **state)
+{
+    (void)state;
+    static const char *const labels[] = { "pool", NULL };
+    const struct sonde_metric m = { .size = sizeof(m), .name = "sonde_memory_pool_bytes",
+                                    .labels = labels };
+    struct sonde_family f;
+    const struct sonde_pool kv = sonde_pool("kv"), unnamed = sonde_pool(NULL);
+    assert_int_equal(kv.off, sonde_pool("kv").off);
+    assert_true(kv.off != unnamed.off);
+    sonde_pool_add(kv, 1000);
+    sonde_pool_add(kv, -400);
+    sonde_pool_set(unnamed, 1ull << 40);
+    assert_int_equal(sonde_define(SONDE_GAUGE, &m, &f), 0);
+    const struct sonde_gauge g = sonde_gauge_bind(f, (const char *const[]){ "kv" });
+    assert_true(readback_gauge(g) == 600);
+    sonde_fn_gauge_add(kv.off, 1);
+    assert_true(readback_gauge(g) == 601);
+    assert_true(readback_gauge(sonde_gauge_bind(f, (const char *const[]){ "default" })) ==
+                1099511627776.0);
+    /* A pool that nobody defined is the sink. */
+    sonde_pool_add((struct sonde_pool){ 0 }, 1);
+}
+
 static uint64_t rows;
 
 static void busy(void)
@@ -444,6 +468,7 @@ int main(void)
         cmocka_unit_test(spans_nest),
         cmocka_unit_test(ring_wraps),
         cmocka_unit_test(operations_record_latency_and_errors),
+        cmocka_unit_test(pools_are_gauges),
         cmocka_unit_test(scopes_measure),
         cmocka_unit_test(traceparent_reads_and_writes),
         cmocka_unit_test(context_is_handed_on),
