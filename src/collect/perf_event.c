@@ -363,11 +363,22 @@ void sonde_perf_set_disable(struct sonde_perf_set *s)
     }
 }
 
+/* Events of two generations have counted side by side since the later one was opened: what that one
+ * has, from number from on, is counted once only. */
+static void count_once(struct sonde_perf_set *s, uint32_t from)
+{
+    uint64_t count = 0, ns = 0;
+    for (uint32_t i = from; i < s->event_count; i++) read_event(&s->events[i], &count, &ns);
+    s->closed_count -= count < s->closed_count ? count : s->closed_count;
+    s->closed_ns -= ns < s->closed_ns ? ns : s->closed_ns;
+}
+
 int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const uint32_t *pids,
                           uint32_t count, struct sonde_err *err)
 {
     const uint32_t before = s->event_count;
     const uint32_t had = s->options.stack_bytes, had_switch = s->options.switch_bytes;
+    const uint64_t had_count = s->closed_count, had_ns = s->closed_ns;
     int rc = 0;
     s->options.stack_bytes = s->options.switch_bytes = stack_bytes;
     s->options.on_exec = 0;
@@ -384,6 +395,10 @@ int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const 
     if (rc) {
         s->options.stack_bytes = had;
         s->options.switch_bytes = had_switch;
+        s->closed_count = had_count;
+        s->closed_ns = had_ns;
+    } else {
+        count_once(s, before);
     }
     return rc;
 }
