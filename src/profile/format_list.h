@@ -1,5 +1,6 @@
 /* One row a format. The first whose probe says yes reads a file, so the least picky is last. */
 SONDE_FORMAT(pprof)
+SONDE_FORMAT(pprof_heap)
 SONDE_FORMAT(perf_script)
 SONDE_FORMAT(folded)
 SONDE_FORMAT(speedscope)

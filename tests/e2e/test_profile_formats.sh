@@ -59,6 +59,14 @@ check total "$work/cpu.facts" cpu "$work/cpu.top"
 check total "$work/heap.facts" live "$work/live.top"
 check total "$work/heap.facts" alloc "$work/alloc.top"
 
+say "all kinds of memory in one"
+"$tool" "$work/heap.pb.gz" pprof-heap "$work/heap_ours.pb.gz"
+pprof -top -unit=B "$work/heap_ours.pb.gz" >"$work/live.top" # what is in use is the default
+pprof -top -unit=B -sample_index=alloc_space "$work/heap_ours.pb.gz" >"$work/alloc.top"
+grep -q 'Type: inuse_space' "$work/live.top"
+check total "$work/heap.facts" live "$work/live.top"
+check total "$work/heap.facts" alloc "$work/alloc.top"
+
 # ---- speedscope ----------------------------------------------------------------------------
 say "speedscope's schema"
 version=$(sed -n 's/.*"speedscope": "\(.*\)".*/\1/p' "$SONDE_SOURCE/tests/browser/package.json")

@@ -1,7 +1,7 @@
 /* pprof.c - gzipped profile.proto, as `go tool pprof` and others read and write it.
  *
- * A profile is written as one kind of samples, summed by stack, thread and innermost span, which
- * become labels. Times of single samples and the spans themselves are not in the format. */
+ * A profile is written as one kind of samples, or as all kinds of memory samples in one
+ * (pprof-heap), summed by stack, thread and innermost span, which become labels. Times of single samples and the spans themselves are not in the format. */
 #include "profile/formats/pprof.h"
 
 #include "base/gz.h"
@@ -37,7 +37,7 @@ static int pprof_probe(const char *data, size_t len)
     return sonde_gz_is(data, len) || looks_like_profile(data, len);
 }
 
-extern const struct sonde_format_ops sonde_format_pprof;
+extern const struct sonde_format_ops sonde_format_pprof, sonde_format_pprof_heap;
 const struct sonde_format_ops sonde_format_pprof = {
     .name = "pprof",
     .summary = "pprof's gzipped protobuf, for go tool pprof and others",
@@ -46,4 +46,11 @@ const struct sonde_format_ops sonde_format_pprof = {
     .write = sonde_pprof_write,
     .probe = pprof_probe,
     .read = sonde_pprof_read,
+};
+const struct sonde_format_ops sonde_format_pprof_heap = {
+    .name = "pprof-heap",
+    .summary = "all kinds of memory samples in one pprof file, as Go's heap profiles",
+    .content_type = "application/octet-stream",
+    .suffix = ".pb.gz",
+    .write = sonde_pprof_write_heap,
 };

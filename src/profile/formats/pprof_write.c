@@ -9,21 +9,27 @@
 #include "base/utf8.h"
 #include "profile/formats/pprof.h"
 #include "profile/frame.h"
+#include "profile/heap.h"
 #include "sonde/sonde.h"
 
 enum { LEVEL = 3 };
 #define STRINGS_MAX ((size_t)1 << 30)
 
-/* Samples of the same stack, thread and span, summed. */
+/* Samples of the same kind, stack, thread and span, summed. */
 struct row {
-    uint32_t stack, thread, span, truncated; /* span: string, "" = none */
+    uint32_t stack, thread, span; /* span: string, "" = none */
+    uint16_t truncated, column;   /* column: of w->kinds */
     uint64_t count, weight;
 };
+
+enum { KINDS_MAX = 5 }; /* of memory */
 
 struct writer {
     const struct sonde_profile *p;
     struct sonde_buf body, message, inner;
-    struct sonde_strings strings;       /* the file's string table */
+    enum sonde_sample_kind kinds[KINDS_MAX]; /* each has two values of a sample */
+    uint32_t kind_count;
+    struct sonde_strings strings;    /* the file's string table */
     struct sonde_intern functions;   /* those written, by what is written of them */
     uint32_t *mapping_of;            /* module -> id in the file; 0 = not written yet */
     uint32_t *location_of, *function_of;
@@ -182,18 +188,20 @@ static uint32_t truncated_location(struct writer *w)
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-static int add_row(struct writer *w, const struct sonde_profile_sample *s, uint32_t span)
+static int add_row(struct writer *w, const struct sonde_profile_sample *s, uint32_t span,
+                   uint32_t column)
 {
     const struct row key = { .stack = s->stack, .thread = s->thread, .span = span,
-                             .truncated = s->flags & SONDE_SAMPLE_TRUNCATED };
+                             .truncated = s->flags & SONDE_SAMPLE_TRUNCATED,
+                             .column = (uint16_t)column };
     const uint32_t hash = sonde_hash_end(
         sonde_hash_mix((uint64_t)key.stack << 32 | key.thread,
-                       (uint64_t)key.span << 32 | key.truncated));
+                       (uint64_t)key.span << 32 | column << 16 | key.truncated));
     uint32_t at = hash, id;
     while ((id = sonde_intern_next(&w->row_index, hash, &at))) {
         struct row *r = &w->rows[id - 1];
         if (r->stack != key.stack || r->thread != key.thread || r->span != key.span ||
-            r->truncated != key.truncated) {
+            r->truncated != key.truncated || r->column != key.column) {
             continue;
         }
         r->count += s->count;
@@ -212,7 +220,7 @@ static int add_row(struct writer *w, const struct sonde_profile_sample *s, uint3
     return 0;
 }
 
-static int collect_rows(struct writer *w, const struct sonde_profile_match *m)
+static int collect_rows(struct writer *w, const struct sonde_profile_match *m, uint32_t column)
 {
     uint32_t *span_of;
     if (sonde_profile_innermost_spans(w->p, &span_of)) return SONDE_ENOMEM;
@@ -220,7 +228,7 @@ static int collect_rows(struct writer *w, const struct sonde_profile_match *m)
     for (uint32_t i = 0; i < w->p->samples_count && !rc; i++) {
         if (!sonde_profile_matches(m, i)) continue;
         const uint32_t span = span_of[i] ? w->p->spans[span_of[i] - 1].name : 0;
-        rc = add_row(w, &w->p->samples[i], span);
+        rc = add_row(w, &w->p->samples[i], span, column);
     }
     sonde__free(span_of);
     return rc;
@@ -268,11 +276,13 @@ static void put_rows(struct writer *w)
 {
     for (uint32_t i = 0; i < w->row_count && !w->body.error; i++) {
         const struct row *r = &w->rows[i];
-        const uint64_t values[2] = { r->count, r->weight };
+        uint64_t values[2 * KINDS_MAX] = { 0 };
+        values[2 * r->column] = r->count;
+        values[2 * r->column + 1] = r->weight;
         const size_t depth = row_path(w, r);
         if (!depth) fail(w);
         sonde_pb_packed_uint(&w->message, PPROF_SAMPLE_LOCATION, w->path, depth);
-        sonde_pb_packed_uint(&w->message, PPROF_SAMPLE_VALUE, values, 2);
+        sonde_pb_packed_uint(&w->message, PPROF_SAMPLE_VALUE, values, 2 * (size_t)w->kind_count);
         put_labels(w, r);
         put_message(w, PPROF_SAMPLE);
     }
@@ -338,6 +348,9 @@ static void put_facts(struct writer *w, enum sonde_sample_kind kind)
     if (kind == SONDE_SAMPLE_CPU && p->rate_hz > 0) {
         put_value_type(w, PPROF_PERIOD_TYPE, "cpu", "nanoseconds");
         sonde_pb_uint(&w->body, PPROF_PERIOD, (uint64_t)(1e9 / p->rate_hz + 0.5));
+    } else if (w->kind_count > 1) {
+        put_value_type(w, PPROF_PERIOD_TYPE, "space", "bytes");
+        sonde_pb_uint(&w->body, PPROF_PERIOD, p->heap && !p->heap->full ? p->heap->mean : 1);
     }
     if (*program) put_comment(w, PPROF_COMMENT_PROGRAM, program);
     put_comment_number(w, PPROF_COMMENT_ACHIEVED, p->achieved_hz);
@@ -379,20 +392,30 @@ static void writer_release(struct writer *w)
     sonde__free(w->path);
 }
 
-static int put_profile(struct writer *w, const struct sonde_profile_match *m)
+/* main: the kind that is shown unless another is asked for. */
+static int put_profile(struct writer *w, enum sonde_sample_kind main)
 {
-    const enum sonde_sample_kind kind = (enum sonde_sample_kind)sonde_profile_match_kind(m);
-    const struct pprof_kind *names = &sonde_pprof_kinds[kind];
-    if (collect_rows(w, m)) return SONDE_ENOMEM;
-    put_value_type(w, PPROF_SAMPLE_TYPE, names->count, "count");
-    put_value_type(w, PPROF_SAMPLE_TYPE, names->weight, names->unit);
+    for (uint32_t i = 0; i < w->kind_count; i++) {
+        const struct pprof_kind *names = &sonde_pprof_kinds[w->kinds[i]];
+        put_value_type(w, PPROF_SAMPLE_TYPE, names->count, "count");
+        put_value_type(w, PPROF_SAMPLE_TYPE, names->weight, names->unit);
+    }
     put_main_mapping(w);
     put_rows(w);
-    put_facts(w, kind);
+    put_facts(w, main);
     for (uint32_t i = 0; i < w->strings.count; i++) {
         sonde_pb_str(&w->body, PPROF_STRING, w->strings.strings[i], w->strings.lengths[i]);
     }
     return w->body.error;
+}
+
+static int finish(struct writer *w, int rc, enum sonde_sample_kind main, struct sonde_buf *out,
+                  struct sonde_err *err)
+{
+    if (!rc) rc = put_profile(w, main);
+    if (!rc) rc = sonde_gz_pack(w->body.data, w->body.len, LEVEL, out);
+    writer_release(w);
+    return rc ? sonde_err_set(err, rc, "no memory for the pprof file") : 0;
 }
 
 int sonde_pprof_write(const struct sonde_profile *p, const struct sonde_profile_filter *f,
@@ -405,11 +428,43 @@ int sonde_pprof_write(const struct sonde_profile *p, const struct sonde_profile_
         sonde_profile_match_destroy(m);
         return sonde_profile_match_none(p, f, err);
     }
-    struct writer w = { .p = p };
+    struct writer w = { .p = p, .kind_count = 1,
+                        .kinds = { (enum sonde_sample_kind)sonde_profile_match_kind(m) } };
     rc = writer_init(&w, out->max);
-    if (!rc) rc = put_profile(&w, m);
-    if (!rc) rc = sonde_gz_pack(w.body.data, w.body.len, LEVEL, out);
-    writer_release(&w);
+    if (!rc) rc = collect_rows(&w, m, 0);
     sonde_profile_match_destroy(m);
-    return rc ? sonde_err_set(err, rc, "no memory for the pprof file") : 0;
+    return finish(&w, rc, w.kinds[0], out, err);
+}
+
+int sonde_pprof_write_heap(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                           struct sonde_buf *out, struct sonde_err *err)
+{
+    static const enum sonde_sample_kind kinds[KINDS_MAX] = {
+        SONDE_SAMPLE_ALLOC, SONDE_SAMPLE_LIVE, SONDE_SAMPLE_PEAK, SONDE_SAMPLE_LEAKED,
+        SONDE_SAMPLE_TEMPORARY };
+    const uint32_t always = 2; /* those that Go has */
+    struct writer w = { .p = p };
+    struct sonde_profile_filter one = *f;
+    int rc = writer_init(&w, out->max);
+    for (uint32_t i = 0; !rc && i < KINDS_MAX; i++) {
+        struct sonde_profile_match *m;
+        one.kind = (int)kinds[i];
+        rc = sonde_profile_match_create(p, &one, &m, err);
+        if (rc == SONDE_EINVAL) {
+            writer_release(&w);
+            return rc;
+        }
+        if (rc) break;
+        if (i < always || sonde_profile_match_count(m)) {
+            w.kinds[w.kind_count++] = kinds[i];
+            rc = collect_rows(&w, m, w.kind_count - 1);
+        }
+        sonde_profile_match_destroy(m);
+    }
+    one.kind = SONDE_SAMPLE_LIVE;
+    if (!rc && !w.row_count && !p->heap) {
+        writer_release(&w);
+        return sonde_profile_match_none(p, &one, err);
+    }
+    return finish(&w, rc, SONDE_SAMPLE_LIVE, out, err);
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/gz.h"
 #include "profile/format.h"
+#include "profile/heap.h"
 #include "profile/tree.h"
 #include "sonde/sonde.h"
 #include "unit/profile/format_sample.h"
@@ -113,6 +114,68 @@ static void test_pprof_kinds_and_plain(void **state)
     sonde_buf_release(&plain);
     sonde_profile_destroy(p);
     sonde_profile_destroy(q);
+}
+
+/* Sums of a kind: weight and count. */
+static void sums(const struct sonde_profile *p, enum sonde_sample_kind kind, uint64_t out[2])
+{
+    out[0] = out[1] = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (p->samples[i].kind != kind) continue;
+        out[0] += p->samples[i].weight;
+        out[1] += p->samples[i].count;
+    }
+}
+
+static void test_pprof_heap(void **state)
+{
+    static const enum sonde_sample_kind kinds[] = { SONDE_SAMPLE_LIVE, SONDE_SAMPLE_ALLOC,
+                                                    SONDE_SAMPLE_PEAK, SONDE_SAMPLE_LEAKED,
+                                                    SONDE_SAMPLE_TEMPORARY };
+    (void)state;
+    struct sonde_profile *p = sample_create();
+    sample_add_spans(p);
+    for (uint32_t i = 0; i < 40; i++) {
+        struct sonde_profile_sample s = p->samples[i % 4];
+        s.kind = (uint16_t)kinds[i % 4]; /* none is temporary */
+        s.weight = 100 + i;
+        s.count = i;
+        assert_int_equal(sonde_profile_add_sample(p, &s), 0);
+    }
+    struct sonde_buf packed = write_as("pprof-heap", p, &any), plain;
+    sonde_buf_init(&plain, 1 << 20);
+    assert_int_equal(sonde_gz_unpack(packed.data, packed.len, &plain), 0);
+    assert_non_null(memmem(plain.data, plain.len, "alloc_space", 11));
+    assert_null(memmem(plain.data, plain.len, "temporary_space", 15));
+    struct sonde_profile *q = read_as("pprof", packed.data, packed.len);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        uint64_t before[2], after[2];
+        sums(p, kinds[i], before);
+        sums(q, kinds[i], after);
+        assert_memory_equal(before, after, sizeof(before));
+    }
+    uint64_t cpu[2];
+    sums(q, SONDE_SAMPLE_CPU, cpu);
+    assert_int_equal(cpu[0], 0);
+    sonde_buf_release(&packed);
+    sonde_buf_release(&plain);
+    sonde_profile_destroy(q);
+    sonde_profile_destroy(p);
+
+    /* Without such samples there is nothing to write, unless the heap was watched. */
+    p = sample_create();
+    struct sonde_err err = { "" };
+    sonde_buf_init(&packed, 1 << 20);
+    const struct sonde_format_ops *format = sonde_format_find("pprof-heap");
+    assert_int_equal(format->write(p, &any, &packed, &err), SONDE_ENOENT);
+    p->heap = sonde__calloc(1, sizeof(*p->heap));
+    assert_non_null(p->heap);
+    assert_int_equal(format->write(p, &any, &packed, &err), 0);
+    const struct sonde_profile_filter backwards = { .kind = -1, .from_ns = 9, .to_ns = 3 };
+    assert_int_equal(format->write(p, &backwards, &packed, &err), SONDE_EINVAL);
+    sonde_buf_release(&packed);
+    sonde_profile_destroy(p);
+    assert_int_equal(sonde__alloc_live(), 0);
 }
 
 static void test_pprof_spans_are_labels(void **state)
@@ -456,6 +519,7 @@ static void test_every_allocation_may_fail(void **state)
     (void)state;
     struct sonde_profile *p = sample_create();
     sample_add_spans(p);
+    sample_add(p, p->samples[0].stack, 1, 5, 0, SONDE_SAMPLE_LIVE);
     for (size_t i = 0; sonde_formats[i]; i++) {
         if (!sonde_formats[i]->write) continue;
         const int64_t live = sonde__alloc_live();
@@ -496,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_pprof_round_trip),
         cmocka_unit_test(test_pprof_kinds_and_plain),
+        cmocka_unit_test(test_pprof_heap),
         cmocka_unit_test(test_pprof_spans_are_labels),
         cmocka_unit_test(test_pprof_foreign),
         cmocka_unit_test(test_pprof_damaged),
