@@ -1,5 +1,9 @@
-/* profile_diff.c - what changed between two profiles, function by function. */
+/* profile_diff.c - what changed between two profiles, function by function.
+ *
+ * Of time, shares are compared, since a longer recording is not a slower program. Of memory, bytes
+ * are: twice as much in use is twice as much. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,13 +11,14 @@
 #include "base/json.h"
 #include "present/profile_report.h"
 #include "present/table.h"
+#include "present/units.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 30 };
 
 struct change {
     const struct sonde_flat *f;
-    double self_before, self_after, total_before, total_after; /* shares of the totals */
+    double self_before, self_after, total_before, total_after; /* shares of the totals, or bytes */
 };
 
 static double self_change(const struct change *c) { return c->self_after - c->self_before; }
@@ -36,10 +41,16 @@ static double share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
+static int in_bytes(const struct sonde_tree *t)
+{
+    return !strcmp(sonde_sample_kind_unit(t->kind), "bytes");
+}
+
 static struct change *changes_create(const struct sonde_tree *t, const struct sonde_flat *flat,
                                      size_t count)
 {
-    const uint64_t before = t->base_total, after = t->nodes[0].total;
+    const int bytes = in_bytes(t);
+    const uint64_t before = bytes ? 1 : t->base_total, after = bytes ? 1 : t->nodes[0].total;
     struct change *c = sonde__calloc(count ? count : 1, sizeof(*c));
     for (size_t i = 0; c && i < count; i++) {
         c[i] = (struct change){ .f = &flat[i],
@@ -61,6 +72,59 @@ static void change_cells(struct sonde_table *t, size_t column, double before, do
     /* -0.00 would look as if there were something. */
     const double change = round((after - before) * 1e4) / 100;
     sonde_table_cell(t, column + 2, "%+.2f", change == 0 ? 0 : change);
+}
+
+static const char *signed_bytes(char out[SONDE_VALUE_BYTES + 1], double change, int ascii)
+{
+    char text[SONDE_VALUE_BYTES];
+    snprintf(out, SONDE_VALUE_BYTES + 1, "%s%s", change > 0 ? "+" : "",
+             sonde_value_format(text, change, SONDE_UNIT_BYTES, ascii));
+    return out;
+}
+
+static void byte_cells(struct sonde_table *t, size_t column, double before, double after,
+                       int ascii)
+{
+    char text[SONDE_VALUE_BYTES + 1];
+    sonde_table_cell(t, column, "%s", sonde_value_format(text, before, SONDE_UNIT_BYTES, ascii));
+    sonde_table_cell(t, column + 1, "%s",
+                     sonde_value_format(text, after, SONDE_UNIT_BYTES, ascii));
+    sonde_table_cell(t, column + 2, "%s", signed_bytes(text, after - before, ascii));
+}
+
+static void write_bytes(const struct sonde_tree *t, const struct sonde_report_options *o,
+                        const struct change *c, size_t count, struct sonde_buf *out)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "SELF BEFORE", .align = SONDE_RIGHT },
+        { .title = "AFTER", .align = SONDE_RIGHT }, { .title = "CHANGE", .align = SONDE_RIGHT },
+        { .title = "TOTAL BEFORE", .align = SONDE_RIGHT, .drop = 3 },
+        { .title = "AFTER", .align = SONDE_RIGHT, .drop = 2 },
+        { .title = "CHANGE", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "FUNCTION", .min = 20 }, { .title = "WHERE", .min = 12, .drop = 4 },
+    };
+    char before[SONDE_WEIGHT_BYTES], after[SONDE_WEIGHT_BYTES], change[SONDE_VALUE_BYTES + 1];
+    sonde_buf_printf(out, "%s: %s before, %s after, %s\n\n", sonde_sample_kind_title(t->kind),
+                     sonde_weight_format(before, t->base_total, t->kind, o->ascii),
+                     sonde_weight_format(after, t->nodes[0].total, t->kind, o->ascii),
+                     signed_bytes(change, (double)t->nodes[0].total - (double)t->base_total,
+                                  o->ascii));
+    struct sonde_table table;
+    sonde_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < count; i++) {
+        sonde_table_row(&table);
+        byte_cells(&table, 0, c[i].self_before, c[i].self_after, o->ascii);
+        byte_cells(&table, 3, c[i].total_before, c[i].total_after, o->ascii);
+        sonde_table_cell(&table, 6, "%s", c[i].f->name);
+        if (*c[i].f->file && c[i].f->line) {
+            sonde_table_cell(&table, 7, "%s:%u", c[i].f->file, c[i].f->line);
+        } else {
+            sonde_table_cell(&table, 7, "%s", *c[i].f->file ? c[i].f->file : c[i].f->module);
+        }
+    }
+    sonde_table_render(&table, o->width, o->ascii, out);
+    if (table.error) out->error = table.error;
+    sonde_table_release(&table);
 }
 
 static void write_text(const struct sonde_tree *t, const struct sonde_report_options *o,
@@ -100,8 +164,10 @@ static void write_text(const struct sonde_tree *t, const struct sonde_report_opt
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_change(struct sonde_buf *out, const char *key, uint64_t before, uint64_t after,
-                        double share_before, double share_after)
+                        const struct sonde_tree *t)
 {
+    const double share_before = share(before, t->base_total);
+    const double share_after = share(after, t->nodes[0].total);
     sonde_json_key_open(out, key, '{');
     sonde_json_u64(out, "before", before);
     sonde_json_u64(out, "after", after);
@@ -127,8 +193,8 @@ static void write_json(const struct sonde_tree *t, const struct change *c, size_
         if (*f->module) sonde_json_str(out, "module", f->module);
         if (*f->file) sonde_json_str(out, "file", f->file);
         if (f->line) sonde_json_u64(out, "line", f->line);
-        json_change(out, "self", f->base_self, f->self, c[i].self_before, c[i].self_after);
-        json_change(out, "total", f->base_total, f->total, c[i].total_before, c[i].total_after);
+        json_change(out, "self", f->base_self, f->self, t);
+        json_change(out, "total", f->base_total, f->total, t);
         sonde_json_close(out, '}');
     }
     sonde_buf_puts(out, "]}\n");
@@ -146,6 +212,7 @@ int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_
         const size_t limit = o->limit ? o->limit : LIMIT_DEFAULT;
         if (count > limit) count = limit;
         if (o->style == SONDE_REPORT_JSON) write_json(diff, c, count, out);
+        else if (in_bytes(diff)) write_bytes(diff, o, c, count, out);
         else write_text(diff, o, c, count, out);
     }
     rc = c ? out->error : SONDE_ENOMEM;

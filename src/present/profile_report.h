@@ -27,7 +27,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
 
 /* Two trees in one (sonde_tree_diff) as a table of functions, those whose own share of the total
  * changed most first, then the largest. Shares are of each profile's own total, so that a longer
- * recording is not a slower program. */
+ * recording is not a slower program; of memory, bytes are compared. */
 int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
                        struct sonde_buf *out, struct sonde_err *err);
 

@@ -218,6 +218,30 @@ static void test_diff(void **state)
     sonde_tree_destroy(before);
 }
 
+/* Of memory, bytes are compared, not shares: the tree's kind says so. */
+static void test_diff_of_memory(void **state)
+{
+    (void)state;
+    struct sonde_tree *before = tree_of((const char *const[]){ "m;a", "m;b" },
+                                        (const uint64_t[]){ 4096, 1024 }, 2);
+    struct sonde_tree *after = tree_of((const char *const[]){ "m;a", "m;b" },
+                                       (const uint64_t[]){ 8192, 1000 }, 2);
+    struct sonde_tree *diff;
+    assert_int_equal(sonde_tree_diff(before, after, &diff), 0);
+    diff->kind = SONDE_SAMPLE_LIVE;
+    struct sonde_buf b;
+    sonde_buf_init(&b, 1 << 20);
+    const struct sonde_report_options o = { .ascii = 1 };
+    assert_int_equal(sonde_profile_diff(diff, &o, &b, NULL), 0);
+    has(b.data, "memory in use: 5.00 KiB before, 8.98 KiB after, +3.98 KiB\n");
+    has(b.data, "   4.00 KiB  8.00 KiB  +4.00 KiB      4.00 KiB  8.00 KiB  +4.00 KiB  a\n");
+    has(b.data, "   1.00 KiB    1000 B      -24 B      1.00 KiB    1000 B      -24 B  b\n");
+    sonde_buf_release(&b);
+    sonde_tree_destroy(diff);
+    sonde_tree_destroy(after);
+    sonde_tree_destroy(before);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -246,7 +270,8 @@ int main(void)
         cmocka_unit_test(test_text),      cmocka_unit_test(test_filtered),
         cmocka_unit_test(test_markdown),  cmocka_unit_test(test_json),
         cmocka_unit_test(test_nothing),   cmocka_unit_test(test_recursion),
-        cmocka_unit_test(test_diff),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_diff),      cmocka_unit_test(test_diff_of_memory),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
