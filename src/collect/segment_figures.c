@@ -164,6 +164,7 @@ int sonde_segment_read(struct sonde_segment *s, struct sonde_model *m,
         size_read(s, m, p);
         lanes_read(s, p);
         overflow_read(s, m, p);
+        rc = segment_heap_read(s, m, p, err);
     }
     return segment_verdict(s, rc, err);
 }

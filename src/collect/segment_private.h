@@ -5,6 +5,7 @@
 #include "collect/guard.h"
 #include "collect/segment_read.h"
 
+#define SEGMENT_HEAP_SERIES 11u
 #define SEGMENT_PENDING_ATTRS 512u  /* attributes waiting for their span's end */
 
 struct segment_family {
@@ -96,6 +97,7 @@ struct sonde_segment {
 
     uint64_t drops[SONDE__DROP_COUNT]; /* as last seen */
     struct sonde_model_series *dropped[SONDE__DROP_COUNT], *lost, *bytes;
+    struct sonde_model_series *heap[SEGMENT_HEAP_SERIES]; /* segment_heap.c; NULL = not yet */
 };
 
 /* Counts of the mutable header that all passes need, checked against the limits. */
@@ -115,6 +117,10 @@ int segment_counts_load(const struct sonde_segment *s, struct segment_counts *ou
 int segment_tables_read(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, struct sonde_err *err);
 void segment_tables_free(struct sonde_segment *s);
+
+/* Series of the heap, where it is profiled. 0 or SONDE_EFORMAT. */
+int segment_heap_read(struct sonde_segment *s, struct sonde_model *m,
+                      struct sonde_model_process *p, struct sonde_err *err);
 
 int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err);
 void segment_hist_free(struct segment_hist *h);
