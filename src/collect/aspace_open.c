@@ -80,15 +80,6 @@ int sonde_module_bytes_read(void *bytes, uint64_t at, void *out, size_t len)
     return read_all(b->fd, b->memory ? b->first + at : at, out, len);
 }
 
-int sonde_module_code(uint32_t pid, uint64_t addr, void *out, size_t len)
-{
-    const int fd = open_memory(pid);
-    if (fd < 0) return -1;
-    const int rc = read_all(fd, addr, out, len);
-    close(fd);
-    return rc;
-}
-
 struct header_search {
     const struct sonde_mapping *m;
     uint64_t at;
@@ -190,4 +181,21 @@ int sonde_module_bytes_open(const struct sonde_mapping *m, uint32_t pid,
     if (m->flags & SONDE_MODULE_VDSO) return memory_bytes(m, pid, out);
     if (!path_bytes(m, out) || !root_bytes(m, pid, out) || !link_bytes(m, pid, out)) return 0;
     return memory_bytes(m, pid, out);
+}
+
+int sonde_module_code(const struct sonde_mapping *m, uint32_t pid, uint64_t addr, void *out,
+                      size_t len)
+{
+    struct sonde_module_bytes bytes;
+    int rc = -1;
+    if (m->module && !m->module->in_memory && !sonde_module_bytes_open(m, pid, &bytes)) {
+        if (!bytes.memory) rc = read_all(bytes.fd, m->offset + (addr - m->start), out, len);
+        close(bytes.fd);
+    }
+    if (!rc) return 0;
+    const int fd = open_memory(pid);
+    if (fd < 0) return -1;
+    rc = read_all(fd, addr, out, len);
+    close(fd);
+    return rc;
 }

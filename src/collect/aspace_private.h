@@ -97,7 +97,9 @@ int sonde_module_bytes_open(const struct sonde_mapping *m, uint32_t pid,
 /* struct sonde__elf_reader.read of it. */
 int sonde_module_bytes_read(void *bytes, uint64_t at, void *out, size_t len);
 int sonde_module_open_path(const struct sonde_mapping *m, uint32_t pid, char *out, size_t size);
-/* Bytes of the process's code; 0 or -1. */
-int sonde_module_code(uint32_t pid, uint64_t addr, void *out, size_t len);
+/* Bytes of code in a mapping that was opened, from its file if it has one: the process may be gone
+ * by now, or another program. 0 or -1. */
+int sonde_module_code(const struct sonde_mapping *m, uint32_t pid, uint64_t addr, void *out,
+                      size_t len);
 
 #endif

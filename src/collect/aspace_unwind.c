@@ -7,6 +7,7 @@
 
 #define CODE_BEFORE 2048u /* of a function's code, to find its beginning in */
 #define CODE_AFTER 64u
+#define ENTRY_CODE 64u    /* of the dynamic linker before it jumps to the program's own beginning */
 
 struct stack {
     const uint8_t *copy;
@@ -33,9 +34,22 @@ static enum rule_kind guess(const struct sonde_aspace *as, const struct sonde_ma
     if (ip < from || ip >= m->end) return RULE_FP_DOUBT;
     const uint64_t before = ip - from < CODE_BEFORE ? ip - from : CODE_BEFORE;
     const uint64_t after = m->end - ip < CODE_AFTER ? m->end - ip : CODE_AFTER;
-    if (sonde_module_code(as->pid, ip - before, code, before + after)) return RULE_FP_DOUBT;
+    if (sonde_module_code(m, as->pid, ip - before, code, before + after)) return RULE_FP_DOUBT;
     if (sonde__unwind_guess(code, before + after, before, exact, row)) return RULE_ROW;
     return sonde__unwind_keeps_fp(code, before) ? RULE_FP : RULE_FP_DOUBT;
+}
+
+/* Where a process begins, in code that no table describes from gap on: glibc's dynamic linker. It
+ * is sampled there, while its first page comes in. Some linkers name an entry in libraries too, so
+ * the code has the last word. */
+static int is_entry(const struct sonde_aspace *as, const struct sonde_mapping *m, uint64_t pc,
+                    uint32_t gap)
+{
+    const uint64_t entry = m->module->elf.entry;
+    uint8_t code[8];
+    if (!entry || entry < gap || pc < entry || pc - entry >= ENTRY_CODE) return 0;
+    return !sonde_module_code(m, as->pid, m->first + entry, code, sizeof(code)) &&
+           sonde__unwind_is_entry(code, sizeof(code));
 }
 
 static void find_rule(struct sonde_aspace *as, uint64_t pc, int exact, struct rule *out)
@@ -55,6 +69,11 @@ static void find_rule(struct sonde_aspace *as, uint64_t pc, int exact, struct ru
             return;
         }
         if (row && m->first + row->pc > from) from = m->first + row->pc;
+        if (row && is_entry(as, m, pc - m->first, row->pc)) {
+            out->row = (struct sonde__unwind_row){ .cfa = SONDE__CFA_END };
+            out->kind = RULE_ROW;
+            return;
+        }
     }
     out->kind = guess(as, m, from, exact ? pc : pc + 1, exact, &out->row);
 }

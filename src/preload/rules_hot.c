@@ -11,8 +11,8 @@
 #include "base/hot_banned.h"
 
 #define RULES 4096u
-#define CODE_BEFORE 8u
-#define CODE_LEN 32u
+#define CODE_BEFORE 24u
+#define CODE_LEN 56u
 #define PAGE 4096u
 
 static struct entry { uint64_t key, row[2], check; } rules[RULES];

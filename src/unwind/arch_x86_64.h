@@ -89,6 +89,22 @@ static inline int sonde__arch_epilogue(const uint8_t *code, size_t len, size_t i
     return 0;
 }
 
+/* Where ip is in _init of crti.o and crtn.o, which have no table: sub $8,%rsp / mov __gmon_start__,
+ * %rax (or what the linker made of it, as long) / test %rax,%rax / je / call *%rax / add $8,%rsp /
+ * ret. It begins a page of code as a rule, so that loading a module is sampled just there, while
+ * the page comes in. -1: nowhere. */
+static inline int sonde__arch_in_init(const uint8_t *code, size_t len, size_t ip)
+{
+    static const uint8_t at[] = { 0, 4, 11, 14, 16, 18 };
+    for (size_t i = 0; i < sizeof(at); i++) {
+        if (ip >= at[i] && SONDE__ARCH_IS(ip - at[i], "\x48\x83\xec\x08\x48") &&
+            SONDE__ARCH_IS(ip - at[i] + 11, "\x48\x85\xc0\x74\x02\xff\xd0\x48\x83\xc4\x08\xc3")) {
+            return at[i];
+        }
+    }
+    return -1;
+}
+
 /* How far above sp the CFA is, as the instruction at ip tells; 0 = it does not. Linkers other
  * than GNU's describe no PLT: entries are jmp *got / push n / jmp plt0, and the first one is
  * push got[1] / jmp *got[2]. */
@@ -104,14 +120,30 @@ static inline int sonde__arch_cfa_above_sp(const uint8_t *code, size_t len, size
     if (SONDE__ARCH_IS(ip, "\xf3\x0f\x1e\xfa")) return 8;  /* endbr64, and what is behind it */
     if (ip >= 4 && SONDE__ARCH_IS(ip - 4, "\xf3\x0f\x1e\xfa")) return 8;
     if (SONDE__ARCH_IS(ip, "\x55\x48\x89\xe5") || SONDE__ARCH_IS(ip, "\x55\x48\x8b\xec")) return 8;
+    if (SONDE__ARCH_IS(ip, "\x48\x83\xec\x08\x48\x83\xc4\x08\xc3")) return 8; /* _fini of crti.o */
+    const int init = sonde__arch_in_init(code, len, ip);
+    if (init >= 0) return init ? 16 : 8;
+    /* __do_global_dtors_aux of crtbegin.o: endbr64 / cmpb $0,completed / jne / push %rbp / cmpq */
+    if (ip >= 11 && SONDE__ARCH_IS(ip - 11, "\xf3\x0f\x1e\xfa\x80\x3d")) return 8;
+    if (SONDE__ARCH_IS(ip, "\x55\x48\x83\x3d") && SONDE__ARCH_IS(ip + 9, "\x48\x89\xe5")) return 8;
     return sonde__arch_epilogue(code, len, ip);
 }
 
-/* mov %rsp,%rbp behind push %rbp. */
+/* mov %rsp,%rbp behind push %rbp; __do_global_dtors_aux has cmpq $0,__cxa_finalize between them. */
 static inline int sonde__arch_is_fp_set(const uint8_t *code, size_t len, size_t ip)
 {
+    if (ip >= 9 && SONDE__ARCH_IS(ip - 9, "\x55\x48\x83\x3d")) {
+        return SONDE__ARCH_IS(ip, "\x48\x89\xe5");
+    }
     return ip >= 1 && SONDE__ARCH_IS(ip - 1, "\x55") &&
-           (SONDE__ARCH_IS(ip, "\x48\x89\xe5") || SONDE__ARCH_IS(ip, "\x48\x8b\xec"));
+           (SONDE__ARCH_IS(ip, "\x48\x89\xe5") || SONDE__ARCH_IS(ip, "\x48\x8b\xec") ||
+            (SONDE__ARCH_IS(ip, "\x48\x83\x3d") && SONDE__ARCH_IS(ip + 8, "\x48\x89\xe5")));
+}
+
+/* mov %rsp,%rdi; call: the kernel's arguments, on the stack, are handed to the linker. */
+static inline int sonde__arch_is_entry(const uint8_t *code, size_t len)
+{
+    return SONDE__ARCH_IS(0, "\x48\x89\xe7\xe8");
 }
 
 /* mov %rsp,%rbp anywhere in it: the code of functions that keep a frame pointer. */

@@ -52,6 +52,7 @@ static int read_loads(const struct image *i, struct sonde__elf_info *out)
     }
     if (first == UINT64_MAX) return -1;
     out->first_addr = first & ~(uint64_t)(PAGE - 1);
+    out->entry = i->ehdr.e_entry > out->first_addr ? i->ehdr.e_entry - out->first_addr : 0;
     return 0;
 }
 

@@ -103,6 +103,7 @@ struct sonde__elf_info {
         uint64_t offset, len, addr; /* in the file, there, and as linked */
     } texts[SONDE__ELF_TEXTS];
     uint32_t text_count;
+    uint64_t entry;           /* where a program begins, from the first byte; 0 = nowhere */
     uint64_t eh_frame_at;     /* for the reader */
     uint64_t eh_frame_len;    /* 0 = there is none */
     uint64_t eh_frame_addr;   /* these two as in struct sonde__unwind_source */
@@ -173,11 +174,14 @@ enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_
 enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *word, void *arg);
 
 /* A rule from the code itself, where no table has one: the trampoline of signal handlers, PLT
- * entries, the first and last instructions of a function. code: len bytes of which the one at
- * index ip is where the frame is. exact: the frame was interrupted there (else only the
- * trampoline is looked for). 1 and *row, or 0. */
+ * entries, the first and last instructions of a function, what crti.o and crtbegin.o bring. code:
+ * len bytes of which the one at index ip is where the frame is. exact: the frame was interrupted
+ * there (else only the trampoline and the call in _init are looked for). 1 and *row, or 0. */
 int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
                         struct sonde__unwind_row *row);
+
+/* 1 if this is how a dynamic linker begins. */
+int sonde__unwind_is_entry(const uint8_t *code, size_t len);
 
 /* 1 if a function in this code sets up a frame pointer: where none does, a frame pointer that is
  * plausible may well be that of a caller's caller. */

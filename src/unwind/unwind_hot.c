@@ -180,14 +180,20 @@ int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
         r.cfa_off = 16;
         r.bp_off = -16;
         r.saved = SONDE__SAVED_AT_CFA;
-    } else if (exact && sonde__arch_cfa_above_sp(code, len, ip)) {
-        r.cfa = SONDE__CFA_SP;
-        r.cfa_off = sonde__arch_cfa_above_sp(code, len, ip);
     } else {
-        return 0;
+        /* Behind a call there may be another function, unless it is a known one. */
+        r.cfa = SONDE__CFA_SP;
+        r.cfa_off = exact ? sonde__arch_cfa_above_sp(code, len, ip)
+                          : sonde__arch_in_init(code, len, ip) == 18 ? 16 : 0;
+        if (!r.cfa_off) return 0;
     }
     *row = r;
     return 1;
+}
+
+int sonde__unwind_is_entry(const uint8_t *code, size_t len)
+{
+    return sonde__arch_is_entry(code, len);
 }
 
 int sonde__unwind_keeps_fp(const uint8_t *code, size_t len)

@@ -234,6 +234,10 @@ static void rules_from_code(void **state)
         int exact, cfa, off;
     } cases[] = {
 #define CODE(s) s, sizeof(s) - 1
+#define INIT                                                                                   \
+    "\x48\x83\xec\x08\x48\x8b\x05....\x48\x85\xc0\x74\x02\xff\xd0\x48\x83\xc4\x08\xc3"
+#define DTORS                                                                                  \
+    "\xf3\x0f\x1e\xfa\x80\x3d....\0\x75\x2b\x55\x48\x83\x3d....\0\x48\x89\xe5\x74\x0c"
         { "sigreturn", CODE("\x48\xc7\xc0\x0f\0\0\0\x0f\x05"), 0, 0, SONDE__CFA_SIGNAL, 0 },
         { "sigreturn, short", CODE("\xb8\x0f\0\0\0\x0f\x05"), 0, 0, SONDE__CFA_SIGNAL, 0 },
         { "another system call", CODE("\xb8\x10\0\0\0\x0f\x05"), 0, 0, -1, 0 },
@@ -254,9 +258,28 @@ static void rules_from_code(void **state)
         { "add of less than nothing", CODE("\x48\x83\xc4\x80\xc3"), 0, 1, -1, 0 },
         { "vzeroupper, pop, ret", CODE("\xc5\xf8\x77\x5b\xc3"), 0, 1, SONDE__CFA_SP, 16 },
         { "pops without end", CODE("\x5b\x5b\x5b\x5b"), 0, 1, -1, 0 },
+        { "_init", CODE(INIT), 0, 1, SONDE__CFA_SP, 8 },
+        { "_init, mov", CODE(INIT), 4, 1, SONDE__CFA_SP, 16 },
+        { "_init, test", CODE(INIT), 11, 1, SONDE__CFA_SP, 16 },
+        { "_init, je", CODE(INIT), 14, 1, SONDE__CFA_SP, 16 },
+        { "_init, call", CODE(INIT), 16, 1, SONDE__CFA_SP, 16 },
+        { "_init, behind the call", CODE(INIT), 18, 0, SONDE__CFA_SP, 16 },
+        { "_init, add", CODE(INIT), 18, 1, SONDE__CFA_SP, 16 },
+        { "_init, ret", CODE(INIT), 22, 1, SONDE__CFA_SP, 8 },
+        { "_init behind a call", CODE(INIT), 0, 0, -1, 0 },
+        { "_init, cut", INIT, 22, 0, 1, -1, 0 },
+        { "_fini", CODE("\x48\x83\xec\x08\x48\x83\xc4\x08\xc3"), 0, 1, SONDE__CFA_SP, 8 },
+        { "_fini, add", CODE("\x48\x83\xec\x08\x48\x83\xc4\x08\xc3"), 4, 1, SONDE__CFA_SP, 16 },
+        { "a sub of another", CODE("\x48\x83\xec\x08\x90"), 0, 1, -1, 0 },
+        { "destructors, jne", CODE(DTORS), 11, 1, SONDE__CFA_SP, 8 },
+        { "destructors, push", CODE(DTORS), 13, 1, SONDE__CFA_SP, 8 },
+        { "destructors, cmpq", CODE(DTORS), 14, 1, SONDE__CFA_SP, 16 },
+        { "destructors, mov", CODE(DTORS), 22, 1, SONDE__CFA_SP, 16 },
         { "a caller", CODE("\x5b\xc3"), 0, 0, -1, 0 },
         { "something else", CODE("\x90\x90"), 0, 1, -1, 0 },
 #undef CODE
+#undef INIT
+#undef DTORS
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct sonde__unwind_row r = { .cfa = 77 };
@@ -268,6 +291,9 @@ static void rules_from_code(void **state)
         }
     }
     assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 5));
+    assert_true(sonde__unwind_is_entry((const uint8_t *)"\x48\x89\xe7\xe8", 4));
+    assert_false(sonde__unwind_is_entry((const uint8_t *)"\x48\x89\xe7\xe8", 3));
+    assert_false(sonde__unwind_is_entry((const uint8_t *)"\x48\x89\xe5\xe8", 4));
     assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 4));
 }
 
