@@ -77,9 +77,8 @@ struct stopped {
     size_t stack_len;
 };
 
-static void stop_in_main(struct stopped *s, const char *path, const char *root)
+static void stop_at_exec(struct stopped *s, const char *path, const char *root)
 {
-    struct user_regs_struct u;
     int status;
     fflush(NULL);
     s->pid = fork();
@@ -94,9 +93,11 @@ static void stop_in_main(struct stopped *s, const char *path, const char *root)
     assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
     assert_true(WIFSTOPPED(status));
     ptrace(PTRACE_SETOPTIONS, s->pid, 0, PTRACE_O_EXITKILL);
-    assert_int_equal(ptrace(PTRACE_CONT, s->pid, 0, 0), 0);
-    assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
-    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+}
+
+static void take_registers(struct stopped *s)
+{
+    struct user_regs_struct u;
     assert_int_equal(ptrace(PTRACE_GETREGS, s->pid, 0, &u), 0);
     const uint64_t v[SONDE__ARCH_PERF_REG_COUNT] = {
         u.rax, u.rbx, u.rcx, u.rdx, u.rsi, u.rdi, u.rbp, u.rsp, u.rip,
@@ -107,6 +108,16 @@ static void stop_in_main(struct stopped *s, const char *path, const char *root)
     const ssize_t n = process_vm_readv(s->pid, &to, 1, &from, 1, 0);
     assert_true(n > 256);
     s->stack_len = (size_t)n;
+}
+
+static void stop_in_main(struct stopped *s, const char *path, const char *root)
+{
+    int status;
+    stop_at_exec(s, path, root);
+    assert_int_equal(ptrace(PTRACE_CONT, s->pid, 0, 0), 0);
+    assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
+    assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
+    take_registers(s);
 }
 
 static void end(struct stopped *s)
@@ -125,6 +136,29 @@ static void assert_complete(struct sonde_aspace *as, const struct stopped *s)
                                          FRAMES, &truncated);
     assert_false(truncated);
     assert_int_equal(n, 4);
+}
+
+/* The dynamic linker's first instruction has no table, and who looks at its code comes late. */
+static void gone_at_the_beginning(void **state)
+{
+    (void)state;
+    static struct stopped s;
+    struct sonde_aspace *as;
+    char path[PATH_MAX];
+    uint64_t ips[FRAMES];
+    int truncated;
+    snprintf(path, sizeof(path), "%s/prog", dir);
+    copy_program("unwind_steps", path);
+    stop_at_exec(&s, path, NULL);
+    take_registers(&s);
+    assert_int_equal(sonde_aspace_create(modules, (uint32_t)s.pid, &as), 0);
+    assert_int_equal(sonde_aspace_scan(as), 0);
+    end(&s);
+    assert_int_equal(sonde_aspace_unwind(as, &s.regs, s.stack, s.regs.sp, s.stack_len, ips, FRAMES,
+                                         &truncated), 1);
+    assert_false(truncated);
+    sonde_aspace_destroy(as);
+    unlink(path);
 }
 
 static void deleted_and_replaced(void **state)
@@ -403,9 +437,13 @@ static void jit_code(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deleted_and_replaced), cmocka_unit_test(another_root),
-        cmocka_unit_test(another_file_at_the_address), cmocka_unit_test(from_memory),
-        cmocka_unit_test(no_program), cmocka_unit_test(jit_code),
+        cmocka_unit_test(gone_at_the_beginning),
+        cmocka_unit_test(deleted_and_replaced),
+        cmocka_unit_test(another_root),
+        cmocka_unit_test(another_file_at_the_address),
+        cmocka_unit_test(from_memory),
+        cmocka_unit_test(no_program),
+        cmocka_unit_test(jit_code),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
