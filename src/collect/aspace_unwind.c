@@ -103,6 +103,8 @@ struct walk {
     struct stack stack;
     int exact;  /* regs.ip is where the frame is, not where it returns to */
     int doubt;  /* a frame may have been skipped */
+    int jumps;  /* went through a function that ends in a jump */
+    enum sonde__landing landing; /* what to think of the first of those */
 };
 
 static enum sonde__step one_step(struct walk *w, const struct rule *rule, int innermost)
@@ -112,6 +114,10 @@ static enum sonde__step one_step(struct walk *w, const struct rule *rule, int in
     if (rule->kind == RULE_NOWHERE) return SONDE__STEP_FAIL;
     if (rule->kind == RULE_ROW) {
         step = sonde__unwind_apply(&rule->row, &w->regs, read_stack, &w->stack, &signal);
+        if (step == SONDE__STEP_OK && rule->row.saved & SONDE__SAVED_JUMPS && !w->jumps++ &&
+            sonde__unwind_land(w->landing, &w->regs, read_stack, &w->stack, &signal)) {
+            step = SONDE__STEP_FAIL;
+        }
     } else {
         step = sonde__unwind_fp(&w->regs, read_stack, &w->stack);
         /* In code that does not keep a frame pointer it may be 0 for any reason. */
@@ -122,22 +128,41 @@ static enum sonde__step one_step(struct walk *w, const struct rule *rule, int in
     return step;
 }
 
+/* Returns 1 if it came to the thread's start. */
+static int walk(struct sonde_aspace *as, struct walk *w, uint64_t *ips, size_t max, size_t *count)
+{
+    static const struct rule nowhere = { .kind = RULE_NOWHERE };
+    enum sonde__step step = SONDE__STEP_OK;
+    size_t n = 0;
+    while (n < max && step == SONDE__STEP_OK) {
+        const uint64_t pc = w->exact ? w->regs.ip : w->regs.ip - 1;
+        const struct rule *rule = pc >> 63 ? &nowhere : rule_at(as, pc, w->exact);
+        /* What points to no code is no return address: the step before went wrong. */
+        if (n && rule->kind == RULE_NOWHERE) break;
+        ips[n++] = rule->kind == RULE_ROW && rule->row.cfa == SONDE__CFA_SIGNAL ? w->regs.ip : pc;
+        step = one_step(w, rule, n == 1);
+    }
+    *count = n;
+    return step == SONDE__STEP_END && !w->doubt;
+}
+
 size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *regs,
                            const void *stack, uint64_t stack_addr, size_t stack_len,
                            uint64_t *ips, size_t max, int *truncated)
 {
-    static const struct rule nowhere = { .kind = RULE_NOWHERE };
-    struct walk w = { *regs, { stack, stack_addr, stack_len }, 1, 0 };
-    enum sonde__step step = SONDE__STEP_OK;
-    size_t n = 0;
-    while (n < max && step == SONDE__STEP_OK) {
-        const uint64_t pc = w.exact ? w.regs.ip : w.regs.ip - 1;
-        const struct rule *rule = pc >> 63 ? &nowhere : rule_at(as, pc, w.exact);
-        /* What points to no code is no return address: the step before went wrong. */
-        if (n && rule->kind == RULE_NOWHERE) break;
-        ips[n++] = rule->kind == RULE_ROW && rule->row.cfa == SONDE__CFA_SIGNAL ? w.regs.ip : pc;
-        step = one_step(&w, rule, n == 1);
+    const struct stack copy = { stack, stack_addr, stack_len };
+    const struct walk first = { .regs = *regs, .stack = copy, .exact = 1 };
+    struct walk w = first;
+    size_t n;
+    *truncated = !walk(as, &w, ips, max, &n);
+    if (!*truncated || !w.jumps) return n;
+    for (int i = 1; i < SONDE__LANDINGS && *truncated; i++) {
+        w = first;
+        w.landing = (enum sonde__landing)i;
+        *truncated = !walk(as, &w, ips, max, &n);
     }
-    *truncated = step != SONDE__STEP_END || w.doubt;
+    if (!*truncated) return n;
+    w = first;
+    walk(as, &w, ips, max, &n);
     return n;
 }

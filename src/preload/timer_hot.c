@@ -15,8 +15,9 @@
 #define ROOM_TO_FIND 5120u    /* stack that looking up a rule may take, with what it calls */
 #define ROOM_TO_WALK 1536u    /* … and walking by rules that are remembered */
 
+/* *jumps: it went through a function that ends in a jump, with such an idea of it. */
 static uint32_t walk(struct sonde__thread *t, const void *context, int known_only,
-                     uint32_t *flags)
+                     enum sonde__landing landing, int *jumps, uint32_t *flags)
 {
     static const struct sonde__unwind_row interrupted = { .cfa = SONDE__CFA_SIGNAL };
     struct sonde__walker w;
@@ -24,6 +25,8 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
     *flags = SONDE__SAMPLE_TRUNCATED;
     memset(&w, 0, sizeof(w));
     w.known_only = known_only;
+    w.landing = landing;
+    *jumps = 0;
     w.regs.sp = (uint64_t)(uintptr_t)context;
     if (sonde__unwind_apply(&interrupted, &w.regs, sonde__walk_word, &w.memory, &w.exact) !=
         SONDE__STEP_OK) {
@@ -39,6 +42,7 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
         if (step == SONDE__STEP_END) *flags = 0;
         if (step != SONDE__STEP_OK) break;
     }
+    *jumps = w.jumps;
     return n;
 }
 
@@ -57,9 +61,14 @@ __attribute__((noinline)) static void sample(struct sonde__thread *t, uint32_t o
                                              const ucontext_t *context, size_t room_left)
 {
     uint32_t flags;
+    int jumps;
     const int modules_go = sonde__walk_begin();
     const int known_only = room_left < ROOM_TO_FIND || modules_go;
-    const uint32_t frames = walk(t, context, known_only, &flags);
+    uint32_t frames = walk(t, context, known_only, SONDE__LANDING_CALLER, &jumps, &flags);
+    for (int i = 1; i <= SONDE__LANDINGS && flags && jumps; i++) { /* in the end as it was */
+        frames = walk(t, context, known_only, (enum sonde__landing)(i % SONDE__LANDINGS), &jumps,
+                      &flags);
+    }
     if (overrun * sonde__timer.period_ns > LATE_NS) {
         flags |= SONDE__SAMPLE_LATE;
         __atomic_fetch_add(&sonde__timer.area->late, 1, __ATOMIC_RELAXED);

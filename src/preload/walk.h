@@ -63,6 +63,8 @@ struct sonde__walker {
     struct sonde__memory memory;
     int exact;                    /* regs.ip is where it was interrupted, not a return address */
     int known_only;
+    int jumps;                    /* it went through a function that ends in a jump … */
+    enum sonde__landing landing;  /* … of the first of which this is to be thought */
     enum sonde__rule rule;        /* of the last step … */
     struct sonde__unwind_row row; /* … if that is ROW */
 };

@@ -42,6 +42,10 @@ enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *
     *ip = w->rule == SONDE__RULE_ROW && w->row.cfa == SONDE__CFA_SIGNAL ? r->ip : pc;
     if (w->rule == SONDE__RULE_ROW) {
         step = sonde__unwind_apply(&w->row, r, sonde__walk_word, &w->memory, &signal);
+        if (step == SONDE__STEP_OK && w->row.saved & SONDE__SAVED_JUMPS && !w->jumps++ &&
+            sonde__unwind_land(w->landing, r, sonde__walk_word, &w->memory, &signal)) {
+            step = SONDE__STEP_FAIL;
+        }
     } else if (w->rule == SONDE__RULE_FP) {
         step = sonde__unwind_fp(r, sonde__walk_word, &w->memory);
         /* In code that does not keep a frame pointer it may be 0 for any reason. */

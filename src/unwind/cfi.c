@@ -23,6 +23,7 @@ struct state {
     enum cfa_how cfa;
     uint64_t cfa_reg;
     int64_t cfa_off, cfa_off2;
+    int jumps; /* saves what only __builtin_eh_return needs */
     struct rule regs[REGS];
 };
 
@@ -237,6 +238,7 @@ static int express(const struct state *s, struct sonde__unwind_row *row)
     }
     saved_bp(&s->regs[REG_BP], row);
     saved_bx(&s->regs[REG_BX], row);
+    if (s->jumps) row->saved |= SONDE__SAVED_JUMPS;
     return 0;
 }
 
@@ -272,6 +274,7 @@ static void set_offset(struct run *r, uint64_t reg, int64_t factored)
     int64_t off;
     const int over = __builtin_mul_overflow(factored, r->cie->data_align, &off);
     set_rule(r, reg, over ? OTHER : AT_CFA, over ? 0 : off);
+    if (reg == SONDE__ARCH_EH_DATA) r->now.jumps = 1;
 }
 
 static void restore(struct run *r, uint64_t reg)

@@ -42,6 +42,7 @@ enum sonde__saved {
     SONDE__SAVED_LOST
 };
 
+#define SONDE__SAVED_JUMPS 0x80u  /* of a function that may end in a jump: enum sonde__landing */
 #define SONDE__RA_IN_REG (-32768) /* ra_off of this + n, n < 32: in register n, not in memory */
 
 struct sonde__unwind_row {  /* 16 bytes; valid from pc up to the next row's pc */
@@ -52,7 +53,8 @@ struct sonde__unwind_row {  /* 16 bytes; valid from pc up to the next row's pc *
     int8_t cfa_off2;
     int8_t bx_off;          /* in words of 8 bytes */
     uint8_t cfa;            /* enum sonde__cfa */
-    uint8_t saved;          /* enum sonde__saved of bp; of bx << 4 (AT_CFA, SAME or LOST) */
+    uint8_t saved;          /* enum sonde__saved of bp; of bx << 4 (AT_CFA, SAME or LOST);
+                               SONDE__SAVED_JUMPS */
 };
 
 struct sonde__unwind_table {
@@ -166,6 +168,22 @@ enum sonde__step sonde__unwind_apply(const struct sonde__unwind_row *row, struct
 enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_t pc,
                                     struct sonde__regs *regs, sonde__read_word *word, void *arg,
                                     int *signal);
+
+/* Functions that end with __builtin_eh_return (_Unwind_Resume and its like) overwrite what they
+ * have saved with the registers of the frame that handles an exception, their own return address
+ * as well, and jump there. A walk that crosses one and fails is worth repeating, with another idea
+ * of what comes out of it. */
+enum sonde__landing {
+    SONDE__LANDING_CALLER, /* its caller, as ever */
+    SONDE__LANDING_JUMP,   /* about to jump: ip is where to, not behind a call */
+    SONDE__LANDING_MOVED,  /* overwritten: ip is that frame's, and sp where its call has put ip */
+    SONDE__LANDINGS
+};
+
+/* regs, which came out of such a frame, by another idea. *exact as *signal of a step. 0, or -1: it
+ * cannot be so. */
+int sonde__unwind_land(enum sonde__landing landing, struct sonde__regs *regs,
+                       sonde__read_word *word, void *arg, int *exact);
 
 /* By frame pointer alone, where there is no table (JIT code, hand-written assembly): bp must be
  * aligned and lie at or above sp. Whether what it leads to is code is for the caller to check: a

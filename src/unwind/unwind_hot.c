@@ -6,6 +6,8 @@
 
 #include "base/hot_banned.h"
 
+#define LANDING_WORDS 8192u /* of the stack that an exception leaves */
+
 const struct sonde__unwind_row *sonde__unwind_lookup(const struct sonde__unwind_table *t,
                                                      uint32_t pc)
 {
@@ -106,7 +108,7 @@ static void restore_bx(const struct sonde__unwind_row *row, uint64_t cfa, struct
                        sonde__read_word *word, void *arg)
 {
     const uint32_t bit = 1u << SONDE__ARCH_BX;
-    const uint32_t saved = row->saved >> 4;
+    const uint32_t saved = (row->saved & ~SONDE__SAVED_JUMPS) >> 4;
     regs->known &= bit; /* the others do not survive a call, or are not followed */
     if (saved == SONDE__SAVED_SAME) return;
     const uint64_t slot = cfa + (uint64_t)((int64_t)row->bx_off * 8);
@@ -152,6 +154,19 @@ enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_
     const struct sonde__unwind_row *row = sonde__unwind_lookup(t, pc);
     *signal = 0;
     return row ? sonde__unwind_apply(row, regs, word, arg, signal) : SONDE__STEP_FAIL;
+}
+
+int sonde__unwind_land(enum sonde__landing landing, struct sonde__regs *regs,
+                       sonde__read_word *word, void *arg, int *exact)
+{
+    uint64_t v = 0;
+    *exact = landing == SONDE__LANDING_JUMP;
+    if (landing != SONDE__LANDING_MOVED) return 0;
+    for (uint64_t i = 0; i < LANDING_WORDS && v != regs->ip; i++) {
+        if (word(arg, regs->sp, &v)) return -1;
+        regs->sp += sizeof(v);
+    }
+    return v == regs->ip ? 0 : -1;
 }
 
 enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *word, void *arg)

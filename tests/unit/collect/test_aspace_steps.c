@@ -53,7 +53,7 @@ struct trace {
     uint8_t stack[STACK_MAX];
     size_t stack_len;
     /* what came out */
-    uint64_t steps, compared, complete, flagged, rewriting, wrong, frames;
+    uint64_t steps, compared, complete, flagged, rewriting, rewriting_cut, wrong, frames;
     uint64_t shown[40]; /* addresses at which something was not right, each shown once */
     size_t shown_count;
     int verbose; /* also those that are marked truncated */
@@ -120,7 +120,9 @@ static void show(struct trace *t, const char *what, const uint64_t *ours, size_t
 static int is_rewriting(const struct trace *t, const uint64_t *ours, size_t our_count, size_t same)
 {
     if (same == 1 && our_count > 1 &&
-        (ours[1] + 1 == t->regs.rdx || ours[1] + 1 == t->regs.rcx)) return 1;
+        (ours[1] + 1 == t->regs.rdx || ours[1] + 1 == t->regs.rcx || ours[1] == t->regs.rcx)) {
+        return 1;
+    }
     for (size_t i = 0; i < t->depth; i++) {
         const struct entry *e = &t->shadow[i];
         uint64_t v;
@@ -155,6 +157,8 @@ static void check(struct trace *t)
         t->complete++;
     } else if (is_rewriting(t, ours, our_count, same)) {
         t->rewriting++;
+        t->rewriting_cut += truncated != 0;
+        if (truncated && t->verbose) show(t, "rewritten, truncated", ours, our_count, truth, n);
     } else if (truncated) {
         t->flagged++;
         if (t->verbose) show(t, "truncated", ours, our_count, truth, n);
@@ -300,6 +304,8 @@ static void run(const char *name, int from_main, uint64_t signals_every)
     sonde_modules_destroy(t.modules);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(t.wrong, 0);
+    /* Up to ten instructions of an exception, after it has written where it will jump to. */
+    assert_true(t.rewriting_cut * 10 <= t.rewriting);
     /* Two functions of crtbegin.o, of ten instructions each, have neither tables nor frame
      * pointers. */
     assert_true(t.flagged * 2000 <= t.compared);

@@ -110,7 +110,7 @@ static void assert_row(const struct table *t, uint32_t pc, int cfa, int32_t cfa_
 /* ---- Programs ----------------------------------------------------------------------------- */
 
 enum { SAME = SONDE__SAVED_SAME, AT_CFA = SONDE__SAVED_AT_CFA, AT_BP = SONDE__SAVED_AT_BP,
-       IN_REG = SONDE__SAVED_IN_REG, LOST = SONDE__SAVED_LOST };
+       IN_REG = SONDE__SAVED_IN_REG, LOST = SONDE__SAVED_LOST, JUMPS = SONDE__SAVED_JUMPS >> 4 };
 
 static void instructions(void **state)
 {
@@ -140,6 +140,9 @@ static void instructions(void **state)
         { "def_cfa_sf", P(0x12, 6, 0x7e), 0, SONDE__CFA_BP, 16, 0, SAME, 0, SAME, 0, -8 },
         { "def_cfa_offset_sf", P(0x13, 0x7c), 0, SONDE__CFA_SP, 32, 0, SAME, 0, SAME, 0, -8 },
         { "rbx", P(0x83, 3), 0, SONDE__CFA_SP, 8, 0, SAME, 0, AT_CFA, -3, -8 },
+        { "rax", P(0x80, 3), 0, SONDE__CFA_SP, 8, 0, SAME, 0, SAME + JUMPS, 0, -8 },
+        { "rax and rbx", P(0x80, 3, 0x83, 4), 0, SONDE__CFA_SP, 8, 0, SAME, 0, AT_CFA + JUMPS, -4,
+          -8 },
         { "offset_extended", P(0x05, 6, 2), 0, SONDE__CFA_SP, 8, 0, AT_CFA, -16, SAME, 0, -8 },
         { "offset_extended_sf", P(0x11, 6, 2), 0, SONDE__CFA_SP, 8, 0, AT_CFA, -16, SAME, 0, -8 },
         { "negative_offset", P(0x2f, 6, 2), 0, SONDE__CFA_SP, 8, 0, AT_CFA, 16, SAME, 0, -8 },

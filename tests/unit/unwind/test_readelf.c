@@ -100,7 +100,7 @@ static int bp_is(const struct sonde__unwind_row *r, const char *text)
 
 static int bx_is(const struct sonde__unwind_row *r, const char *text)
 {
-    const unsigned saved = r->saved >> 4;
+    const unsigned saved = (r->saved & 127u) >> 4;
     if (r->cfa == SONDE__CFA_SIGNAL) return 1;
     if (text[0] == 'c') return saved == SONDE__SAVED_AT_CFA && r->bx_off * 8 == atoi(text + 1);
     if (!strcmp(text, "u") || !strcmp(text, "s")) return saved == SONDE__SAVED_SAME;

@@ -225,6 +225,33 @@ static void lookup(void **state)
     assert_int_equal(sonde__unwind_step(&t, 9, &r, word, NULL, &signal), SONDE__STEP_FAIL);
 }
 
+/* Out of a function that an exception has rewritten. */
+static void landings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum sonde__landing landing;
+        uint64_t ip;
+        int rc, exact;
+        uint64_t sp;
+    } cases[] = {
+        { "a caller", SONDE__LANDING_CALLER, 0x1003, 0, 0, BASE },
+        { "a jump", SONDE__LANDING_JUMP, 0x1003, 0, 1, BASE },
+        { "moved", SONDE__LANDING_MOVED, 0x1003, 0, 0, BASE + 32 },
+        { "nowhere to be found", SONDE__LANDING_MOVED, 0x2000, -1, 0, 0 },
+    };
+    fill(); /* word n holds 1000 + n */
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct sonde__regs r = { .ip = cases[i].ip, .sp = BASE };
+        int exact = 77;
+        const int rc = sonde__unwind_land(cases[i].landing, &r, word, NULL, &exact);
+        if (rc != cases[i].rc || exact != cases[i].exact || (!rc && r.sp != cases[i].sp)) {
+            fail_msg("%s: %d, exact %d, sp %#lx", cases[i].name, rc, exact, r.sp);
+        }
+    }
+}
+
 static void rules_from_code(void **state)
 {
     (void)state;
@@ -319,6 +346,7 @@ int main(void)
         cmocka_unit_test(rules),          cmocka_unit_test(lost_bp_is_not_used),
         cmocka_unit_test(return_address_0_ends), cmocka_unit_test(signal_frame),
         cmocka_unit_test(frame_pointers), cmocka_unit_test(lookup),
+        cmocka_unit_test(landings),
         cmocka_unit_test(rules_from_code), cmocka_unit_test(perf_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
