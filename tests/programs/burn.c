@@ -36,6 +36,10 @@ struct burned {
     uint64_t ns[PARTS_TIMED];
 };
 
+static double seconds = 1; /* of CPU time for each thread */
+static uint64_t turns = 1; /* of a part in a row: longer ones for samplers that look seldom */
+static int recursion = RECURSION;
+
 static uint64_t now(clockid_t clock)
 {
     struct timespec t;
@@ -59,8 +63,6 @@ static inline __attribute__((always_inline)) uint64_t spin(uint64_t x, uint64_t 
 }
 
 IN(alpha) static uint64_t alpha(uint64_t n) { return spin(n | 1, n); }
-
-static int recursion = RECURSION;
 
 IN(beta) static uint64_t beta_down(uint64_t n, int depth)
 {
@@ -89,7 +91,7 @@ IN(gamma) static uint64_t gamma_sort(uint64_t n)
 IN(handler) static void handler(int signal)
 {
     (void)signal;
-    spin(3, SLICE / 2);
+    spin(3, SLICE * turns * 2);
 }
 
 IN(child) static uint64_t child_work(uint64_t n) { return spin(n | 1, n); }
@@ -109,42 +111,53 @@ static void print_ranges(void)
 
 /* ---- Burning in known shares ----------------------------------------------------------------- */
 
-static double seconds = 1; /* of CPU time for each thread */
 static int spans;
 static __thread volatile uint64_t sink;
 
-static uint64_t run_part(int part)
+static uint64_t run_turns(int part)
 {
     static uint64_t (*const parts[PARTS_TIMED])(uint64_t) = { alpha, beta, gamma_sort };
-    if (!spans) return parts[part](SLICE);
+    uint64_t x = 0;
+    for (uint64_t i = 0; i < turns; i++) x += parts[part](SLICE);
+    return x;
+}
+
+static uint64_t run_part(int part)
+{
+    if (!spans) return run_turns(part);
     uint64_t x;
     if (part == 0) {
         SONDE_SCOPE("alpha");
-        x = parts[part](SLICE);
+        x = run_turns(part);
     } else {
         SONDE_SCOPE("others");
-        x = parts[part](SLICE);
+        x = run_turns(part);
     }
     return x;
 }
 
-/* Parts come in random order: at a fixed one, samples at a fixed period would meet some more often
- * than others, as with any profiler. */
+/* Ten turns at a time, six, three and one of each part, in random order: at a fixed one, samples at
+ * a fixed period would meet some more often than others, as with any profiler. */
 static void *burn(void *arg)
 {
     struct burned *b = arg;
     const uint64_t all = (uint64_t)(seconds * 1e9);
+    int deck[] = { 0, 0, 0, 0, 0, 0, 1, 1, 1, 2 };
     uint64_t total = 0, random = (uint64_t)(uintptr_t)arg;
     uint64_t before = now(CLOCK_THREAD_CPUTIME_ID);
     while (total < all) {
-        random = mix(random);
-        const unsigned dice = (unsigned)(random >> 33) % 10;
-        const int next = dice < 6 ? 0 : dice < 9 ? 1 : 2;
-        sink += run_part(next);
-        const uint64_t after = now(CLOCK_THREAD_CPUTIME_ID);
-        b->ns[next] += after - before;
-        total += after - before;
-        before = after;
+        for (unsigned left = 10; left > 0; left--) {
+            random = mix(random);
+            int *drawn = &deck[(unsigned)(random >> 33) % left];
+            const int next = *drawn;
+            *drawn = deck[left - 1];
+            deck[left - 1] = next;
+            sink += run_part(next);
+            const uint64_t after = now(CLOCK_THREAD_CPUTIME_ID);
+            b->ns[next] += after - before;
+            total += after - before;
+            before = after;
+        }
     }
     return NULL;
 }
@@ -204,7 +217,9 @@ static void burn_waiting(int count)
 }
 
 /* Threads that start threads all the time, each with little to do: whoever attaches meanwhile finds
- * some of them half made. */
+ * some of them half made. Until a line comes, and then so many more. */
+static int churn_over;
+
 struct churn {
     int count;
     uint64_t ns;
@@ -221,7 +236,7 @@ static void *churn_one(void *arg)
 static void *churn(void *arg)
 {
     struct churn *c = arg;
-    for (int i = 0; i < c->count; i++) {
+    for (int i = 0; i < c->count; i += __atomic_load_n(&churn_over, __ATOMIC_RELAXED)) {
         pthread_t thread;
         uint64_t ns = 0;
         if (pthread_create(&thread, NULL, churn_one, &ns)) abort();
@@ -236,12 +251,12 @@ static void churn_threads(int count)
     pthread_t makers[4];
     struct churn churns[4] = { { 0, 0 } };
     uint64_t all = 0;
-    printf("ready %d\n", (int)getpid());
-    fflush(stdout);
     for (int i = 0; i < 4; i++) {
         churns[i].count = count / 4;
         if (pthread_create(&makers[i], NULL, churn, &churns[i])) abort();
     }
+    wait_for_line();
+    __atomic_store_n(&churn_over, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < 4; i++) {
         pthread_join(makers[i], NULL);
         all += churns[i].ns;
@@ -296,11 +311,18 @@ static void sleep_mutex(void)
 
 static int ping[2], pong[2];
 
+/* Time that was not spent on a CPU since then. */
+static uint64_t waited(uint64_t wall, uint64_t cpu)
+{
+    return now(CLOCK_MONOTONIC) - wall - (now(CLOCK_THREAD_CPUTIME_ID) - cpu);
+}
+
 static void *answer(void *arg)
 {
+    const uint64_t wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_THREAD_CPUTIME_ID);
     char c;
-    (void)arg;
     while (read(ping[0], &c, 1) == 1 && write(pong[1], &c, 1) == 1) continue;
+    *(uint64_t *)arg = waited(wall, cpu);
     return NULL;
 }
 
@@ -309,14 +331,15 @@ static void ping_pong(int count)
 {
     pthread_t other;
     char c = 'x';
-    if (pipe(ping) || pipe(pong) || pthread_create(&other, NULL, answer, NULL)) abort();
-    const uint64_t start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t others = 0;
+    if (pipe(ping) || pipe(pong) || pthread_create(&other, NULL, answer, &others)) abort();
+    const uint64_t wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_THREAD_CPUTIME_ID);
     int done = 0;
     while (done < count && write(ping[1], &c, 1) == 1 && read(pong[0], &c, 1) == 1) done++;
-    const uint64_t wall = now(CLOCK_MONOTONIC) - start, used = now(CLOCK_THREAD_CPUTIME_ID) - cpu;
-    printf("truth wait %llu\ndone rounds %d\n", (unsigned long long)(wall - used), done);
+    const uint64_t ours = waited(wall, cpu);
     close(ping[1]);
     pthread_join(other, NULL);
+    printf("truth wait %llu\ndone rounds %d\n", (unsigned long long)(ours + others), done);
 }
 
 /* ---- Processes, signals, plugins ------------------------------------------------------------- */
@@ -342,7 +365,7 @@ static void fork_children(int count)
 static void exec_self(char **argv, int left)
 {
     char count[16];
-    sink = alpha(SLICE * 10);
+    sink = alpha(SLICE * 20);
     if (!left) {
         printf("done exec 0\n");
         return;
@@ -358,16 +381,22 @@ static void exec_self(char **argv, int left)
 static void in_handlers(int count)
 {
     struct sigaction action = { .sa_handler = handler };
-    const uint64_t before = now(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t outside = 0, inside = 0, before = now(CLOCK_THREAD_CPUTIME_ID);
     sigaction(SIGUSR1, &action, NULL);
     for (int i = 0; i < count; i++) {
-        sink = alpha(SLICE / 20);
+        sink = alpha(SLICE * turns);
+        const uint64_t between = now(CLOCK_THREAD_CPUTIME_ID);
         raise(SIGUSR1);
+        const uint64_t after = now(CLOCK_THREAD_CPUTIME_ID);
+        outside += between - before;
+        inside += after - between;
+        before = after;
     }
-    printf("truth all %llu\ndone signals %d\n",
-           (unsigned long long)(now(CLOCK_THREAD_CPUTIME_ID) - before), count);
+    printf("truth alpha %llu\ntruth handler %llu\ndone signals %d\n",
+           (unsigned long long)outside, (unsigned long long)inside, count);
 }
 
+#ifndef BURN_STATIC /* which cannot load anything */
 static void load_and_unload(const char *path, int count)
 {
     int loaded = 0;
@@ -382,14 +411,15 @@ static void load_and_unload(const char *path, int count)
     }
     printf("done plugins %d\n", loaded);
 }
+#endif
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: burn [--seconds S] [--recursion N] [--spans] [--wait] [--threads N | "
-                    "--sleep-mutex | --ping-pong N | --fork N | --exec-self N | --signal N | "
-                    "--attach N | --churn N | --dlopen N PLUGIN]\n");
+    fprintf(stderr, "usage: burn [--seconds S] [--recursion N] [--turns N] [--spans] [--wait] "
+                    "[--threads N | --sleep-mutex | --ping-pong N | --fork N | --exec-self N | "
+                    "--signal N | --attach N | --churn N | --dlopen N PLUGIN]\n");
     return 2;
 }
 
@@ -402,6 +432,8 @@ int main(int argc, char **argv)
             seconds = atof(next), i++;
         } else if (!strcmp(argv[i], "--recursion")) {
             recursion = atoi(next), i++;
+        } else if (!strcmp(argv[i], "--turns")) {
+            turns = strtoull(next, NULL, 10), i++;
         } else if (!strcmp(argv[i], "--spans")) {
             spans = 1;
         } else if (!strcmp(argv[i], "--wait")) {
@@ -430,8 +462,10 @@ int main(int argc, char **argv)
         exec_self(argv, count);
     } else if (!strcmp(mode, "--signal")) {
         in_handlers(count);
+#ifndef BURN_STATIC
     } else if (!strcmp(mode, "--dlopen") && i + 2 < argc) {
         load_and_unload(argv[i + 2], count);
+#endif
     } else {
         return usage();
     }

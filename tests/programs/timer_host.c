@@ -579,7 +579,7 @@ static const struct { const char *name; void (*run)(int n); int n; } modes[] = {
     { "handler", mode_handler, 100 },   { "tiny-stack", mode_tiny_stack, 20 },
     { "alt-stack", mode_alt_stack, 50 },{ "coroutine", mode_coroutine, 500 },
     { "longjmp", mode_longjmp, 500 },   { "storm", mode_storm, 5000 },
-    { "cancel", mode_cancel, 50 },      { "few-timers", mode_few_timers, 200 },
+    { "cancel", mode_cancel, 50 },      { "few-timers", mode_few_timers, 60 },
 };
 
 int main(int argc, char **argv)

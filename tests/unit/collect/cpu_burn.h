@@ -3,6 +3,7 @@
 #ifndef SONDE_TESTS_CPU_BURN_H
 #define SONDE_TESTS_CPU_BURN_H
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include "collect/cpu.h"
 
 #define BURN_ARGS 16
+#define BURN_IMAGES 32
 
 struct burn {
     pid_t pid;
@@ -87,6 +89,35 @@ static inline void burn_end(struct burn *b)
     fclose(b->out);
 }
 
+/* All threads of it wait for something. */
+static inline int burn_sleeps(const struct burn *b)
+{
+    char path[64], line[512];
+    int threads = 0, asleep = 0;
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)b->pid);
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        if (e->d_name[0] == '.') continue;
+        char stat[sizeof(path) + sizeof(e->d_name) + 8];
+        snprintf(stat, sizeof(stat), "%s/%s/stat", path, e->d_name);
+        FILE *f = fopen(stat, "r");
+        if (!f) continue;
+        const char *end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+        threads++;
+        asleep += end && !strncmp(end, ") S", 3);
+        fclose(f);
+    }
+    closedir(d);
+    return threads > 0 && threads == asleep;
+}
+
+static inline void burn_wait_until_asleep(const struct burn *b)
+{
+    for (int i = 0; i < 4000 && !burn_sleeps(b); i++) usleep(5000);
+    assert_true(burn_sleeps(b));
+}
+
 /* "KEY NAME number …" of what it printed: 1 if there. */
 static inline int burn_said(const struct burn *b, const char *key, const char *name,
                             unsigned long long *first, unsigned long long *second)
@@ -108,22 +139,49 @@ static inline double burn_truth(const struct burn *b, const char *name)
     return (double)v;
 }
 
+/* Where a part is: more than once after an exec. */
+struct burn_ranges {
+    unsigned long long start[BURN_IMAGES], end[BURN_IMAGES];
+    int count;
+};
+
+static inline void burn_ranges_of(const struct burn *b, const char *part, struct burn_ranges *r)
+{
+    char start[64];
+    const int len = snprintf(start, sizeof(start), "range %s ", part);
+    r->count = 0;
+    for (const char *at = strstr(b->text, start); at; at = strstr(at + 1, start)) {
+        char *end;
+        assert_true(r->count < BURN_IMAGES);
+        r->start[r->count] = strtoull(at + len, &end, 0);
+        r->end[r->count++] = strtoull(end, NULL, 0);
+    }
+    assert_true(r->count > 0);
+}
+
+static inline int burn_is_in(const struct sonde_profile *p, uint32_t stack,
+                             const struct burn_ranges *r)
+{
+    for (uint32_t at = stack; at; at = p->stacks[at].parent) {
+        const uint64_t ip = p->locations[p->stacks[at].location].address;
+        for (int i = 0; i < r->count; i++) {
+            if (ip >= r->start[i] && ip < r->end[i]) return 1;
+        }
+    }
+    return 0;
+}
+
 /* Weight of the samples of a kind; with a part's name, of those with a frame in it. */
 static inline double burn_weight(const struct burn *b, const struct sonde_profile *p, int kind,
                                  const char *part)
 {
-    unsigned long long start = 0, end = UINT64_MAX;
+    struct burn_ranges ranges = { .count = 0 };
     double sum = 0;
-    if (part) assert_true(burn_said(b, "range", part, &start, &end));
+    if (part) burn_ranges_of(b, part, &ranges);
     for (uint32_t i = 0; i < p->samples_count; i++) {
         const struct sonde_profile_sample *s = &p->samples[i];
-        if (s->kind != kind) continue;
-        for (uint32_t at = s->stack; at; at = p->stacks[at].parent) {
-            const uint64_t ip = p->locations[p->stacks[at].location].address;
-            if (part && !(ip >= start && ip < end)) continue;
-            sum += (double)s->weight;
-            break;
-        }
+        if (s->kind != kind || (part && !burn_is_in(p, s->stack, &ranges))) continue;
+        sum += (double)s->weight;
     }
     return sum;
 }
@@ -135,6 +193,55 @@ static inline uint64_t burn_count(const struct sonde_profile *p, int kind, uint1
         if (p->samples[i].kind == kind && (p->samples[i].flags & flags) == flags) n++;
     }
     return n;
+}
+
+/* ---- Figures --------------------------------------------------------------------------------- */
+
+static inline int burn_near(const char *what, double got, double wanted, double off)
+{
+    if (got >= wanted - off && got <= wanted + off) return 1;
+    print_message("%s: %g, wanted %g +- %g\n", what, got, wanted, off);
+    return 0;
+}
+
+/* Weight by part, as shares of the named parts, within two points of the truth. */
+static inline int burn_shares_are_true(const struct burn *b, const struct sonde_profile *p)
+{
+    static const char *const parts[] = { "alpha", "beta", "gamma" };
+    double truth = 0, all = 0;
+    int good = 1;
+    for (int i = 0; i < 3; i++) {
+        truth += burn_truth(b, parts[i]);
+        all += burn_weight(b, p, SONDE_SAMPLE_CPU, parts[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        good &= burn_near(parts[i], burn_weight(b, p, SONDE_SAMPLE_CPU, parts[i]) / all * 100,
+                          burn_truth(b, parts[i]) / truth * 100, 2);
+    }
+    return good & burn_near("CPU time", burn_weight(b, p, SONDE_SAMPLE_CPU, NULL) / truth, 1, 0.05);
+}
+
+/* The machine itself can spoil a figure: a virtual CPU is taken away for a while, others want it.
+ * So one of a few runs must have it right; a fault of ours is in all of them. */
+static inline void burn_some_run(int (*run)(int which), int which)
+{
+    enum { RUNS = 6 };
+    for (int i = 0; i < RUNS; i++) {
+        if (run(which)) return;
+    }
+    fail_msg("in none of %d runs", RUNS);
+}
+
+/* 99.9 % of the stacks begin where their thread does, and of a few all but three: a sample can be
+ * taken at one of the few instructions that neither a table nor their own look explains. */
+static inline void burn_check_complete(const struct sonde_profile *p)
+{
+    const uint64_t all = burn_count(p, SONDE_SAMPLE_CPU, 0);
+    const uint64_t cut = burn_count(p, SONDE_SAMPLE_CPU, SONDE_SAMPLE_TRUNCATED);
+    if (cut * 1000 > all + 3000) {
+        fail_msg("%llu of %llu stacks are truncated", (unsigned long long)cut,
+                 (unsigned long long)all);
+    }
 }
 
 #endif
