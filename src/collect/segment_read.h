@@ -137,6 +137,10 @@ struct sonde_mem_sink {               /* as struct sonde_segment_sink */
 int sonde_segment_mem_events(struct sonde_segment *s, const struct sonde_mem_sink *sink, int last,
                              uint64_t *lost, struct sonde_err *err);
 
+/* For each pool of the process (sonde_pool): its name, valid UTF-8, and how much it says is in it. */
+void sonde_segment_pools(struct sonde_segment *s,
+                         void (*pool)(void *arg, const char *name, double bytes), void *arg);
+
 /* Pages of the file that were looked at do not count as this process's memory any more. */
 void sonde_segment_forget(struct sonde_segment *s);
 
