@@ -101,8 +101,8 @@ static int find_running(struct sonde_mem *m, struct sonde_err *err)
             return 0;
         }
     }
-    return sonde_err_set(err, SONDE_EOFF, "process %u was not started with the heap profiler, which "
-                         "cannot come in later; start it with: sonde run --heap -- CMD",
+    return sonde_err_set(err, SONDE_EOFF, "process %u was not started with the heap profiler, "
+                         "which cannot come in later; start it with: sonde run --heap -- CMD",
                          m->options.pid);
 }
 
@@ -250,7 +250,8 @@ static void make_note(struct sonde_mem *m, char out[SONDE_MEM_NOTE_MAX])
     }
 }
 
-static void make_rates(const struct sonde_mem *m, const struct mem_now *n, struct sonde_mem_status *out)
+static void make_rates(const struct sonde_mem *m, const struct mem_now *n,
+                       struct sonde_mem_status *out)
 {
     uint32_t oldest = UINT32_MAX;
     for (uint32_t i = 0; i < MEM_RATES; i++) {

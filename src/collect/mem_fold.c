@@ -1,10 +1,10 @@
 /* mem_fold.c - what a target has, added to a sum.
  *
  * Sites with the most memory come first, so that what is left out when there is no room are the
- * smallest ones. Rows say how much was allocated at a site; events say when and by whom. An event of
- * S bytes was chosen with probability 1 - exp(-(S + 1) / mean) and stands for the inverse of that;
- * then the events of a site are scaled so that together they are what its row says. So profiles by
- * time, thread or span agree with the whole. */
+ * smallest ones. Rows say how much was allocated at a site; events say when and by whom. An event
+ * of S bytes was chosen with probability 1 - exp(-(S + 1) / mean) and stands for the inverse of
+ * that; then the events of a site are scaled so that together they are what its row says. So
+ * profiles by time, thread or span agree with the whole. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,10 +5,10 @@
  *               process)             add up to)
  *
  * While a process runs, its target keeps only what the segment does not: the growth of each site
- * (by its number), sampled events, names of threads, and which files its code was mapped from. Stacks
- * are looked at when a profile is asked for, or when the process has ended: then the target is
- * folded into a sum and forgotten. So memory follows the number of sites, and processes that come
- * and go leave only what they have in common with others: their stacks. */
+ * (by its number), sampled events, names of threads, and which files its code was mapped from.
+ * Stacks are looked at when a profile is asked for, or when the process has ended: then the target
+ * is folded into a sum and forgotten. So memory follows the number of sites, and processes that
+ * come and go leave only what they have in common with others: their stacks. */
 #ifndef SONDE_COLLECT_MEM_PRIVATE_H
 #define SONDE_COLLECT_MEM_PRIVATE_H
 
@@ -36,8 +36,8 @@ struct mem_site {
     float mark_bytes, mark_count; /* in use at the mark */
 };
 
-/* Bytes in use at tick; ticks come one after the other. SONDE_ENOMEM, once: it has no growth from now
- * on. b: memory of all series, and how much that may be. */
+/* Bytes in use at tick; ticks come one after the other. SONDE_ENOMEM, once: it has no growth from
+ * now on. b: memory of all series, and how much that may be. */
 int mem_site_add(struct mem_site *s, uint32_t tick, double value, const struct sonde_budget *b);
 /* Its growth up to and without tick, and ticks that become twice as long from tick (even) on. */
 void mem_site_growth(const struct mem_site *s, uint32_t tick, struct sonde_series *out);
@@ -187,8 +187,8 @@ struct mem_fold_options {
     uint64_t now_ns;              /* unix time */
 };
 
-/* Add a target, which was read just now, to a sum. SONDE_EFORMAT: it is damaged, and parts of it are
- * missing. SONDE_ENOMEM: nothing was added. */
+/* Add a target, which was read just now, to a sum. SONDE_EFORMAT: it is damaged, and parts of it
+ * are missing. SONDE_ENOMEM: nothing was added. */
 int mem_fold(struct mem_target *t, const struct mem_fold_options *o, struct mem_sum *into,
              struct sonde_err *err);
 

@@ -36,6 +36,18 @@ void mem_give_up(struct sonde_mem *m, struct mem_target *t, int rc, const struct
 
 /* ---- Totals ---------------------------------------------------------------------------------- */
 
+static double live_bytes(const struct mem_target *t)
+{
+    const struct sonde_mem_totals *a = &t->totals;
+    return a->alloc_bytes > a->free_bytes ? (double)(a->alloc_bytes - a->free_bytes) : 0;
+}
+
+static double live_count(const struct mem_target *t)
+{
+    const struct sonde_mem_totals *a = &t->totals;
+    return a->allocs > a->frees ? mem_count(t, a->allocs - a->frees) : 0;
+}
+
 struct mem_now mem_totals(struct sonde_mem *m)
 {
     struct mem_now n = { .alloc_bytes = (double)m->ended_totals.alloc_bytes,
@@ -44,12 +56,11 @@ struct mem_now mem_totals(struct sonde_mem *m)
         struct mem_target *t = mem_target_at(m, i);
         if (!mem_is_open(t)) continue;
         sonde_segment_mem_totals(t->base.segment, &t->totals);
-        const struct sonde_mem_totals *a = &t->totals;
-        n.alloc_bytes += (double)a->alloc_bytes;
-        n.alloc_count += mem_count(t, a->allocs);
+        n.alloc_bytes += (double)t->totals.alloc_bytes;
+        n.alloc_count += mem_count(t, t->totals.allocs);
         if (t->base.replaced) continue;
-        if (a->alloc_bytes > a->free_bytes) n.live_bytes += (double)(a->alloc_bytes - a->free_bytes);
-        if (a->allocs > a->frees) n.live_count += mem_count(t, a->allocs - a->frees);
+        n.live_bytes += live_bytes(t);
+        n.live_count += live_count(t);
         n.rss_bytes += (double)t->rss_bytes;
     }
     return n;
@@ -206,9 +217,8 @@ static void put_away(struct sonde_mem *m, struct mem_target *t)
         mem_give_up(m, t, rc, &err);
         return;
     }
-    const struct sonde_mem_totals *a = &t->totals;
-    m->ended_totals.allocs += mem_whole(mem_count(t, a->allocs));
-    m->ended_totals.alloc_bytes += a->alloc_bytes;
+    m->ended_totals.allocs += mem_whole(mem_count(t, t->totals.allocs));
+    m->ended_totals.alloc_bytes += t->totals.alloc_bytes;
     m->ended_peak += (double)t->info.peak_bytes;
     m->ended_lost += t->lost;
     m->ended_sites += t->info.sites ? t->info.sites - 1 : 0;
@@ -216,8 +226,8 @@ static void put_away(struct sonde_mem *m, struct mem_target *t)
     m->reentrant += t->info.reentrant;
     m->scans_given_up += t->info.scanned == 2;
     if (!t->base.replaced) {
-        if (a->alloc_bytes > a->free_bytes) m->left_bytes += (double)(a->alloc_bytes - a->free_bytes);
-        if (a->allocs > a->frees) m->left_count += mem_count(t, a->allocs - a->frees);
+        m->left_bytes += live_bytes(t);
+        m->left_count += live_count(t);
         if (t->base.id.pid == m->options.pid) m->root_ended = 1;
     }
     t->folded = 1;

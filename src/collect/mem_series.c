@@ -1,5 +1,5 @@
-/* mem_series.c - the growth of a site. Most sites allocate while the program starts and never again:
- * as long as the amount is the same, tick and amount say it all. */
+/* mem_series.c - the growth of a site. Most sites allocate while the program starts and never
+ * again: as long as the amount is the same, tick and amount say it all. */
 #include "base/alloc.h"
 #include "collect/mem_private.h"
 #include "sonde/sonde.h"

@@ -1,5 +1,5 @@
-/* mem_stack.c - nodes of a segment into stacks of a profile, as far as they are asked for. A stack is
- * walked outwards to the first node that is known already, and made from there: each node is
+/* mem_stack.c - nodes of a segment into stacks of a profile, as far as they are asked for. A stack
+ * is walked outwards to the first node that is known already, and made from there: each node is
  * translated once, whatever number of stacks it is part of. */
 #include <string.h>
 

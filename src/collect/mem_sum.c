@@ -1,4 +1,4 @@
-/* mem_sum.c - what the heap profiles of processes add up to, by stack, and the profile made of it. */
+/* mem_sum.c - what the heap profiles of processes add up to by stack, and a profile made of it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

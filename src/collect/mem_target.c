@@ -1,6 +1,6 @@
 /* mem_target.c - one segment with a heap profile: what of it must be looked at while the process
- * runs. Files of code are opened then, since paths mean what the process means by them and build ids
- * can be read; nodes are looked at once, for code without a file. */
+ * runs. Files of code are opened then, since paths mean what the process means by them and build
+ * ids can be read; nodes are looked at once, for code without a file. */
 #include <string.h>
 #include <time.h>
 

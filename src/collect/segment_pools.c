@@ -57,7 +57,8 @@ void sonde_segment_pools(struct sonde_segment *s,
         memcpy(&series, s->map.base + s->h.series_off + (uint64_t)id * sizeof(series),
                sizeof(series));
         if (series.family != family || series.flags & SONDE__SERIES_OVERFLOW) continue;
-        const uint64_t bits = segment_load(s->map.base + s->h.lane_off + SONDE__CELLS_OFF + 8ull * id);
+        const uint64_t bits =
+            segment_load(s->map.base + s->h.lane_off + SONDE__CELLS_OFF + 8ull * id);
         memcpy(&value, &bits, sizeof(value));
         if (isfinite(value) && pool_name(s, &c, &series, name) == 0) pool(arg, name, value);
     }

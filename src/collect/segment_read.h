@@ -77,7 +77,7 @@ struct sonde_segment_sink {
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err);
 
-/* ---- The heap profile: what libsonde_preload keeps (segment/mem.h) ---------------------------- */
+/* ---- The heap profile: what libsonde_preload keeps (segment/mem.h) -------------------------- */
 
 struct sonde_mem_info {
     uint64_t session, mean, start_ticks;
@@ -137,7 +137,7 @@ struct sonde_mem_sink {               /* as struct sonde_segment_sink */
 int sonde_segment_mem_events(struct sonde_segment *s, const struct sonde_mem_sink *sink, int last,
                              uint64_t *lost, struct sonde_err *err);
 
-/* For each pool of the process (sonde_pool): its name, valid UTF-8, and how much it says is in it. */
+/* For each pool of the process (sonde_pool): its name, valid UTF-8, and how much is in it. */
 void sonde_segment_pools(struct sonde_segment *s,
                          void (*pool)(void *arg, const char *name, double bytes), void *arg);
 

@@ -136,7 +136,8 @@ static int parse_lines(int fd, struct parser *p, char *buf)
     for (;;) {
         const ssize_t n = read(fd, buf + len, READ_BYTES - len);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return errno == ESRCH ? SONDE_ENOENT : errno == EACCES ? SONDE_EACCES : SONDE_EIO;
+        if (n < 0 && errno == ESRCH) return SONDE_ENOENT;
+        if (n < 0) return errno == EACCES ? SONDE_EACCES : SONDE_EIO;
         len += (size_t)n;
         char *at = buf, *end;
         while ((end = memchr(at, '\n', len - (size_t)(at - buf))) != NULL) {

@@ -1,6 +1,14 @@
 #include "profile/series.h"
 
 #include <assert.h>
+#include <string.h>
+
+/* Behind the points there are zeros, so that equal series are equal bytes. */
+static void set_count(struct sonde_series *s, uint32_t count)
+{
+    memset(s->value + count, 0, (SONDE_SERIES_POINTS - count) * sizeof(s->value[0]));
+    s->count = count;
+}
 
 /* Two points become one; the next is made of twice as many ticks. */
 static void join(struct sonde_series *s)
@@ -8,7 +16,7 @@ static void join(struct sonde_series *s)
     for (uint32_t i = 0; i < SONDE_SERIES_POINTS / 2; i++) {
         s->value[i] = (s->value[2 * i] + s->value[2 * i + 1]) / 2;
     }
-    s->count = SONDE_SERIES_POINTS / 2;
+    set_count(s, SONDE_SERIES_POINTS / 2);
     s->per_point *= 2;
 }
 
@@ -30,7 +38,7 @@ void sonde_series_coarsen(struct sonde_series *s)
     if (s->first % 2 && s->count) s->value[n++] = s->value[i++];
     for (; i + 1 < s->count; i += 2) s->value[n++] = (s->value[i] + s->value[i + 1]) / 2;
     if (i < s->count) s->value[n++] = s->value[i];
-    s->count = n;
+    set_count(s, n);
     s->first /= 2;
 }
 

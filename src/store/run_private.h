@@ -15,6 +15,7 @@
  *   threads    id, pid, tid, name
  *   spans      id, thread, name, start_ns, end_ns, trace_hi, trace_lo, span_id, parent_id, outcome
  *   samples    seq, kind, thread, count, first_ns, data   a chunk: see below
+ *   heap, heap_…            facts of a heap profile, if it is one: see run_heap.c
  *
  * Samples are packed, up to SONDE_RUN_CHUNK of one kind and thread in a row, in the order they
  * were taken. data is zlib's deflate of five columns, one after the other, `count` varints each:
@@ -26,6 +27,8 @@
  * ones. A reader passes over tables and meta keys it does not know, so adding those needs none. */
 #ifndef SONDE_STORE_RUN_PRIVATE_H
 #define SONDE_STORE_RUN_PRIVATE_H
+
+#include <sqlite3.h>
 
 #include "base/buf.h"
 #include "store/run.h"
@@ -48,6 +51,13 @@ void sonde_run_pack(const struct sonde_profile_sample *s, uint32_t count, struct
  * left alone. SONDE_EFORMAT with what is wrong, SONDE_ENOMEM. */
 int sonde_run_unpack(const void *data, size_t len, uint64_t first_ns, uint32_t count,
                      struct sonde_profile_sample *out, struct sonde_err *err);
+
+/* ---- run_heap.c ------------------------------------------------------------------------------ */
+
+struct sonde_heap;
+
+/* Make its tables and fill them. SQLITE_OK, SQLITE_NOMEM, or an error that db knows of. */
+int sonde_run_heap_write(sqlite3 *db, const struct sonde_heap *h);
 
 /* ---- run_read.c ------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * through the interning calls of profile.h, so equal rows become one; a map for each table carries
  * the file's ids over. */
 #include <assert.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 #include "store/run_private.h"
+#include "store/run_reader.h"
 
 enum {
     VALUE_MAX = 64 << 20,    /* bytes of a text or chunk */
@@ -19,37 +21,15 @@ enum {
     INLINED_MAX = 4096,      /* lines of a location */
 };
 
-/* The file's id -> the profile's. */
-struct map {
-    uint32_t *id;
-    uint32_t count, cap; /* [0] is 0; the next row must have the id count */
-};
-
-struct reader {
-    sqlite3 *db;
-    struct sonde_profile *p;
-    const char *name;   /* of the file */
-    const char *table;  /* that is being read */
-    uint64_t row;       /* of it, from 1 */
-    struct sonde_err *err;
-    struct map strings, modules, functions, locations, stacks, threads;
-    uint32_t *depth;    /* of each stack, by the file's id */
-    uint32_t depth_cap;
-    struct sonde_profile_line *lines; /* of the location at hand */
-    uint32_t lines_cap;
-    struct sonde_profile_sample *chunk;
-};
-
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static int no_memory(struct reader *r)
+int run_no_memory(struct run_reader *r)
 {
     return sonde_err_set(r->err, SONDE_ENOMEM, "'%s': it does not fit into memory (%zu MiB are "
                          "allowed)", r->name, r->p->bytes_max >> 20);
 }
 
-__attribute__((format(printf, 2, 3)))
-static int bad(struct reader *r, const char *format, ...)
+int run_bad(struct run_reader *r, const char *format, ...)
 {
     char what[256];
     va_list ap;
@@ -60,48 +40,55 @@ static int bad(struct reader *r, const char *format, ...)
                          r->name, r->table, (unsigned long long)r->row, what);
 }
 
-static int database_failed(struct reader *r)
+static int database_failed(struct run_reader *r)
 {
     const int code = sqlite3_errcode(r->db);
-    if (code == SQLITE_NOMEM) return no_memory(r);
+    if (code == SQLITE_NOMEM) return run_no_memory(r);
     return sonde_err_set(r->err, SONDE_EFORMAT, "'%s' is damaged: %s%s%s", r->name,
                          r->table ? r->table : "", r->table ? ": " : "", sqlite3_errmsg(r->db));
 }
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static int get_number(struct reader *r, sqlite3_stmt *s, int column, uint64_t max, uint64_t *out)
+int run_get_number(struct run_reader *r, sqlite3_stmt *s, int column, uint64_t max, uint64_t *out)
 {
     if (sqlite3_column_type(s, column) != SQLITE_INTEGER) {
-        return bad(r, "%s is not a number", sqlite3_column_name(s, column));
+        return run_bad(r, "%s is not a number", sqlite3_column_name(s, column));
     }
     *out = (uint64_t)sqlite3_column_int64(s, column);
     if (*out <= max) return 0;
-    return bad(r, "%s is %lld", sqlite3_column_name(s, column), (long long)*out);
+    return run_bad(r, "%s is %lld", sqlite3_column_name(s, column), (long long)*out);
 }
 
-static int get_u32(struct reader *r, sqlite3_stmt *s, int column, uint32_t *out)
+int run_get_u32(struct run_reader *r, sqlite3_stmt *s, int column, uint32_t *out)
 {
     uint64_t v = 0;
-    const int rc = get_number(r, s, column, UINT32_MAX, &v);
+    const int rc = run_get_number(r, s, column, UINT32_MAX, &v);
     *out = (uint32_t)v;
     return rc;
 }
 
-static int get_u64(struct reader *r, sqlite3_stmt *s, int column, uint64_t *out)
+int run_get_u64(struct run_reader *r, sqlite3_stmt *s, int column, uint64_t *out)
 {
-    return get_number(r, s, column, UINT64_MAX, out);
+    return run_get_number(r, s, column, UINT64_MAX, out);
 }
 
-/* A reference to a row that was read before; 0 = none. */
-static int get_ref(struct reader *r, sqlite3_stmt *s, int column, const struct map *m,
+int run_get_real(struct run_reader *r, sqlite3_stmt *s, int column, double *out)
+{
+    const int type = sqlite3_column_type(s, column);
+    *out = sqlite3_column_double(s, column);
+    if ((type == SQLITE_FLOAT || type == SQLITE_INTEGER) && isfinite(*out)) return 0;
+    return run_bad(r, "%s is not a number", sqlite3_column_name(s, column));
+}
+
+int run_get_ref(struct run_reader *r, sqlite3_stmt *s, int column, const struct run_map *m,
                    uint32_t *out)
 {
     uint64_t v = 0;
-    const int rc = get_number(r, s, column, UINT32_MAX, &v);
+    const int rc = run_get_number(r, s, column, UINT32_MAX, &v);
     if (rc) return rc;
     if (v >= (m->count ? m->count : 1)) {
-        return bad(r, "%s is %llu, and there is no such row", sqlite3_column_name(s, column),
+        return run_bad(r, "%s is %llu, and there is no such row", sqlite3_column_name(s, column),
                    (unsigned long long)v);
     }
     *out = v ? m->id[v] : 0;
@@ -109,20 +96,20 @@ static int get_ref(struct reader *r, sqlite3_stmt *s, int column, const struct m
 }
 
 /* Take down that this row is `id` in the profile; 0 says that there was no memory for it. */
-static int map_row(struct reader *r, sqlite3_stmt *s, struct map *m, uint32_t id)
+static int map_row(struct run_reader *r, sqlite3_stmt *s, struct run_map *m, uint32_t id)
 {
     uint64_t own = 0;
-    const int rc = get_number(r, s, 0, UINT32_MAX - 1, &own);
+    const int rc = run_get_number(r, s, 0, UINT32_MAX - 1, &own);
     if (rc) return rc;
     if (!m->count) m->count = 1;
     if (own != m->count) {
-        return bad(r, "its id is %llu where %u comes next", (unsigned long long)own, m->count);
+        return run_bad(r, "its id is %llu where %u comes next", (unsigned long long)own, m->count);
     }
-    if (!id) return no_memory(r);
+    if (!id) return run_no_memory(r);
     if (m->count >= m->cap) {
         const uint32_t cap = m->cap ? m->cap * 2 : 1024;
         uint32_t *grown = cap > m->cap ? sonde__realloc(m->id, cap * sizeof(*grown)) : NULL;
-        if (!grown) return no_memory(r);
+        if (!grown) return run_no_memory(r);
         grown[0] = 0;
         m->id = grown;
         m->cap = cap;
@@ -133,7 +120,7 @@ static int map_row(struct reader *r, sqlite3_stmt *s, struct map *m, uint32_t id
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
-static int prepare(struct reader *r, const char *table, const char *sql, sqlite3_stmt **out)
+static int prepare(struct run_reader *r, const char *table, const char *sql, sqlite3_stmt **out)
 {
     r->table = table;
     r->row = 0;
@@ -141,9 +128,8 @@ static int prepare(struct reader *r, const char *table, const char *sql, sqlite3
     return database_failed(r);
 }
 
-/* row() for each row of a query. */
-static int each(struct reader *r, const char *table, const char *sql,
-                int (*row)(struct reader *, sqlite3_stmt *))
+int run_each(struct run_reader *r, const char *table, const char *sql,
+             int (*row)(struct run_reader *, sqlite3_stmt *))
 {
     sqlite3_stmt *s;
     int rc = prepare(r, table, sql, &s);
@@ -157,42 +143,43 @@ static int each(struct reader *r, const char *table, const char *sql,
     return rc;
 }
 
-static int get_text(struct reader *r, sqlite3_stmt *s, int column, uint32_t *out)
+int run_get_text(struct run_reader *r, sqlite3_stmt *s, int column, uint32_t *out)
 {
     if (sqlite3_column_type(s, column) != SQLITE_TEXT) {
-        return bad(r, "%s is not a text", sqlite3_column_name(s, column));
+        return run_bad(r, "%s is not a text", sqlite3_column_name(s, column));
     }
     const char *text = (const char *)sqlite3_column_text(s, column);
-    if (!text) return no_memory(r);
+    if (!text) return run_no_memory(r);
     const size_t len = strnlen(text, (size_t)sqlite3_column_bytes(s, column));
     *out = sonde_profile_string(r->p, text, len);
-    return len && !*out ? no_memory(r) : 0;
+    return len && !*out ? run_no_memory(r) : 0;
 }
 
-static int read_string(struct reader *r, sqlite3_stmt *s)
+static int read_string(struct run_reader *r, sqlite3_stmt *s)
 {
     uint32_t id = 0;
-    const int rc = get_text(r, s, 1, &id);
+    const int rc = run_get_text(r, s, 1, &id);
     if (rc) return rc;
-    return id ? map_row(r, s, &r->strings, id) : bad(r, "text is empty");
+    return id ? map_row(r, s, &r->strings, id) : run_bad(r, "text is empty");
 }
 
-static int read_module(struct reader *r, sqlite3_stmt *s)
+static int read_module(struct run_reader *r, sqlite3_stmt *s)
 {
     struct sonde_profile_module m = { 0 };
-    if (get_ref(r, s, 1, &r->strings, &m.path) || get_ref(r, s, 2, &r->strings, &m.build_id) ||
-        get_u64(r, s, 3, &m.start) || get_u64(r, s, 4, &m.end) || get_u64(r, s, 5, &m.offset) ||
-        get_u32(r, s, 6, &m.flags)) {
+    if (run_get_ref(r, s, 1, &r->strings, &m.path) ||
+        run_get_ref(r, s, 2, &r->strings, &m.build_id) || run_get_u64(r, s, 3, &m.start) ||
+        run_get_u64(r, s, 4, &m.end) || run_get_u64(r, s, 5, &m.offset) ||
+        run_get_u32(r, s, 6, &m.flags)) {
         return SONDE_EFORMAT;
     }
     return map_row(r, s, &r->modules, sonde_profile_module(r->p, &m));
 }
 
-static int read_function(struct reader *r, sqlite3_stmt *s)
+static int read_function(struct run_reader *r, sqlite3_stmt *s)
 {
     struct sonde_profile_function f = { 0 };
-    if (get_ref(r, s, 1, &r->strings, &f.name) || get_ref(r, s, 2, &r->strings, &f.file) ||
-        get_u32(r, s, 3, &f.start_line) || get_ref(r, s, 4, &r->modules, &f.module)) {
+    if (run_get_ref(r, s, 1, &r->strings, &f.name) || run_get_ref(r, s, 2, &r->strings, &f.file) ||
+        run_get_u32(r, s, 3, &f.start_line) || run_get_ref(r, s, 4, &r->modules, &f.module)) {
         return SONDE_EFORMAT;
     }
     return map_row(r, s, &r->functions, sonde_profile_function(r->p, &f));
@@ -204,20 +191,20 @@ struct location {
     uint64_t address;
 };
 
-static int read_line(struct reader *r, sqlite3_stmt *s, struct location *l)
+static int read_line(struct run_reader *r, sqlite3_stmt *s, struct location *l)
 {
     uint64_t place = 0;
     struct sonde_profile_line line = { 0 };
-    if (get_number(r, s, 3, INLINED_MAX, &place) ||
-        get_ref(r, s, 4, &r->functions, &line.function) || get_u32(r, s, 5, &line.line)) {
+    if (run_get_number(r, s, 3, INLINED_MAX, &place) ||
+        run_get_ref(r, s, 4, &r->functions, &line.function) || run_get_u32(r, s, 5, &line.line)) {
         return SONDE_EFORMAT;
     }
-    if (place != l->count) return bad(r, "its line %u is missing", l->count);
-    if (!line.function) return bad(r, "a line is of no function");
+    if (place != l->count) return run_bad(r, "its line %u is missing", l->count);
+    if (!line.function) return run_bad(r, "a line is of no function");
     if (l->count == r->lines_cap) {
         const uint32_t cap = r->lines_cap ? r->lines_cap * 2 : 64;
         struct sonde_profile_line *grown = sonde__realloc(r->lines, cap * sizeof(*grown));
-        if (!grown) return no_memory(r);
+        if (!grown) return run_no_memory(r);
         r->lines = grown;
         r->lines_cap = cap;
     }
@@ -227,11 +214,11 @@ static int read_line(struct reader *r, sqlite3_stmt *s, struct location *l)
 
 /* Reads the rows of one location; s stands at the first of them, and then behind the last: *got
  * is what sqlite3_step said there. */
-static int read_location(struct reader *r, sqlite3_stmt *s, int *got)
+static int read_location(struct run_reader *r, sqlite3_stmt *s, int *got)
 {
     struct location l = { 0 };
     const sqlite3_int64 own = sqlite3_column_int64(s, 0);
-    if (get_ref(r, s, 1, &r->modules, &l.module) || get_u64(r, s, 2, &l.address)) {
+    if (run_get_ref(r, s, 1, &r->modules, &l.module) || run_get_u64(r, s, 2, &l.address)) {
         return SONDE_EFORMAT;
     }
     /* The map wants the id while s is at it; the location is known only after its lines. */
@@ -247,12 +234,12 @@ done:
     if (rc) return rc;
     const uint32_t id =
         sonde_profile_lines_location(r->p, l.module, l.address, r->lines, l.count);
-    if (!id) return no_memory(r);
+    if (!id) return run_no_memory(r);
     r->locations.id[r->locations.count - 1] = id;
     return 0;
 }
 
-static int read_locations(struct reader *r)
+static int read_locations(struct run_reader *r)
 {
     sqlite3_stmt *s;
     int rc = prepare(r, "locations",
@@ -271,93 +258,95 @@ static int read_locations(struct reader *r)
 
 /* Walking a stack takes time for each of its frames, for each of its samples: a file must not be
  * able to make that endless. */
-static int note_depth(struct reader *r, uint32_t parent)
+static int note_depth(struct run_reader *r, uint32_t parent)
 {
     const uint32_t own = r->stacks.count ? r->stacks.count : 1;
     if (own >= r->depth_cap) {
         const uint32_t cap = r->depth_cap ? r->depth_cap * 2 : 1024;
         uint32_t *grown = cap > r->depth_cap ? sonde__realloc(r->depth, cap * sizeof(*grown)) : NULL;
-        if (!grown) return no_memory(r);
+        if (!grown) return run_no_memory(r);
         grown[0] = 0;
         r->depth = grown;
         r->depth_cap = cap;
     }
     r->depth[own] = parent ? r->depth[parent] + 1 : 1;
-    return r->depth[own] <= DEPTH_MAX ? 0 : bad(r, "a stack of more than %d frames", DEPTH_MAX);
+    return r->depth[own] <= DEPTH_MAX ? 0 : run_bad(r, "a stack of more than %d frames", DEPTH_MAX);
 }
 
-static int read_stack(struct reader *r, sqlite3_stmt *s)
+static int read_stack(struct run_reader *r, sqlite3_stmt *s)
 {
     uint32_t parent = 0, own_parent = 0, location = 0;
-    if (get_ref(r, s, 1, &r->stacks, &parent) || get_u32(r, s, 1, &own_parent) ||
-        get_ref(r, s, 2, &r->locations, &location)) {
+    if (run_get_ref(r, s, 1, &r->stacks, &parent) || run_get_u32(r, s, 1, &own_parent) ||
+        run_get_ref(r, s, 2, &r->locations, &location)) {
         return SONDE_EFORMAT;
     }
-    if (!location) return bad(r, "it has no location");
+    if (!location) return run_bad(r, "it has no location");
     const int rc = note_depth(r, own_parent);
     if (rc) return rc;
     return map_row(r, s, &r->stacks, sonde_profile_stack(r->p, parent, location));
 }
 
-static int read_thread(struct reader *r, sqlite3_stmt *s)
+static int read_thread(struct run_reader *r, sqlite3_stmt *s)
 {
     uint32_t pid = 0, tid = 0, name = 0;
-    if (get_u32(r, s, 1, &pid) || get_u32(r, s, 2, &tid) ||
-        get_ref(r, s, 3, &r->strings, &name)) {
+    if (run_get_u32(r, s, 1, &pid) || run_get_u32(r, s, 2, &tid) ||
+        run_get_ref(r, s, 3, &r->strings, &name)) {
         return SONDE_EFORMAT;
     }
     const uint32_t id = sonde_profile_thread(r->p, pid, tid, sonde_profile_str(r->p, name));
     return map_row(r, s, &r->threads, id);
 }
 
-static int read_span(struct reader *r, sqlite3_stmt *s)
+static int read_span(struct run_reader *r, sqlite3_stmt *s)
 {
     struct sonde_profile_span n = { 0 };
-    if (get_ref(r, s, 1, &r->threads, &n.thread) || get_ref(r, s, 2, &r->strings, &n.name) ||
-        get_u64(r, s, 3, &n.start_ns) || get_u64(r, s, 4, &n.end_ns) ||
-        get_u64(r, s, 5, &n.trace_hi) || get_u64(r, s, 6, &n.trace_lo) ||
-        get_u64(r, s, 7, &n.id) || get_u64(r, s, 8, &n.parent) || get_u32(r, s, 9, &n.outcome)) {
+    if (run_get_ref(r, s, 1, &r->threads, &n.thread) ||
+        run_get_ref(r, s, 2, &r->strings, &n.name) || run_get_u64(r, s, 3, &n.start_ns) ||
+        run_get_u64(r, s, 4, &n.end_ns) || run_get_u64(r, s, 5, &n.trace_hi) ||
+        run_get_u64(r, s, 6, &n.trace_lo) || run_get_u64(r, s, 7, &n.id) ||
+        run_get_u64(r, s, 8, &n.parent) || run_get_u32(r, s, 9, &n.outcome)) {
         return SONDE_EFORMAT;
     }
-    return sonde_profile_add_span(r->p, &n) ? no_memory(r) : 0;
+    return sonde_profile_add_span(r->p, &n) ? run_no_memory(r) : 0;
 }
 
 /* ---- Samples --------------------------------------------------------------------------------- */
 
-static int add_samples(struct reader *r, int kind, uint32_t thread, uint32_t count)
+static int add_samples(struct run_reader *r, int kind, uint32_t thread, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct sonde_profile_sample *m = &r->chunk[i];
         if (!m->stack || m->stack >= r->stacks.count) {
-            return bad(r, "sample %u is of stack %u, and there is no such row", i + 1, m->stack);
+            return run_bad(r, "sample %u is of stack %u, and there is no such row", i + 1,
+                           m->stack);
         }
         m->stack = r->stacks.id[m->stack];
         m->thread = thread;
         m->kind = (uint16_t)kind;
-        if (sonde_profile_add_sample(r->p, m)) return no_memory(r);
+        if (sonde_profile_add_sample(r->p, m)) return run_no_memory(r);
     }
     return 0;
 }
 
-static int read_chunk(struct reader *r, sqlite3_stmt *s)
+static int read_chunk(struct run_reader *r, sqlite3_stmt *s)
 {
     uint32_t thread = 0, count = 0;
     uint64_t first_ns = 0;
-    if (sqlite3_column_type(s, 0) != SQLITE_TEXT) return bad(r, "kind is not a text");
+    if (sqlite3_column_type(s, 0) != SQLITE_TEXT) return run_bad(r, "kind is not a text");
     const char *name = (const char *)sqlite3_column_text(s, 0);
     const int kind = name ? sonde_sample_kind_find(name) : -1;
-    if (kind < 0) return bad(r, "there is no kind '%.40s'", name ? name : "");
-    if (get_ref(r, s, 1, &r->threads, &thread) || get_u32(r, s, 2, &count) ||
-        get_u64(r, s, 3, &first_ns)) {
+    if (kind < 0) return run_bad(r, "there is no kind '%.40s'", name ? name : "");
+    if (run_get_ref(r, s, 1, &r->threads, &thread) || run_get_u32(r, s, 2, &count) ||
+        run_get_u64(r, s, 3, &first_ns)) {
         return SONDE_EFORMAT;
     }
-    if (sqlite3_column_type(s, 4) != SQLITE_BLOB) return bad(r, "data is not a blob");
+    if (sqlite3_column_type(s, 4) != SQLITE_BLOB) return run_bad(r, "data is not a blob");
     const void *data = sqlite3_column_blob(s, 4);
     const size_t len = (size_t)sqlite3_column_bytes(s, 4);
     struct sonde_err why = { "" };
     const int rc = sonde_run_unpack(data ? data : "", len, first_ns, count, r->chunk, &why);
-    if (rc == SONDE_ENOMEM) return no_memory(r);
-    return rc ? bad(r, "%s", why.text) : add_samples(r, kind, thread, count);
+    if (rc == SONDE_ENOMEM) return run_no_memory(r);
+    return rc ? run_bad(r, "%s", why.text) : add_samples(r, kind, thread, count);
 }
 
 static int by_time(const void *a, const void *b)
@@ -375,11 +364,11 @@ static int by_time(const void *a, const void *b)
     return 0;
 }
 
-static int read_samples(struct reader *r)
+static int read_samples(struct run_reader *r)
 {
     r->chunk = sonde__calloc(SONDE_RUN_CHUNK, sizeof(*r->chunk));
-    if (!r->chunk) return no_memory(r);
-    const int rc = each(r, "samples",
+    if (!r->chunk) return run_no_memory(r);
+    const int rc = run_each(r, "samples",
                         "SELECT kind, thread, count, first_ns, data FROM samples"
                         " ORDER BY seq", read_chunk);
     if (rc) return rc;
@@ -395,7 +384,7 @@ static int read_samples(struct reader *r)
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
-static int read_meta_row(struct reader *r, sqlite3_stmt *s)
+static int read_meta_row(struct run_reader *r, sqlite3_stmt *s)
 {
     struct sonde_profile *p = r->p;
     const struct { const char *key; uint32_t *to; } texts[] = {
@@ -410,52 +399,55 @@ static int read_meta_row(struct reader *r, sqlite3_stmt *s)
         { "rate_hz", &p->rate_hz }, { "achieved_hz", &p->achieved_hz },
     };
     const char *key = (const char *)sqlite3_column_text(s, 0);
-    if (!key) return bad(r, "key is not a text");
+    if (!key) return run_bad(r, "key is not a text");
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (!strcmp(key, texts[i].key)) return get_text(r, s, 1, texts[i].to);
+        if (!strcmp(key, texts[i].key)) return run_get_text(r, s, 1, texts[i].to);
     }
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (!strcmp(key, numbers[i].key)) return get_u64(r, s, 1, numbers[i].to);
+        if (!strcmp(key, numbers[i].key)) return run_get_u64(r, s, 1, numbers[i].to);
     }
     for (size_t i = 0; i < sizeof(doubles) / sizeof(doubles[0]); i++) {
         if (strcmp(key, doubles[i].key)) continue;
         const double v = sqlite3_column_double(s, 1);
-        if (!(v >= 0 && v <= 1e9)) return bad(r, "%s is %g", key, v);
+        if (!(v >= 0 && v <= 1e9)) return run_bad(r, "%s is %g", key, v);
         *doubles[i].to = v;
     }
     return 0;
 }
 
-static int read_v1(struct reader *r)
+static int read_v1(struct run_reader *r)
 {
-    int rc = each(r, "meta", "SELECT key, value FROM meta", read_meta_row);
-    if (!rc) rc = each(r, "strings", "SELECT id, text FROM strings ORDER BY id", read_string);
+    int rc = run_each(r, "meta", "SELECT key, value FROM meta", read_meta_row);
+    if (!rc) rc = run_each(r, "strings", "SELECT id, text FROM strings ORDER BY id", read_string);
     if (!rc) {
-        rc = each(r, "modules", "SELECT id, path, build_id, start, end, offset, flags"
+        rc = run_each(r, "modules", "SELECT id, path, build_id, start, end, offset, flags"
                   " FROM modules ORDER BY id", read_module);
     }
     if (!rc) {
-        rc = each(r, "functions", "SELECT id, name, file, start_line, module FROM functions"
+        rc = run_each(r, "functions", "SELECT id, name, file, start_line, module FROM functions"
                   " ORDER BY id", read_function);
     }
     if (!rc) rc = read_locations(r);
     if (!rc) {
-        rc = each(r, "stacks", "SELECT id, parent, location FROM stacks ORDER BY id", read_stack);
+        rc = run_each(r, "stacks", "SELECT id, parent, location FROM stacks ORDER BY id",
+                      read_stack);
     }
     if (!rc) {
-        rc = each(r, "threads", "SELECT id, pid, tid, name FROM threads ORDER BY id", read_thread);
+        rc = run_each(r, "threads", "SELECT id, pid, tid, name FROM threads ORDER BY id",
+                      read_thread);
     }
     if (!rc) {
-        rc = each(r, "spans", "SELECT id, thread, name, start_ns, end_ns, trace_hi, trace_lo,"
+        rc = run_each(r, "spans", "SELECT id, thread, name, start_ns, end_ns, trace_hi, trace_lo,"
                   " span_id, parent_id, outcome FROM spans ORDER BY id", read_span);
     }
-    return rc ? rc : read_samples(r);
+    if (!rc) rc = read_samples(r);
+    return rc ? rc : run_heap_read(r);
 }
 
 /* One row a version; versions that are not here cannot be read. */
 static const struct {
     int version;
-    int (*read)(struct reader *r);
+    int (*read)(struct run_reader *r);
 } versions[] = {
     { 1, read_v1 },
 };
@@ -482,15 +474,15 @@ static char *immutable_uri(const char *path)
 }
 
 /* A finished run does not change, so no lock, journal or shared memory is looked for. */
-static int open_database(struct reader *r, const char *path, const char *data, size_t len)
+static int open_database(struct run_reader *r, const char *path, const char *data, size_t len)
 {
     char *uri = data ? NULL : immutable_uri(path);
-    if (!data && !uri) return no_memory(r);
+    if (!data && !uri) return run_no_memory(r);
     int rc = sqlite3_open_v2(data ? ":memory:" : uri, &r->db,
                              data ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
                              NULL);
     sonde__free(uri);
-    if (!r->db) return no_memory(r);
+    if (!r->db) return run_no_memory(r);
     if (rc == SQLITE_OK && data) {
         rc = sqlite3_deserialize(r->db, "main", (unsigned char *)(uintptr_t)data,
                                  (sqlite3_int64)len, (sqlite3_int64)len,
@@ -508,7 +500,7 @@ static int open_database(struct reader *r, const char *path, const char *data, s
     return 0;
 }
 
-static int pragma(struct reader *r, const char *sql, int *out)
+static int pragma(struct run_reader *r, const char *sql, int *out)
 {
     sqlite3_stmt *s;
     if (sqlite3_prepare_v2(r->db, sql, -1, &s, NULL) != SQLITE_OK) return database_failed(r);
@@ -519,7 +511,7 @@ static int pragma(struct reader *r, const char *sql, int *out)
     return rc;
 }
 
-static int read_database(struct reader *r)
+static int read_database(struct run_reader *r)
 {
     int application = 0, version = 0;
     int rc = pragma(r, "PRAGMA application_id", &application);
@@ -544,7 +536,7 @@ static int read_database(struct reader *r)
 int sonde_run_read(const char *path, const char *data, size_t len, const char *name,
                    struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader r = { .p = p, .name = name, .err = err };
+    struct run_reader r = { .p = p, .name = name, .err = err };
     int rc = open_database(&r, path, data, len);
     if (!rc) rc = read_database(&r);
     sqlite3_close_v2(r.db);

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 #include "store/run_private.h"
+#include "unit/profile/heap_build.h"
 
 #define CHECK(x)                                                                               \
     do {                                                                                       \
@@ -51,6 +52,7 @@ static void fill(struct sonde_profile *p)
             .start_ns = i, .end_ns = 2000, .thread = thread,
             .name = sonde_profile_cstring(p, "span") });
     }
+    CHECK(!sonde_profile_take_heap(p, build_heap_facts(p)));
 }
 
 static void make_good(void)
@@ -89,6 +91,11 @@ static const struct { const char *table, *column; } columns[] = {
     { "spans", "thread" },      { "spans", "name" },      { "spans", "start_ns" },
     { "samples", "seq" },       { "samples", "kind" },    { "samples", "thread" },
     { "samples", "count" },     { "samples", "first_ns" }, { "samples", "data" },
+    { "heap", "full" },         { "heap", "allocator" },  { "heap", "growth" },
+    { "heap", "live_bytes" },   { "heap_sites", "id" },   { "heap_sites", "stack" },
+    { "heap_sites", "verdict" }, { "heap_sites", "growth" }, { "heap_sites", "slope" },
+    { "heap_points", "time_ns" }, { "heap_threads", "thread" }, { "heap_pools", "name" },
+    { "heap_pools", "mapped" }, { "heap_sizes", "count" }, { "heap_lifetimes", "id" },
 };
 
 /* Six bytes: which column, which row, what to do, and two of value. */
@@ -136,8 +143,29 @@ static unsigned char *tampered(const uint8_t *data, size_t edits, size_t *len)
 
 /* ---- What must hold --------------------------------------------------------------------------- */
 
+static void check_series(const struct sonde_series *s)
+{
+    CHECK(s->count <= SONDE_SERIES_POINTS && (!s->pending || s->pending < s->per_point));
+    for (uint32_t i = 0; i < s->count; i++) CHECK(s->value[i] - s->value[i] == 0);
+}
+
+static void check_heap(const struct sonde_profile *p, const struct sonde_heap *h)
+{
+    CHECK(h->allocator < p->strings_count);
+    check_series(&h->growth);
+    for (uint32_t i = 0; i < h->site_count; i++) {
+        CHECK(h->sites[i].stack && h->sites[i].stack < p->stacks_count);
+        CHECK(h->sites[i].verdict < SONDE_HEAP_VERDICT_COUNT);
+        CHECK(h->sites[i].slope - h->sites[i].slope == 0);
+        check_series(&h->sites[i].growth);
+    }
+    for (uint32_t i = 0; i < h->thread_count; i++) CHECK(h->threads[i].thread < p->threads_count);
+    for (uint32_t i = 0; i < h->pool_count; i++) CHECK(h->pools[i].name < p->strings_count);
+}
+
 static void check_profile(const struct sonde_profile *p)
 {
+    if (p->heap) check_heap(p, p->heap);
     for (uint32_t i = 1; i < p->stacks_count; i++) {
         CHECK(p->stacks[i].parent < i && p->stacks[i].location < p->locations_count);
     }

@@ -753,7 +753,8 @@ static void test_environment(void **state)
     assert_int_equal(strncmp(env, "LD_PRELOAD=/", 12), 0);
     const char *heap = env + strlen(env) + 1;
     assert_int_equal(strncmp(heap, "SONDE_HEAP=session=", 19), 0);
-    assert_string_equal(strchr(heap, ','), ",mode=full,mean=4096,depth=128,children=0,scan=1,seed=77");
+    assert_string_equal(strchr(heap, ','),
+                        ",mode=full,mean=4096,depth=128,children=0,scan=1,seed=77");
     assert_int_equal(heap + strlen(heap) + 1 - env, size);
 
     /* A segment of another session is none of its business; the right one is. */
