@@ -12,7 +12,8 @@ struct sonde_growth {
 };
 
 /* One series, of values tick_s seconds apart, from skip ticks on (warm-up). noise: standard
- * deviation of one value (of a sampled estimate), 0 = exact. */
+ * deviation of one value (of a sampled estimate), 0 = exact. Fewer than 16 points or 5 seconds:
+ * unknown. */
 void sonde_growth_judge(const struct sonde_series *s, double tick_s, uint32_t skip, double noise,
                         struct sonde_growth *out);
 

@@ -36,6 +36,7 @@ enum {
     STEPS_MIN = 6,       /* that must be left of longer steps */
     SAMPLES_MIN = 4,     /* growth of fewer sampled allocations is chance */
 };
+#define SECONDS_MIN 5.0  /* shorter: no verdict; a program that builds something up is no leak */
 #define WALK 1.5         /* variance of a walk's steps over that of its means' steps, squared */
 #define SHARE_MIN 0.35   /* of the whole growth that is in the last half, where that is not clear */
 #define SLOWER 0.7       /* slope at the end over that at the start */
@@ -313,7 +314,9 @@ void sonde_growth_judge(const struct sonde_series *s, double tick_s, uint32_t sk
     out->slope = late.value / c.dt;
     out->slope_low = (late.value - error) / c.dt;
     out->slope_high = (late.value + error) / c.dt;
-    if (c.n >= POINTS_MIN) out->verdict = verdict_of(&c, &late, noise);
+    if (c.n >= POINTS_MIN && c.n * c.dt >= SECONDS_MIN) {
+        out->verdict = verdict_of(&c, &late, noise);
+    }
 }
 
 /* ---- Warm-up --------------------------------------------------------------------------------- */

@@ -238,6 +238,11 @@ static void short_runs_are_unknown(void **state)
     assert_int_equal(g.verdict, SONDE_HEAP_UNKNOWN);
     sonde_growth_judge(&s, 0, 0, 0, &g);
     assert_int_equal(g.verdict, SONDE_HEAP_UNKNOWN);
+    /* Enough points, but of less than five seconds. */
+    sonde_growth_judge(&s, 4.9 / 60, 0, 0, &g);
+    assert_int_equal(g.verdict, SONDE_HEAP_UNKNOWN);
+    sonde_growth_judge(&s, 5.1 / 60, 0, 0, &g);
+    assert_int_equal(g.verdict, SONDE_HEAP_LEAK);
 }
 
 /* Bytes a second, whatever a tick is and however many make a point. */
