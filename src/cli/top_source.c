@@ -18,7 +18,9 @@
 #define WINDOW_TRIES 6
 #define HOST_SERIES "system_*|sonde_host_load*|sonde_host_memory_*"
 
-enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE };
+#define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
+
+enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY };
 
 struct source_ops {
     void (*tick)(struct sonde_top_source *s);
@@ -101,6 +103,9 @@ static int local_get(struct sonde_top_source *s, enum answer what,
         filters[0] = (struct sonde_filter){ .name = HOST_SERIES };
         q.filter_count = 1;
         q.window_s = 5;
+    } else if (what == MEMORY) {
+        filters[0] = (struct sonde_filter){ .name = MEMORY_SERIES, .pid = r->pid };
+        q.filter_count = 1;
     } else {
         q.filter_count = make_filters(r, filters);
     }
@@ -191,7 +196,7 @@ static void make_url(struct sonde_top_source *s, enum answer what,
 {
     static const char *const paths[] = {
         [PROCESSES] = "/api/processes", [HOST] = "/api/query", [SERIES] = "/api/query",
-        [SPANS] = "/api/spans", [TRACE] = "/api/spans" };
+        [SPANS] = "/api/spans", [TRACE] = "/api/spans", [MEMORY] = "/api/query" };
     char base[512];
     if (sonde_cli_url(base, sizeof(base), s->url, paths[what])) {
         b->error = SONDE_EFULL;
@@ -203,7 +208,8 @@ static void make_url(struct sonde_top_source *s, enum answer what,
         add_parameter(s, b, "name", HOST_SERIES);
         add_number(s, b, "window", 5);
     }
-    if (what == HOST || what == SERIES) {
+    if (what == MEMORY) add_parameter(s, b, "name", MEMORY_SERIES);
+    if (what == HOST || what == SERIES || what == MEMORY) {
         add_number(s, b, "limit", SONDE_TOP_SERIES_MAX);
         add_number(s, b, "history", SONDE_TOP_HISTORY);
     } else {
@@ -216,7 +222,8 @@ static void make_url(struct sonde_top_source *s, enum answer what,
     }
     if (what == SERIES) add_words(s, b, r);
     if (what == TRACE) add_parameter(s, b, "trace", r->trace_id);
-    if ((what == SERIES || what == SPANS) && r->pid) add_number(s, b, "pid", r->pid);
+    const int of_one = what == SERIES || what == SPANS || what == MEMORY;
+    if (of_one && r->pid) add_number(s, b, "pid", r->pid);
 }
 
 static int url_get(struct sonde_top_source *s, enum answer what,
@@ -321,7 +328,7 @@ static int read_one(struct sonde_top_source *s, enum answer what,
                                   struct sonde_err *) = {
         [PROCESSES] = sonde_top_read_processes, [HOST] = sonde_top_read_host,
         [SERIES] = sonde_top_read_series, [SPANS] = sonde_top_read_spans,
-        [TRACE] = sonde_top_read_trace };
+        [TRACE] = sonde_top_read_trace, [MEMORY] = sonde_top_read_series };
     struct sonde_buf text;
     sonde_buf_init(&text, ANSWER_MAX);
     int rc = s->ops->get(s, what, r, &text, err);
@@ -365,6 +372,8 @@ int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_req
         return rc ? rc : read_one(s, HOST, r, d, err);
     case SONDE_TOP_SERIES:
         return read_one(s, SERIES, r, d, err);
+    case SONDE_TOP_MEMORY:
+        return read_one(s, MEMORY, r, d, err);
     default:
         rc = read_spans(s, r, d, err);
         return rc || !r->trace_id[0] ? rc : read_one(s, TRACE, r, d, err);

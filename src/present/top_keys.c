@@ -157,7 +157,7 @@ static int go_page(struct sonde_top_state *s, int page)
 
 static int enter(struct sonde_top_state *s)
 {
-    if (s->page == SONDE_TOP_OVERVIEW && s->row_pid) {
+    if ((s->page == SONDE_TOP_OVERVIEW || s->page == SONDE_TOP_MEMORY) && s->row_pid) {
         s->pid = s->row_pid;
         s->cursor[SONDE_TOP_SERIES] = (struct sonde_top_cursor){ 0 };
         return go_page(s, SONDE_TOP_SERIES);
@@ -201,7 +201,8 @@ static int escape(struct sonde_top_state *s)
 static int next_sort(struct sonde_top_state *s)
 {
     const char *const *sorts = s->page == SONDE_TOP_OVERVIEW ? sonde_top_overview_sorts
-                             : s->page == SONDE_TOP_SERIES   ? sonde_top_series_sorts : NULL;
+                             : s->page == SONDE_TOP_SERIES   ? sonde_top_series_sorts
+                             : s->page == SONDE_TOP_MEMORY   ? sonde_top_memory_sorts : NULL;
     if (!sorts) return 0;
     s->sort[s->page] = (s->sort[s->page] + 1) % (unsigned)sonde_top_sort_count(sorts);
     s->reverse[s->page] = 0;
@@ -253,7 +254,9 @@ static int choose(struct sonde_top_state *s, int key)
     case '+': case '=': return next_interval(s, 0);
     case '-': return next_interval(s, 1);
     case '/':
-        if (s->page == SONDE_TOP_OVERVIEW) s->page = SONDE_TOP_SERIES;
+        if (s->page == SONDE_TOP_OVERVIEW || s->page == SONDE_TOP_MEMORY) {
+            s->page = SONDE_TOP_SERIES;
+        }
         s->editing = 1;
         memcpy(s->edit, s->filter, sizeof(s->edit));
         return SONDE_TOP_REDRAW | SONDE_TOP_REFETCH;
@@ -284,7 +287,7 @@ int sonde_top_key(struct sonde_top_state *s, int key)
     if (moved) return moved;
     switch (key) {
     case 'q': return SONDE_TOP_QUIT;
-    case '1': case '2': case '3': return go_page(s, key - '1');
+    case '1': case '2': case '3': case '4': return go_page(s, key - '1');
     case SONDE_KEY_TAB: return go_page(s, (int)s->page + 1);
     case SONDE_KEY_BACK_TAB: return go_page(s, (int)s->page - 1);
     case SONDE_KEY_ENTER: return enter(s);

@@ -24,7 +24,7 @@ uint64_t sonde_top_row_id(const char *a, const char *b, uint64_t n)
 struct sonde_top_cursor *sonde_top_cursor(struct sonde_top_state *s)
 {
     if (s->page != SONDE_TOP_SPANS) return &s->cursor[s->page];
-    return &s->cursor[SONDE_TOP_SPANS + (int)s->view];
+    return &s->cursor[SONDE_TOP_PAGES + (int)s->view];
 }
 
 void sonde_top_place(struct sonde_top_cursor *c, const uint64_t *ids, size_t count, size_t shown)

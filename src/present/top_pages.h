@@ -15,12 +15,15 @@ int sonde_top_page_series(struct sonde_top_state *s, const struct sonde_top_data
                           struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_spans(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);
+int sonde_top_page_memory(struct sonde_top_state *s, const struct sonde_top_data *d,
+                          struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);
 
 /* One of a page's ways to sort: its name is shown. */
 extern const char *const sonde_top_overview_sorts[]; /* NULL-terminated */
 extern const char *const sonde_top_series_sorts[];
+extern const char *const sonde_top_memory_sorts[];
 size_t sonde_top_sort_count(const char *const *sorts);
 
 /* Order for largest first, or smallest first if reverse; what is not known comes last. */

@@ -9,7 +9,7 @@
 #include "present/top_pages.h"
 #include "present/units.h"
 
-static const char *const page_names[] = { "overview", "series", "spans" };
+static const char *const page_names[] = { "overview", "series", "spans", "memory" };
 
 /* ---- First line: name, tabs, where from, when ---------------------------------------------- */
 
@@ -22,8 +22,8 @@ static void draw_title(const struct sonde_top_state *s, const struct sonde_top_d
         char tab[32];
         snprintf(tab, sizeof(tab), active ? "[%d %s]" : " %d %s ", i + 1, page_names[i]);
         const int cells = (int)strlen(tab);
-        /* Without room for all three, only the page one is on. */
-        if (g->width < 48 && !active) continue;
+        /* Without room for all of them, only the page one is on. */
+        if (g->width < 58 && !active) continue;
         if (x + 1 + cells > g->width) break;
         x += 1 + sonde_grid_text(g, x + 1, 0, cells,
                                  active ? SONDE_STYLE_BOLD : SONDE_STYLE_DIM, tab);
@@ -67,12 +67,17 @@ static size_t key_hints(const struct sonde_top_state *s, struct key_hint *out)
         { "q", "quit" }, { "Tab", "page" }, { "?", "help" }, { "v", "view" },
         { "Enter", "open" }, { "↑↓", "move" }, { "Esc", "back" }, { "/", "filter" },
         { "a", "all processes" }, { "p", "pause" }, { "+-", "interval" }, { NULL, NULL } };
+    static const struct key_hint memory[] = {
+        { "q", "quit" }, { "Tab", "page" }, { "?", "help" }, { "↑↓", "move" },
+        { "Enter", "its series" }, { "s", "sort" }, { "r", "reverse" }, { "a", "all processes" },
+        { "p", "pause" }, { "+-", "interval" }, { NULL, NULL } };
     static const struct key_hint trace[] = {
         { "q", "quit" }, { "Esc", "back" }, { "↑↓", "move" }, { "?", "help" }, { "p", "pause" },
         { NULL, NULL } };
 
     const struct key_hint *from = s->page == SONDE_TOP_OVERVIEW ? overview
                                 : s->page == SONDE_TOP_SERIES   ? series
+                                : s->page == SONDE_TOP_MEMORY   ? memory
                                 : s->view == SONDE_TOP_TRACE    ? trace : spans;
     size_t n = 0;
     for (; from[n].key; n++) out[n] = from[n];
@@ -110,9 +115,9 @@ static void draw_keys(const struct sonde_top_state *s, struct sonde_grid *g)
 
 static const char *const help_lines[] = {
     "Keys",
-    "  Tab 1 2 3       next page; overview, series, spans",
+    "  Tab 1 2 3 4     next page; overview, series, spans, memory",
     "  ↑ ↓ j k         move; PgUp PgDn by a screen, Home End g G to the ends",
-    "  Enter           overview: series of the process; spans: open what is chosen",
+    "  Enter           overview, memory: series of the process; spans: open what is chosen",
     "  Esc             back: from a trace, a name, a process, a filter",
     "  /               filter; words that must all match:",
     "                    http_*        a glob on the metric's name",
@@ -131,6 +136,10 @@ static const char *const help_lines[] = {
     "  avg p50 p95 p99 over the last 60 s: of a counter's increase per second, of a",
     "                  gauge's values, of a histogram's recorded values",
     "  trend           ↑ ↓ when the last minute rises or falls beyond noise",
+    "  in use, peak    memory that the program allocated and has not freed, and the most of it",
+    "  alloc/s         memory allocated per second; calls/s how often",
+    "  free            what the allocator holds and nobody uses (glibc only)",
+    "  pool            what the program says about memory of its own (sonde_pool)",
     "  drops           records the process could not keep; `sonde doctor` says why",
     "  spans           of the time shown above the list: as long as a few thousand take",
     NULL,
@@ -173,6 +182,7 @@ int sonde_top_draw(struct sonde_top_state *s, const struct sonde_top_data *d,
         [SONDE_TOP_OVERVIEW] = sonde_top_page_overview,
         [SONDE_TOP_SERIES] = sonde_top_page_series,
         [SONDE_TOP_SPANS] = sonde_top_page_spans,
+        [SONDE_TOP_MEMORY] = sonde_top_page_memory,
     };
     s->row_count = s->rows_shown = 0;
     s->row_pid = 0;

@@ -7,7 +7,9 @@
 #include "present/grid.h"
 #include "present/top_data.h"
 
-enum sonde_top_page { SONDE_TOP_OVERVIEW, SONDE_TOP_SERIES, SONDE_TOP_SPANS, SONDE_TOP_PAGES };
+enum sonde_top_page {
+    SONDE_TOP_OVERVIEW, SONDE_TOP_SERIES, SONDE_TOP_SPANS, SONDE_TOP_MEMORY, SONDE_TOP_PAGES
+};
 
 /* The lists of the span page. TRACE is one level below LATEST and SLOWEST. */
 enum sonde_top_spans_view {
@@ -30,7 +32,7 @@ struct sonde_top_state {
     /* Chosen by the user. */
     enum sonde_top_page page;
     enum sonde_top_spans_view view, view_before; /* before: where Esc leads from TRACE */
-    struct sonde_top_cursor cursor[SONDE_TOP_PAGES + SONDE_TOP_TRACE];
+    struct sonde_top_cursor cursor[SONDE_TOP_PAGES + SONDE_TOP_TRACE + 1]; /* pages, span views */
     unsigned sort[SONDE_TOP_PAGES];
     int reverse[SONDE_TOP_PAGES];
     unsigned type;                           /* series: 0 = all, else counter, gauge, histogram */

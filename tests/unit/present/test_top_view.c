@@ -41,6 +41,13 @@ static struct sonde_top_state fresh(enum sonde_top_page page)
     return s;
 }
 
+static void load_memory(struct sonde_top_data *d)
+{
+    struct sonde_err err;
+    sonde_top_data_init(d);
+    assert_int_equal(sonde_top_read_series(d, SAMPLE_MEMORY, strlen(SAMPLE_MEMORY), &err), 0);
+}
+
 /* The frame as text; the caller frees it. Checks that it is within its size and clean. */
 static char *frame(struct sonde_top_state *s, const struct sonde_top_data *d, int width,
                    int height, int ascii)
@@ -106,6 +113,52 @@ static void overview(void **state)
     has(text, "87.3 %");
     sonde__free(text);
     sonde_top_data_release(&d);
+}
+
+static void memory_page(void **state)
+{
+    (void)state;
+    struct sonde_top_data d;
+    struct sonde_top_state s = fresh(SONDE_TOP_MEMORY);
+    load_memory(&d);
+    char *text = frame(&s, &d, 180, 20, 0);
+    has(text, " 3 spans  [4 memory]");
+    has(text, "2 processes · the heap of 1 is profiled · by in use");
+    has(text, "     71  server            100 MiB  ↑    110 MiB   2.00 MiB    1.50k  4.20k    "
+              "150 MiB   8.00 MiB");
+    has(text, "▁▅█");
+    has(text, "▁█\n");
+    has(text, "      9  server                  –  ↓          –          –        –      –   "
+              "1.00 MiB          –");
+    has(text, "POOL                        BYTES");
+    has(text, "kv                       32.0 MiB                              ▁█");
+    has(text, "Enter its series");
+    assert_int_equal(s.row_pid, 71);
+    sonde__free(text);
+
+    /* The one with the smaller heap has no pools; a key leads to its series. */
+    sonde_top_key(&s, SONDE_KEY_DOWN);
+    text = frame(&s, &d, 100, 12, 1);
+    has_not(text, "POOL");
+    assert_int_equal(s.row_pid, 9);
+    sonde__free(text);
+    sonde_top_key(&s, 's');
+    sonde_top_key(&s, 's');
+    text = frame(&s, &d, 100, 12, 1);
+    has(text, "by rss");
+    sonde__free(text);
+    assert_true(sonde_top_key(&s, SONDE_KEY_ENTER) & SONDE_TOP_REFETCH);
+    assert_int_equal(s.page, SONDE_TOP_SERIES);
+    assert_int_equal(s.pid, 9);
+    sonde_top_key(&s, '4');
+    assert_int_equal(s.page, SONDE_TOP_MEMORY);
+    sonde_top_data_release(&d);
+
+    sonde_top_data_init(&d);
+    d.time_s = 1;
+    text = frame(&s, &d, 80, 12, 1);
+    has(text, "No process is being watched.");
+    sonde__free(text);
 }
 
 static void series_page(void **state)
@@ -394,6 +447,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overview),         cmocka_unit_test(series_page),
+        cmocka_unit_test(memory_page),
         cmocka_unit_test(spans_page),       cmocka_unit_test(nothing_and_lost),
         cmocka_unit_test(sizes),            cmocka_unit_test(hostile),
         cmocka_unit_test(keys),             cmocka_unit_test(cursor),

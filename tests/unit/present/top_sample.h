@@ -40,6 +40,31 @@
     "\"rate\":null,\"trend\":null,\"history\":[[2,7],[1,null]]}],\"total\":1234,"              \
     "\"truncated\":true}"
 
+#define HEAP_SERIES(name, type, pid, labels, value, rate, trend, history)                     \
+    "{\"name\":\"" name "\",\"type\":\"" type "\",\"unit\":\"bytes\",\"labels\":{" labels "},"   \
+    "\"process\":\"server\",\"pid\":" pid ",\"value\":" value ",\"rate\":" rate               \
+    ",\"trend\":" trend ",\"history\":" history "}"
+#define SAMPLE_MEMORY                                                                          \
+    "{\"time\":1700000000.5,\"series\":["                                                      \
+    HEAP_SERIES("sonde_heap_live_bytes", "gauge", "71", "", "104857600", "null", "\"up\"",       \
+                "[[3,104857600],[2,94857600],[1,84857600]]") ","                               \
+    HEAP_SERIES("sonde_heap_peak_bytes", "gauge", "71", "", "115343360", "null", "null", "[]")  \
+    "," HEAP_SERIES("sonde_heap_allocated_bytes_total", "counter", "71", "", "1e9", "2097152",  \
+                    "null", "[[2,2097152],[1,0]]") ","                                         \
+    HEAP_SERIES("sonde_heap_allocations_total", "counter", "71", "", "1e6", "1500", "null",    \
+                "[]") ","                                                                      \
+    HEAP_SERIES("sonde_heap_live_allocations", "gauge", "71", "", "4200", "null", "null", "[]") \
+    "," HEAP_SERIES("sonde_heap_allocator_bytes", "gauge", "71", "\"state\":\"used\"", "99",    \
+                    "null", "null", "[]") ","                                                  \
+    HEAP_SERIES("sonde_heap_allocator_bytes", "gauge", "71", "\"state\":\"free\"", "8388608",   \
+                "null", "null", "[]") ","                                                      \
+    HEAP_SERIES("sonde_process_resident_memory_bytes", "gauge", "71", "", "157286400", "null", \
+                "\"down\"", "[[1,7]]") ","                                                     \
+    HEAP_SERIES("sonde_memory_pool_bytes", "gauge", "71", "\"pool\":\"kv\"", "33554432",       \
+                "null", "null", "[[2,33554432],[1,16777216]]") ","                             \
+    HEAP_SERIES("sonde_process_resident_memory_bytes", "gauge", "9", "", "1048576", "null",    \
+                "\"down\"", "[[2,1048576],[1,2097152]]") "],\"total\":10}"
+
 #define SPAN(name, start, took, trace, id, parent, outcome, attributes)                        \
     "{\"name\":\"" name "\",\"program\":\"example_shop\",\"pid\":4242,\"tid\":4243,"           \
     "\"start\":" start ",\"duration_s\":" took ",\"trace_id\":\"" trace "\",\"span_id\":\"" id \
