@@ -51,6 +51,8 @@ struct sonde_cli_opt {
     char letter;            /* short name; 0 = none */
     enum sonde_cli_opt_type type;
     const char *value;      /* what the value is called in help: "FILE"; NULL = takes none */
+    const char *implied;    /* what the value is if none is given: it then takes one only as
+                               --name=VALUE; NULL = it needs one */
     const char *help;       /* one line, lower case, no full stop */
     size_t offset;          /* of the field in the command's values */
     const char *choices;    /* STR: "a|b|c"; NULL = anything */
@@ -158,6 +160,10 @@ int sonde_cli_is_url(const char *text);
  * other than 200 with what the server said, too long. */
 int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
                     struct sonde_err *err);
+
+/* The same by POST without a body; accept: what kind of answer is wanted, NULL = any. */
+int sonde_cli_post(const char *url, const char *accept, size_t max, double timeout_s,
+                   struct sonde_buf *out, struct sonde_err *err);
 
 #define SONDE_CLI_FETCH_S 60 /* timeout for what is answered at once */
 

@@ -1,12 +1,12 @@
 /* cmd_attach.c - `sonde attach PID`: what can be seen of a process from outside. */
 #include <stdio.h>
 
-#include "cli/cli.h"
-#include "cli/session.h"
+#include "cli/heap.h"
 
 struct attach_values {
     double duration_s;
     int no_http, no_cpu;
+    struct sonde_cli_heap heap;
     const char *record;
 };
 
@@ -19,6 +19,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "rate", .letter = 'F', .type = SONDE_OPT_SETTING, .value = "HZ",
       .setting = "cpu.sample_rate_hz", .help = "stack samples per second and thread (default 99)" },
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, .help = "do not sample the CPU", AT(no_cpu) },
+    SONDE_OPT_NO_HEAP(struct attach_values, heap),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record -p` does", AT(record) },
     SONDE_OPT_DIR,
@@ -36,17 +37,18 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "'%s' is not a process id", cli->operands[0]);
     }
     const int sampled = cli->config.cpu_enabled && !v->no_cpu;
-    const struct sonde_session_options o = {
+    struct sonde_session_options o = {
         .pid = pid,
         .duration_s = v->duration_s,
         .http = !v->no_http,
         .series = 1,
         .told = 1,
-        .cpu = sampled ? SONDE_SESSION_CPU_IF_POSSIBLE : SONDE_SESSION_NO_CPU,
+        .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
         .record = v->record,
     };
-    return sonde_session_run(cli, &o);
+    const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
+    return status ? status : sonde_session_run(cli, &o);
 }
 
 const struct sonde_command sonde_cmd_attach = {

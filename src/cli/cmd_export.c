@@ -31,7 +31,7 @@ struct export_values {
 static const struct sonde_cli_opt options[] = {
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT", AT(format),
       .help = "of series: prometheus (default), openmetrics, protobuf, json, csv; of profiles: "
-              "pprof (default), folded, speedscope, chrome, report-json" },
+              "pprof (default), pprof-heap, folded, speedscope, chrome, report-json" },
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
       .help = "write to FILE, which is replaced when all is written (default: standard output)" },
     { .name = "name", .letter = 'n', .type = SONDE_OPT_LIST, .value = "GLOB", AT(names),
@@ -247,12 +247,13 @@ static int export_profile(struct sonde_cli *cli, const char *target,
         return sonde_cli_usage(cli, "--type: '%s' is not one of " SONDE_CLI_TYPES, v->type);
     }
     if (!target) return sonde_cli_usage(cli, "%s is for profiles: give a FILE, URL or PID", format->name);
-    if (!v->output && isatty(STDOUT_FILENO) && !strcmp(format->name, "pprof")) {
+    const int all_memory = !strcmp(format->name, "pprof-heap");
+    if (!v->output && isatty(STDOUT_FILENO) && !strncmp(format->name, "pprof", 5)) {
         return sonde_cli_usage(cli, "say where to: -o out.pb.gz (pprof is not text)");
     }
     struct sonde_profile *p;
     struct sonde_cli_filter filter = v->filter;
-    filter.type = v->type;
+    filter.type = v->type ? v->type : all_memory ? "live" : NULL;
     int status = sonde_cli_profile(cli, target, v->duration_s, &filter, &p);
     if (status) return status;
     status = write_profile(cli, format, p);

@@ -131,12 +131,17 @@ const struct sonde_command sonde_cmd_flamegraph = {
         "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
         "agent, or a process id, it samples now.\n"
         "\n"
+        "Of what was recorded with --heap, or of an agent that `sonde run` started, --type live draws "
+        "what memory is used for, peak that at the peak, leaked what was not given back, alloc all "
+        "that was allocated, temporary what was freed at once.\n"
+        "\n"
         "An SVG is for embedding and looking at; HTML is for large profiles and has a table of "
         "callers and callees.\n"
         "\n"
         "examples:\n"
         "  sonde flamegraph server.run -o server.svg\n"
-        "  sonde flamegraph --span prefill --colors module server.run -o prefill.html",
+        "  sonde flamegraph --span prefill --colors module server.run -o prefill.html\n"
+        "  sonde flamegraph --type leaked http://127.0.0.1:6060 -o leaks.svg",
     .options = options,
     .values_size = sizeof(struct flamegraph_values),
     .operands_max = 1,

@@ -71,12 +71,13 @@ static void print_options(const struct sonde_cli_opt *o)
 {
     for (; o && o->name; o++) {
         char left[128], right[512], choices[256];
-        const char *blank = o->value ? " " : "";
-        const char *value = o->value ? o->value : "";
+        const char *before = !o->value ? "" : o->implied ? "[=" : " ";
+        const char *value = o->value ? o->value : "", *after = o->implied ? "]" : "";
         if (o->letter) {
-            snprintf(left, sizeof(left), "-%c, --%s%s%s", o->letter, o->name, blank, value);
+            snprintf(left, sizeof(left), "-%c, --%s%s%s%s", o->letter, o->name, before, value,
+                     after);
         } else {
-            snprintf(left, sizeof(left), "    --%s%s%s", o->name, blank, value);
+            snprintf(left, sizeof(left), "    --%s%s%s%s", o->name, before, value, after);
         }
         snprintf(right, sizeof(right), "%s%s%s%s", o->help, o->choices ? ": " : "",
                  list_choices(o->choices, choices, sizeof(choices)), o->type == SONDE_OPT_LIST ? " (repeatable)" : "");

@@ -2,16 +2,16 @@
  * run file. */
 #include <stdio.h>
 
-#include "cli/cli.h"
+#include "cli/heap.h"
 #include "cli/recording.h"
-#include "cli/session.h"
 #include "collect/discover.h"
 
 #define RATE_DEFAULT_HZ 1000
 
 struct record_values {
     double rate_hz, duration_s;
-    int off_cpu, children, kernel;
+    int off_cpu, children, kernel, no_cpu;
+    struct sonde_cli_heap heap;
     const char *engine, *output;
     uint64_t pid;
 };
@@ -28,6 +28,9 @@ static const struct sonde_cli_opt options[] = {
       AT(rate_hz), .help = "samples per second of a thread's CPU time (default 1000)" },
     { .name = "off-cpu", .type = SONDE_OPT_FLAG, AT(off_cpu),
       .help = "also where threads wait, and how long" },
+    SONDE_OPT_HEAP(struct record_values, heap),
+    { .name = "no-cpu", .type = SONDE_OPT_FLAG, AT(no_cpu),
+      .help = "do not sample the CPU: with --heap" },
     { .name = "children", .type = SONDE_OPT_FLAG, AT(children),
       .help = "also processes that it starts" },
     { .name = "kernel", .type = SONDE_OPT_FLAG, AT(kernel),
@@ -46,6 +49,9 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "say what to record: a CMD, or a process with -p PID%s",
                                v->pid ? ", not both" : "");
     }
+    if (v->no_cpu && !v->heap.mode) {
+        return sonde_cli_usage(cli, "--no-cpu leaves nothing to record: add --heap");
+    }
     char file[256] = "";
     struct sonde_proc_stat stat = { .comm = "" };
     if (v->pid && sonde_proc_stat((uint32_t)v->pid, &stat) != 0) {
@@ -57,7 +63,7 @@ static int run(struct sonde_cli *cli)
         .pid = (uint32_t)v->pid,
         .duration_s = v->duration_s,
         .told = 1,
-        .cpu = SONDE_SESSION_CPU,
+        .cpu = v->no_cpu ? SONDE_SESSION_NO : SONDE_SESSION_MUST,
         .cpu_options = sonde_cli_cpu_options(cli),
         .record = v->output ? v->output : file,
     };
@@ -67,17 +73,25 @@ static int run(struct sonde_cli *cli)
     o.cpu_options.kernel = v->kernel;
     o.cpu_options.engine =
         v->engine ? (enum sonde_cpu_engine_kind)sonde_engine_find(v->engine) : SONDE_CPU_AUTO;
-    return sonde_session_run(cli, &o);
+    const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_NO, &o);
+    o.mem_options.children = v->children;
+    return status ? status : sonde_session_run(cli, &o);
 }
 
 const struct sonde_command sonde_cmd_record = {
     .name = "record",
-    .summary = "record where a command, or a process that runs, spends its time",
+    .summary = "record where a command, or a process that runs, spends its time and memory",
     .usage = "[options] -p PID | [--] CMD [ARGUMENT]...",
     .details =
         "Stacks of all threads are sampled while they use the CPU, and joined with the spans that "
         "the program records with libsonde. The run file can be copied: names and lines are in it. "
         "`sonde report` and `sonde flamegraph` show it.\n"
+        "\n"
+        "With --heap also what it allocates: what is in use, at the peak and in the end, and where it "
+        "was allocated, by type (--type live, peak, leaked, alloc, temporary of the commands that "
+        "show it). Without a value one allocation in 512 KiB is looked at, which costs next to "
+        "nothing; with =full every one. A process that runs (-p) must have been started under "
+        "`sonde run`.\n"
         "\n"
         "CMD's input, output, signals and exit status are its own; a summary follows on stderr "
         "(not with -q). If CMD cannot be found the exit status is 127, if it cannot be executed "
@@ -85,7 +99,8 @@ const struct sonde_command sonde_cmd_record = {
         "\n"
         "examples:\n"
         "  sonde record -o server.run -- ./server --port 8080\n"
-        "  sonde record --off-cpu -d 30 -p 4711",
+        "  sonde record --off-cpu -d 30 -p 4711\n"
+        "  sonde record --heap=full --no-cpu -o tests.run -- ./tests",
     .options = options,
     .values_size = sizeof(struct record_values),
     .operands_max = -1,

@@ -1,5 +1,6 @@
 /* cmd_report.c - `sonde report`: what a profile says, in words and tables. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/profile.h"
@@ -57,6 +58,39 @@ static int report(const struct sonde_cli *cli, const struct sonde_profile *p)
     return status;
 }
 
+/* An agent knows more of a heap than a pprof file tells: it writes the report itself. */
+static int from_agent(const struct sonde_cli *cli, const char *url)
+{
+    const struct report_values *v = cli->values;
+    const char *accept = v->json ? "application/json" : v->markdown ? "text/markdown"
+                                                                    : "text/plain";
+    char path[128], full[4096];
+    const int n = snprintf(path, sizeof(path), "/admin/profile/memory?type=%s", v->filter.type);
+    if (v->limit) {
+        snprintf(path + n, sizeof(path) - (size_t)n, "&limit=%llu", (unsigned long long)v->limit);
+    }
+    if (sonde_cli_url(full, sizeof(full), url, path) != 0) {
+        return sonde_cli_usage(cli, "too long a URL");
+    }
+    struct sonde_buf out;
+    struct sonde_err err = { "" };
+    const int rc = sonde_cli_post(full, accept, OUTPUT_MAX, SONDE_CLI_FETCH_S, &out, &err);
+    const int status = rc ? sonde_cli_fail(cli, "%s", err.text)
+                          : sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    return status;
+}
+
+/* The URL is an agent's, and all of its heap is asked for. */
+static int asks_agent(const struct report_values *v, const char *target)
+{
+    const struct sonde_cli_filter *f = &v->filter;
+    if (!sonde_cli_is_url(target) || !sonde_cli_is_memory(f->type)) return 0;
+    const char *path = strchr(strstr(target, "://") + 3, '/');
+    return (!path || !path[1]) && !f->span && !f->thread && !f->trace && !f->from && !f->to &&
+           !(v->min_percent > 0);
+}
+
 static int run(struct sonde_cli *cli)
 {
     const struct report_values *v = cli->values;
@@ -64,6 +98,7 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "say of what: sonde report FILE, URL or PID");
     }
     if (v->json && v->markdown) return sonde_cli_usage(cli, "--json or --markdown, not both");
+    if (asks_agent(v, cli->operands[0])) return from_agent(cli, cli->operands[0]);
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);
     if (status) return status;
@@ -74,12 +109,16 @@ static int run(struct sonde_cli *cli)
 
 const struct sonde_command sonde_cmd_report = {
     .name = "report",
-    .summary = "say where the time went: functions, call tree, threads, spans",
+    .summary = "say where time and memory went: functions, call tree, threads, spans, leaks",
     .usage = "[options] FILE | URL | PID",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
         "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
         "agent, or a process id, it samples now.\n"
+        "\n"
+        "What was recorded with --heap, or under `sonde run`, has a part on memory: what is in use "
+        "and where it was allocated, which places leak, fragmentation, sizes and lifetimes. --type "
+        "live, peak, leaked, alloc or temporary makes the rest be about memory too.\n"
         "\n"
         "SELF is the function's own, TOTAL includes what it calls. COMPLETE is the share of stacks "
         "that reach the start of the thread. SAMPLED of a span is what the samples inside spans of "
@@ -88,6 +127,7 @@ const struct sonde_command sonde_cmd_report = {
         "examples:\n"
         "  sonde report server.run\n"
         "  sonde report --span prefill --markdown server.run\n"
+        "  sonde report --type live http://127.0.0.1:6060\n"
         "  perf script | sonde report -",
     .options = options,
     .values_size = sizeof(struct report_values),

@@ -2,11 +2,12 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "cli/session.h"
+#include "cli/heap.h"
 
 struct run_values {
     double keep_s;
     int no_http, no_cpu;
+    struct sonde_cli_heap heap;
     const char *record;
 };
 
@@ -19,6 +20,8 @@ static const struct sonde_cli_opt options[] = {
     { .name = "rate", .letter = 'F', .type = SONDE_OPT_SETTING, .value = "HZ",
       .setting = "cpu.sample_rate_hz", .help = "stack samples per second and thread (default 99)" },
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, .help = "do not sample the CPU", AT(no_cpu) },
+    SONDE_OPT_HEAP(struct run_values, heap),
+    SONDE_OPT_NO_HEAP(struct run_values, heap),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record` does", AT(record) },
     SONDE_OPT_DIR,
@@ -34,16 +37,17 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "say what to run: sonde run [options] -- CMD [ARGUMENT]...");
     }
     const int sampled = cli->config.cpu_enabled && !v->no_cpu;
-    const struct sonde_session_options o = {
+    struct sonde_session_options o = {
         .argv = cli->operands,
         .keep_s = v->keep_s,
         .http = !v->no_http,
         .series = 1,
-        .cpu = sampled ? SONDE_SESSION_CPU_IF_POSSIBLE : SONDE_SESSION_NO_CPU,
+        .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
         .record = v->record,
     };
-    return sonde_session_run(cli, &o);
+    const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
+    return status ? status : sonde_session_run(cli, &o);
 }
 
 const struct sonde_command sonde_cmd_run = {
@@ -51,20 +55,23 @@ const struct sonde_command sonde_cmd_run = {
     .summary = "run a command and show what it does: on HTTP while it runs, in a few lines after",
     .usage = "[options] [--] CMD [ARGUMENT]...",
     .details =
-        "CMD's standard input, output and error, its environment, signals and exit status are its "
-        "own: sonde writes to stderr only if that is a terminal or -v is given. Signals sent to "
+        "CMD's standard input, output and error, its signals and exit status are its own, and so is "
+        "its environment but for LD_PRELOAD and SONDE_ variables: sonde writes to stderr only if that is a terminal or -v is given. Signals sent to "
         "sonde are passed on; if CMD dies by a signal, so does sonde. If CMD cannot be found the "
         "exit status is 127, if it cannot be executed 126.\n"
         "\n"
-        "Its CPU time is sampled all along, at a rate that costs next to nothing; where the kernel "
-        "does not allow it, that is told and the rest goes on. `sonde flamegraph URL` draws what "
-        "it does now.\n"
+        "Its CPU time is sampled all along, at a rate that costs next to nothing, and so is its heap "
+        "(libsonde_preload in it counts one allocation in 512 KiB); what is not possible is told and "
+        "the rest goes on. `sonde flamegraph URL` draws what it does now, `sonde report --type live "
+        "URL` what its memory is used for. At the end leaks are told: what grew all the time and did "
+        "not slow down. `sonde mark` says when warm-up is over.\n"
         "\n"
         "If port 6060 is taken, the next free one is used. With --listen (or the setting "
         "server.listen) exactly that one is.\n"
         "\n"
         "examples:\n"
         "  sonde run -- ./server --port 8080\n"
+        "  sonde run --heap=full --leak-check=scan -- ./tests\n"
         "  sonde run --listen 127.0.0.1:0 --log sonde.log --keep 60 -- make bench",
     .options = options,
     .values_size = sizeof(struct run_values),

@@ -1,5 +1,5 @@
-/* opt.c - options from tables. Long ones as --name VALUE or --name=VALUE, short ones as -n VALUE,
- * -nVALUE, or several flags in one (-vv). Options may follow operands unless the command takes a
+/* opt.c - options from tables. Long ones as --name VALUE or --name=VALUE (those whose value may be
+ * left out only so), short ones as -n VALUE, -nVALUE, or several flags in one (-vv). Options may follow operands unless the command takes a
  * command line of its own; `--` ends them.
  *
  * Rejected: getopt_long, whose messages cannot say what is allowed and whose permutation cannot
@@ -205,6 +205,7 @@ static int parse_long(struct sonde_cli *cli, int argc, char **argv, int *i)
         if (value) return sonde_cli_usage(cli, "--%s takes no value", o->name);
         return take(cli, o, NULL);
     }
+    if (!value && o->implied) return take(cli, o, (char *)(uintptr_t)o->implied);
     if (!value) {
         if (*i + 1 >= argc) return sonde_cli_usage(cli, "--%s needs %s", o->name, o->value);
         value = argv[++*i];

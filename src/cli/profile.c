@@ -7,12 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/session.h"
+#include "cli/heap.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 
 #define FETCH_MAX ((size_t)1 << 30)
 #define DURATION_DEFAULT_S 10
+#define MEMORY_DEFAULT_S 1 /* what allocates has counted all along */
 #define SAMPLE_RATE_HZ 1000 /* of a process that is looked at now */
 #define UNIX_TIME_MIN 1e9 /* smaller ones are seconds since the start */
 
@@ -72,22 +73,29 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
 
 /* ---- Where it comes from --------------------------------------------------------------------- */
 
+int sonde_cli_is_memory(const char *type)
+{
+    const int kind = type ? sonde_sample_kind_find(type) : -1;
+    return kind >= 0 && !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)kind), "bytes");
+}
+
 /* A URL without a path is an agent's. */
-static int profile_url(const char *url, double seconds, char *out, size_t out_size)
+static int profile_url(const char *url, double seconds, int memory, char *out, size_t out_size)
 {
     const char *host = strstr(url, "://") + 3;
     const char *path = strchr(host, '/');
     if (path && path[1]) return snprintf(out, out_size, "%s", url) < (int)out_size ? 0 : -1;
     char route[80];
-    snprintf(route, sizeof(route), "/debug/pprof/profile?seconds=%g", seconds);
+    if (memory) snprintf(route, sizeof(route), "/debug/pprof/heap");
+    else snprintf(route, sizeof(route), "/debug/pprof/profile?seconds=%g", seconds);
     return sonde_cli_url(out, out_size, url, route);
 }
 
-static int fetch(const struct sonde_cli *cli, const char *url, double seconds,
+static int fetch(const struct sonde_cli *cli, const char *url, double seconds, int memory,
                  struct sonde_profile **out)
 {
     char full[4096];
-    if (profile_url(url, seconds, full, sizeof(full)) != 0) {
+    if (profile_url(url, seconds, memory, full, sizeof(full)) != 0) {
         return sonde_cli_usage(cli, "too long a URL");
     }
     struct sonde_buf body;
@@ -105,11 +113,15 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds,
 static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
                   const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
+    const int memory = filter && sonde_cli_is_memory(filter->type);
     struct sonde_session_options o = {
         .pid = pid,
         .duration_s = seconds,
-        .cpu = SONDE_SESSION_CPU,
+        .cpu = memory ? SONDE_SESSION_NO : SONDE_SESSION_MUST,
+        .heap = memory ? SONDE_SESSION_MUST : SONDE_SESSION_NO,
+        .leaks = 1,
         .cpu_options = sonde_cli_cpu_options(cli),
+        .mem_options = sonde_cli_mem_options(cli),
         .profile = out,
     };
     o.cpu_options.rate_hz = SAMPLE_RATE_HZ;
@@ -124,9 +136,11 @@ static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
                       const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
-    const double seconds = duration_s > 0 ? duration_s : DURATION_DEFAULT_S;
+    const int memory = filter && sonde_cli_is_memory(filter->type);
+    const double seconds = duration_s > 0 ? duration_s
+                                          : memory ? MEMORY_DEFAULT_S : DURATION_DEFAULT_S;
     uint32_t pid;
-    if (sonde_cli_is_url(target)) return fetch(cli, target, seconds, out);
+    if (sonde_cli_is_url(target)) return fetch(cli, target, seconds, memory, out);
     if (sonde_cli_parse_pid(target, &pid) == 0 && access(target, F_OK) != 0) {
         return sample(cli, pid, seconds, filter, out);
     }

@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "analyze/growth.h"
 #include "profile/symbolize.h"
 #include "sonde/sonde.h"
 
@@ -71,7 +72,7 @@ static int symbolize(struct sonde_profile *p)
     return rc;
 }
 
-int sonde_recording_stop(struct sonde_recording *r)
+static int stop_cpu(struct sonde_recording *r)
 {
     struct sonde_cpu *cpu = r->cpu;
     struct sonde_cpu_status status;
@@ -82,13 +83,42 @@ int sonde_recording_stop(struct sonde_recording *r)
     return sonde_cpu_stop(cpu, &r->samples);
 }
 
+static int stop_mem(struct sonde_recording *r)
+{
+    struct sonde_mem *mem = r->mem;
+    struct sonde_mem_status status;
+    r->mem = NULL;
+    if (!mem) return 0;
+    sonde_mem_status(mem, &status);
+    memcpy(r->heap_note, status.note, sizeof(r->heap_note));
+    return sonde_mem_stop(mem, &r->heap);
+}
+
+int sonde_recording_stop(struct sonde_recording *r)
+{
+    const int cpu = stop_cpu(r), mem = stop_mem(r);
+    return cpu ? cpu : mem;
+}
+
+/* Both kinds of samples in one profile: r->samples. */
+static int join(struct sonde_recording *r)
+{
+    if (!r->samples) {
+        r->samples = r->heap;
+        r->heap = NULL;
+    }
+    if (!r->samples) return sonde_profile_create(0, &r->samples);
+    return r->heap ? sonde_profile_merge(r->samples, r->heap) : 0;
+}
+
 int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,
                            struct sonde_err *err)
 {
     int rc = sonde_recording_stop(r);
-    if (!rc && !r->samples) rc = sonde_profile_create(0, &r->samples);
+    if (!rc) rc = join(r);
     if (!rc && r->spans) rc = sonde_profile_merge(r->samples, r->spans);
     if (!rc) rc = symbolize(r->samples);
+    if (!rc && r->leaks) rc = sonde_growth_judge_profile(r->samples);
     if (!rc) {
         describe_host(r->samples);
         *out = r->samples;
@@ -102,6 +132,7 @@ void sonde_recording_cancel(struct sonde_recording *r)
 {
     sonde_recording_stop(r);
     sonde_profile_destroy(r->samples);
+    sonde_profile_destroy(r->heap);
     sonde_profile_destroy(r->spans);
-    r->samples = r->spans = NULL;
+    r->samples = r->heap = r->spans = NULL;
 }

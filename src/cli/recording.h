@@ -1,19 +1,25 @@
 /* recording.h - what `record`, `run` and `attach` keep of a process: its CPU samples, by an engine
- * of collect/cpu.h, and all its spans, as the collector drains them; one profile in the end. */
+ * of collect/cpu.h, its heap, by collect/mem.h, and all its spans, as the collector drains them; one
+ * profile in the end. */
 #ifndef SONDE_CLI_RECORDING_H
 #define SONDE_CLI_RECORDING_H
 
 #include "base/err.h"
 #include "collect/cpu.h"
+#include "collect/mem.h"
 #include "collect/model.h"
 #include "profile/profile.h"
 
 struct sonde_recording {
     struct sonde_cpu *cpu;         /* NULL = not sampling */
-    struct sonde_profile *samples; /* what it saw, once stopped */
+    struct sonde_mem *mem;         /* NULL = the heap is not profiled */
+    struct sonde_profile *samples; /* what cpu saw, once stopped */
+    struct sonde_profile *heap;    /* what mem saw, once stopped */
     struct sonde_profile *spans;   /* NULL = spans are not kept */
     uint64_t spans_dropped;        /* for lack of memory */
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */
+    char heap_note[SONDE_MEM_NOTE_MAX]; /* alike, of the heap */
+    int leaks;                     /* judge growth */
 };
 
 /* Keep spans from now on. 0 or SONDE_ENOMEM. */
@@ -25,7 +31,8 @@ void sonde_recording_on_span(const struct sonde_model_span *span, void *arg);
 /* Stop sampling. Spans that are drained after this still join. */
 int sonde_recording_stop(struct sonde_recording *r);
 
-/* Hand over samples and spans, symbolized, with facts about the host. r is empty after this. */
+/* Hand over samples, heap and spans, symbolized and judged, with facts about the host. r is empty
+ * after this. */
 int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,
                            struct sonde_err *err);
 

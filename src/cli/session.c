@@ -1,8 +1,8 @@
 /* session.c - see session.h.
  *
- * Order matters. The command is forked first and waits (child.h). Then the collector, the engine
+ * Order matters. The command is forked first and waits (child.h). Then the collector, the engines
  * and the server are made ready; only then the command is executed, so nothing of it is missed. At
- * the end the engine stops first, then the last spans are drained, so that no sample is without
+ * the end the engines stop first, then the last spans are drained, so that no sample is without
  * the span it was taken in. */
 #include "cli/session.h"
 
@@ -64,7 +64,7 @@ static int start_collector(struct session *s)
 
 static int start_cpu(struct session *s)
 {
-    if (s->o->cpu == SONDE_SESSION_NO_CPU) return SONDE_EXIT_OK;
+    if (s->o->cpu == SONDE_SESSION_NO) return SONDE_EXIT_OK;
     struct sonde_cpu_options o = s->o->cpu_options;
     struct sonde_err err = { "" };
     o.pid = s->pid;
@@ -72,11 +72,32 @@ static int start_cpu(struct session *s)
                               : sonde_cpu_start(&o, &s->recording.cpu, &err);
     if (!rc) return SONDE_EXIT_OK;
     s->recording.cpu = NULL;
-    if (s->o->cpu == SONDE_SESSION_CPU) {
+    if (s->o->cpu == SONDE_SESSION_MUST) {
         return rc == SONDE_EINVAL ? sonde_cli_usage(s->cli, "%s", err.text)
                                   : sonde_cli_fail(s->cli, "%s", err.text);
     }
     session_tell_failure(s, "the CPU is not sampled", &err);
+    return SONDE_EXIT_OK;
+}
+
+/* Of a process that runs, only if it was started for it; what is resident is seen in any case. */
+static int start_mem(struct session *s)
+{
+    if (s->o->heap == SONDE_SESSION_NO) return SONDE_EXIT_OK;
+    struct sonde_mem_options o = s->o->mem_options;
+    struct sonde_err err = { "" };
+    o.pid = s->pid;
+    s->recording.leaks = s->o->leaks;
+    const int rc = s->o->argv ? sonde_mem_start_on_exec(&o, &s->recording.mem, &err)
+                              : sonde_mem_start(&o, &s->recording.mem, &err);
+    if (!rc) return SONDE_EXIT_OK;
+    s->recording.mem = NULL;
+    if (s->o->heap == SONDE_SESSION_MUST) {
+        return rc == SONDE_EINVAL ? sonde_cli_usage(s->cli, "%s", err.text)
+                                  : sonde_cli_fail(s->cli, "%s", err.text);
+    }
+    if (s->o->argv) session_tell_failure(s, "the heap is not profiled", &err);
+    else session_tell(s, "the heap is not profiled: %s", err.text);
     return SONDE_EXIT_OK;
 }
 
@@ -88,6 +109,7 @@ static void start_profiler(struct session *s)
                                               .dir = s->o->cpu_options.dir };
     if (sonde_profiler_create(&o, &s->profiler) != 0) return;
     if (s->recording.cpu) sonde_profiler_use(s->profiler, s->recording.cpu);
+    if (s->recording.mem) sonde_profiler_use_mem(s->profiler, s->recording.mem, s->pid);
 }
 
 /* A mistake of the user's ends everything before CMD starts; anything else is told. */
@@ -121,6 +143,7 @@ static int start_all(struct session *s)
     }
     int status = start_collector(s);
     if (!status) status = start_cpu(s);
+    if (!status) status = start_mem(s);
     if (!status) status = start_server(s);
     return status;
 }
@@ -149,7 +172,7 @@ static void write_run(struct session *s, const struct sonde_profile *p)
 /* Samples and spans become a profile, and that a file. */
 static void finish_recording(struct session *s)
 {
-    if (!s->recording.samples && !wants_profile(s)) return;
+    if (!s->recording.samples && !s->recording.heap && !wants_profile(s)) return;
     struct sonde_profile *p;
     struct sonde_err err = { "" };
     if (sonde_recording_finish(&s->recording, &p, &err) != 0) {
@@ -165,7 +188,10 @@ static void finish_recording(struct session *s)
 
 static void end_recording(struct session *s, int ended, int status)
 {
-    if (s->profiler) sonde_profiler_use(s->profiler, NULL);
+    if (s->profiler) {
+        sonde_profiler_use(s->profiler, NULL);
+        sonde_profiler_use_mem(s->profiler, NULL, 0);
+    }
     sonde_recording_stop(&s->recording);
     /* What the process recorded after the last tick is still in its segment. */
     if (s->collector) {
@@ -207,12 +233,23 @@ static void keep_serving(struct session *s)
     sonde_child_linger(s->o->keep_s);
 }
 
+/* What engines that work in the process need; where both set a variable, it is to the same. */
+static size_t child_environment(struct session *s, char out[SONDE_CHILD_ENV_MAX])
+{
+    size_t cpu_size = 0, mem_size = 0;
+    const char *cpu = s->recording.cpu ? sonde_cpu_environment(s->recording.cpu, &cpu_size) : NULL;
+    const char *mem = s->recording.mem ? sonde_mem_environment(s->recording.mem, &mem_size) : NULL;
+    if (cpu_size + mem_size > SONDE_CHILD_ENV_MAX) mem_size = 0; /* paths of some kilobytes */
+    if (cpu_size) memcpy(out, cpu, cpu_size);
+    if (mem_size) memcpy(out + cpu_size, mem, mem_size);
+    return cpu_size + mem_size;
+}
+
 static int run_child(struct session *s)
 {
+    char env[SONDE_CHILD_ENV_MAX];
     s->started_s = session_clock_s();
-    size_t size = 0;
-    const char *env = s->recording.cpu ? sonde_cpu_environment(s->recording.cpu, &size) : NULL;
-    const int error = sonde_child_exec(&s->child, env, size);
+    const int error = sonde_child_exec(&s->child, env, child_environment(s, env));
     if (error) return exec_failed(s, error);
     /* Not before: until then the process is a copy of us, by name too. */
     if (s->collector) sonde_collector_watch(s->collector, s->pid);

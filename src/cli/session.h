@@ -1,16 +1,17 @@
 /* session.h - watching one process from its start, or from now on, to its end: what `run`,
  * `record` and `attach` do, each with other defaults. The collector reads its segments, an engine
- * samples its CPU, HTTP shows both, a run file keeps them. */
+ * samples its CPU, libsonde_preload its heap, HTTP shows all of it, a run file keeps it. */
 #ifndef SONDE_CLI_SESSION_H
 #define SONDE_CLI_SESSION_H
 
 #include "cli/cli.h"
 #include "collect/cpu.h"
+#include "collect/mem.h"
 
-enum sonde_session_cpu {
-    SONDE_SESSION_NO_CPU,
-    SONDE_SESSION_CPU_IF_POSSIBLE, /* what forbids it is told, and the rest goes on */
-    SONDE_SESSION_CPU,             /* what forbids it ends the session before it begins */
+enum sonde_session_want {
+    SONDE_SESSION_NO,
+    SONDE_SESSION_IF_POSSIBLE, /* what forbids it is told, and the rest goes on */
+    SONDE_SESSION_MUST,        /* what forbids it ends the session before it begins */
 };
 
 struct sonde_session_options {
@@ -21,8 +22,10 @@ struct sonde_session_options {
     int http;
     int series;              /* tell about series and spans at the end */
     int told;                /* stderr is ours: tell even if it is no terminal, unless --quiet */
-    enum sonde_session_cpu cpu;
+    enum sonde_session_want cpu, heap;
     struct sonde_cpu_options cpu_options; /* without pid */
+    struct sonde_mem_options mem_options; /* without pid */
+    int leaks;               /* judge growth */
     const char *record;      /* run file to write; NULL = none */
     struct sonde_profile **profile; /* gets samples and spans, to be destroyed; NULL = not wanted */
 };

@@ -125,6 +125,16 @@ void session_tell_end(const struct session *s, int ended, int status)
     if (s->collector && s->o->series) tell_model(s);
 }
 
+/* Lines of a buffer, each told. */
+static void tell_lines(const struct session *s, struct sonde_buf *lines)
+{
+    char *at = lines->error ? NULL : lines->data;
+    for (char *end; at && (end = strchr(at, '\n')); at = end + 1) {
+        *end = '\0';
+        session_tell(s, "%.400s", at);
+    }
+}
+
 static void tell_top(const struct session *s, const struct sonde_profile *p)
 {
     const struct sonde_profile_filter all = { .kind = -1 };
@@ -134,19 +144,26 @@ static void tell_top(const struct session *s, const struct sonde_profile *p)
     struct sonde_buf lines;
     sonde_buf_init(&lines, 1 << 16);
     sonde_profile_top(tree, TOP, sonde_text_locale_ascii(), &lines);
-    char *at = lines.error ? NULL : lines.data;
-    for (char *end; at && (end = strchr(at, '\n')); at = end + 1) {
-        *end = '\0';
-        session_tell(s, "%.400s", at);
-    }
+    tell_lines(s, &lines);
     sonde_buf_release(&lines);
     sonde_tree_destroy(tree);
 }
 
-void session_tell_profile(const struct session *s, const struct sonde_profile *p, const char *file)
+static void tell_heap(const struct session *s, const struct sonde_profile *p)
+{
+    struct sonde_buf lines;
+    sonde_buf_init(&lines, 1 << 16);
+    sonde_heap_summary(p, TOP, sonde_text_locale_ascii(), &lines);
+    tell_lines(s, &lines);
+    sonde_buf_release(&lines);
+    if (s->recording.heap_note[0]) session_tell(s, "%s", s->recording.heap_note);
+}
+
+static void tell_cpu(const struct session *s, const struct sonde_profile *p, const char *file)
 {
     uint64_t samples = 0, cut = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (p->samples[i].kind > SONDE_SAMPLE_OFFCPU) continue;
         samples += p->samples[i].count;
         if (p->samples[i].flags & SONDE_SAMPLE_TRUNCATED) cut += p->samples[i].count;
     }
@@ -166,4 +183,15 @@ void session_tell_profile(const struct session *s, const struct sonde_profile *p
     }
     if (s->recording.note[0]) session_tell(s, "%s", s->recording.note);
     tell_top(s, p);
+}
+
+void session_tell_profile(const struct session *s, const struct sonde_profile *p, const char *file)
+{
+    if (s->o->cpu != SONDE_SESSION_NO || !p->heap) {
+        tell_cpu(s, p, file);
+    } else {
+        if (file) session_tell(s, "%s: the heap, %u spans", file, p->spans_count);
+        tell_top(s, p);
+    }
+    if (p->heap || s->recording.heap_note[0]) tell_heap(s, p);
 }

@@ -126,8 +126,8 @@ static int status_error(const char *url, long status, const struct sonde_buf *bo
     return rc;
 }
 
-int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
-                    struct sonde_err *err)
+static int request(const char *url, int post, const char *accept, size_t max, double timeout_s,
+                   struct sonde_buf *out, struct sonde_err *err)
 {
     sonde_buf_init(out, max);
     CURL *curl = curl_easy_init();
@@ -145,11 +145,20 @@ int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
+    if (post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, "");
+    struct curl_slist *headers = NULL;
+    if (accept) {
+        char header[256];
+        snprintf(header, sizeof(header), "Accept: %s", accept);
+        headers = curl_slist_append(NULL, header);
+        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    }
 
     const CURLcode code = curl_easy_perform(curl);
     long status = 0;
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_cleanup(curl);
+    curl_slist_free_all(headers);
 
     if (out->error == SONDE_EFULL) {
         return sonde_err_set(err, SONDE_EIO, "%.*s: the answer is larger than %zu bytes",
@@ -161,4 +170,16 @@ int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_
                              why[0] ? why : curl_easy_strerror(code));
     }
     return status == 200 ? 0 : status_error(url, status, out, err);
+}
+
+int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
+                    struct sonde_err *err)
+{
+    return request(url, 0, NULL, max, timeout_s, out, err);
+}
+
+int sonde_cli_post(const char *url, const char *accept, size_t max, double timeout_s,
+                   struct sonde_buf *out, struct sonde_err *err)
+{
+    return request(url, 1, accept, max, timeout_s, out, err);
 }

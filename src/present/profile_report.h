@@ -34,6 +34,11 @@ int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_
 /* The first `limit` functions by their own weight, a line each: " 61.0 %  burn  src/burn.c:12". */
 void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, struct sonde_buf *out);
 
+/* The heap in a few lines: how much is in use, the peak, what was allocated, then each leak, at most
+ * `leaks` of them. Nothing without heap facts. */
+void sonde_heap_summary(const struct sonde_profile *p, size_t leaks, int ascii,
+                        struct sonde_buf *out);
+
 /* A weight as people read it: 1.23 s, 4.56 MiB, 789. */
 #define SONDE_WEIGHT_BYTES 24
 const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,

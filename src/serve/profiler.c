@@ -1,5 +1,5 @@
 /* profiler.c - see profiler.h. */
-#include "serve/profiler.h"
+#include "serve/profiler_private.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -8,21 +8,10 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "profile/symbolize.h"
 #include "sonde/sonde.h"
 
-enum { ENGINES_MAX = 64 }; /* processes sampled at a time */
+enum { ENGINES_MAX = PROFILER_PROCESSES_MAX };
 #define PROFILE_BYTES_MAX ((size_t)256 << 20)
-
-struct sonde_profiler {
-    struct sonde_profiler_options o;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;   /* cancelled, or no longer in use */
-    struct sonde_cpu *cpu; /* runs anyway; NULL = none */
-    struct sonde_symbolizer *symbolizer; /* of who is busy; kept, it remembers files; NULL */
-    int busy, cancelled;
-    int in_use;            /* cpu is being read */
-};
 
 int sonde_profiler_create(const struct sonde_profiler_options *options,
                           struct sonde_profiler **out)
@@ -37,6 +26,7 @@ int sonde_profiler_create(const struct sonde_profiler_options *options,
     pthread_cond_init(&p->wake, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&p->lock, NULL);
+    profiler_heap_init(&p->heap);
     *out = p;
     return 0;
 }
@@ -45,6 +35,7 @@ void sonde_profiler_destroy(struct sonde_profiler *p)
 {
     if (!p) return;
     sonde_symbolizer_destroy(p->symbolizer);
+    profiler_heap_release(&p->heap);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
     sonde__free(p);
@@ -115,14 +106,14 @@ static int take_running(struct sonde_profiler *p, double seconds, struct sonde_p
     return rc ? sonde_err_set(err, rc, "no memory to copy the profile") : 0;
 }
 
-static size_t running_processes(struct sonde_profiler *p, uint32_t *pids, size_t max)
+size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, size_t max)
 {
     size_t count = 0;
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     pthread_rwlock_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) {
         const struct sonde_model_process *process = m->processes[i];
-        if (process->state != SONDE_PROCESS_RUNNING) continue;
+        if (!ended && process->state != SONDE_PROCESS_RUNNING) continue;
         int known = 0;
         for (size_t k = 0; k < count; k++) known |= pids[k] == process->pid;
         if (!known && count < max) pids[count++] = process->pid;
@@ -162,7 +153,7 @@ static int take_new(struct sonde_profiler *p, double seconds, struct sonde_profi
 {
     uint32_t pids[ENGINES_MAX];
     struct sonde_cpu *engines[ENGINES_MAX];
-    const size_t found = running_processes(p, pids, ENGINES_MAX);
+    const size_t found = profiler_processes(p, 0, pids, ENGINES_MAX);
     size_t count = 0;
     int rc = 0;
     if (!found) {

@@ -1,13 +1,17 @@
-/* profiler.h - CPU profiles on demand, for the routes that answer with one. Samples for the time
- * that is asked, then hands over what it saw, joined with the spans the model has of that time.
+/* profiler.h - profiles on demand, for the routes that answer with one.
  *
- * One at a time: sampling costs, and two would see each other. */
+ * CPU: samples for the time that is asked, then hands over what it saw, joined with the spans the
+ * model has of that time. One at a time: sampling costs, and two would see each other.
+ *
+ * Heap: how it stands now. What allocates counts all along, so there is nothing to wait for; but
+ * growth shows only over time, so a process that was asked for once is watched from then on. */
 #ifndef SONDE_SERVE_PROFILER_H
 #define SONDE_SERVE_PROFILER_H
 
 #include "base/err.h"
 #include "collect/collector.h"
 #include "collect/cpu.h"
+#include "collect/mem.h"
 #include "profile/profile.h"
 
 struct sonde_profiler;
@@ -26,6 +30,20 @@ void sonde_profiler_destroy(struct sonde_profiler *p);  /* NULL is fine; nothing
 /* An engine that runs anyway, to be used rather than a new one. NULL = there is none any more:
  * must be called before it is stopped, and returns when nobody uses it. */
 void sonde_profiler_use(struct sonde_profiler *p, struct sonde_cpu *cpu);
+
+/* The same of a heap that is profiled anyway, that of process pid. */
+void sonde_profiler_use_mem(struct sonde_profiler *p, struct sonde_mem *mem, uint32_t pid);
+
+/* The heap as it is now, symbolized and judged, of process pid, or (0) of all, in one profile
+ * whose facts are those of the first. one: of several processes none is better than all, so that
+ * is SONDE_EINVAL and says which there are. SONDE_ENOENT: none is profiled, and how one would
+ * be. */
+int sonde_profiler_heap(struct sonde_profiler *p, uint32_t pid, int one,
+                        struct sonde_profile **out, struct sonde_err *err);
+
+/* Warm-up ends now, of that process or (0) of all. *count: how many. SONDE_ENOENT as above. */
+int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
+                        struct sonde_err *err);
 
 /* Sample for seconds and return the profile, symbolized. SONDE_EBUSY: another one is running.
  * SONDE_ENOENT: there is no process to sample. SONDE_EOFF: ended early, by cancel. Others: as

@@ -1,0 +1,163 @@
+/* heap.c - heaps on demand: /debug/pprof/heap, as Go programs have it, so that `go tool pprof` and
+ * Pyroscope can ask for one; POST /admin/profile/memory, which answers with a report; and POST
+ * /admin/profile/mark, which says that warm-up is over. */
+#include <string.h>
+
+#include "base/json.h"
+#include "present/profile_report.h"
+#include "profile/format.h"
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+#define PID_MAX 4194304u
+#define LIMIT_MAX 100000u
+
+static unsigned status_of(int code)
+{
+    switch (code) {
+    case SONDE_EINVAL: return 400;
+    case SONDE_ENOENT: return 404;
+    default: return 500;
+    }
+}
+
+/* 0: the answer is in a. */
+static int process_of(const struct sonde_request *r, struct sonde_response *a, uint32_t *out)
+{
+    uint64_t pid = 0;
+    if (!sonde_request_count(r, a, "pid", PID_MAX, &pid)) return 0;
+    *out = (uint32_t)pid;
+    if (r->profiler) return 1;
+    sonde_response_error(a, 404, "this agent takes no profiles");
+    return 0;
+}
+
+/* NULL: the answer is in a. */
+static struct sonde_profile *take(const struct sonde_request *r, struct sonde_response *a, int one)
+{
+    struct sonde_profile *p = NULL;
+    struct sonde_err err = { "" };
+    uint32_t pid;
+    if (!process_of(r, a, &pid)) return NULL;
+    const int rc = sonde_profiler_heap(r->profiler, pid, one, &p, &err);
+    if (rc) sonde_response_error(a, status_of(rc), "%s", err.text);
+    return rc ? NULL : p;
+}
+
+static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a)
+{
+    const struct sonde_format_ops *format = sonde_format_find("pprof-heap");
+    const struct sonde_profile_filter all = { .kind = -1 };
+    struct sonde_err err = { "" };
+    const int rc = format->write(p, &all, &a->body, &err);
+    if (rc) {
+        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+        return;
+    }
+    a->content_type = format->content_type;
+    a->packed = 1;
+    a->filename = "heap.pb.gz";
+}
+
+static void pprof_heap(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_profile *p = take(r, a, 0);
+    if (!p) return;
+    answer_pprof(p, a);
+    sonde_profile_destroy(p);
+}
+
+/* In what form; JSON unless Accept says otherwise. -1 = pprof. */
+static int style_of(const char *accept)
+{
+    if (!accept) return SONDE_REPORT_JSON;
+    if (strstr(accept, "protobuf") || strstr(accept, "octet-stream") || strstr(accept, "pprof")) {
+        return -1;
+    }
+    if (strstr(accept, "text/markdown")) return SONDE_REPORT_MARKDOWN;
+    return strstr(accept, "text/plain") ? SONDE_REPORT_TEXT : SONDE_REPORT_JSON;
+}
+
+static void answer_report(const struct sonde_profile *p, enum sonde_report_style style,
+                          uint64_t limit, int kind, struct sonde_response *a)
+{
+    static const char *const types[] = { [SONDE_REPORT_TEXT] = "text/plain; charset=utf-8",
+                                         [SONDE_REPORT_MARKDOWN] = "text/markdown; charset=utf-8",
+                                         [SONDE_REPORT_JSON] = "application/json" };
+    const struct sonde_report_options o = { .filter.kind = kind, .style = style,
+                                            .limit = (size_t)limit };
+    struct sonde_err err = { "" };
+    const int rc = sonde_profile_report(p, &o, &a->body, &err);
+    if (rc == SONDE_ENOENT) {
+        sonde_response_error(a, 404, "%s", err.text);
+    } else if (rc) {
+        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+    } else {
+        a->content_type = types[style];
+    }
+}
+
+static void admin_profile_memory(const struct sonde_request *r, struct sonde_response *a)
+{
+    uint64_t limit = 0;
+    const char *type = sonde_request_param(r, "type");
+    const int kind = type ? sonde_sample_kind_find(type) : -1; /* what is in use, if anything is */
+    const int style = style_of(r->accept);
+    a->vary_accept = 1;
+    if (!sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) return;
+    if (type && (kind < 0 ||
+                 strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)kind), "bytes") != 0)) {
+        sonde_response_error(a, 400, "type: '%s' is none of live, peak, leaked, alloc, temporary",
+                             type);
+        return;
+    }
+    struct sonde_profile *p = take(r, a, style >= 0);
+    if (!p) return;
+    if (style < 0) answer_pprof(p, a);
+    else answer_report(p, (enum sonde_report_style)style, limit, kind, a);
+    sonde_profile_destroy(p);
+}
+
+static void admin_profile_mark(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    uint32_t pid;
+    size_t count = 0;
+    if (!process_of(r, a, &pid)) return;
+    const int rc = sonde_profiler_mark(r->profiler, pid, &count, &err);
+    if (rc) {
+        sonde_response_error(a, status_of(rc), "%s", err.text);
+        return;
+    }
+    sonde_buf_putc(&a->body, '{');
+    sonde_json_u64(&a->body, "marked", count);
+    sonde_buf_puts(&a->body, "}\n");
+}
+
+extern const struct sonde_route sonde_route_pprof_heap, sonde_route_admin_profile_memory,
+    sonde_route_admin_profile_mark;
+const struct sonde_route sonde_route_pprof_heap = {
+    .method = "GET",
+    .path = "/debug/pprof/heap",
+    .summary = "what memory is used for, now, as pprof (of processes started with `sonde run`)",
+    .params = (const char *const[]){ "pid", "gc", "debug", NULL }, /* the last two: as Go's, void */
+    .slow = 1,
+    .handle = pprof_heap,
+};
+const struct sonde_route sonde_route_admin_profile_memory = {
+    .method = "POST",
+    .path = "/admin/profile/memory",
+    .summary = "alike, as a report with leaks, in JSON; as text/plain, text/markdown or pprof if "
+               "Accept names it",
+    .params = (const char *const[]){ "pid", "type", "limit", NULL },
+    .slow = 1,
+    .handle = admin_profile_memory,
+};
+const struct sonde_route sonde_route_admin_profile_mark = {
+    .method = "POST",
+    .path = "/admin/profile/mark",
+    .summary = "warm-up is over: growth of memory counts from now on",
+    .params = (const char *const[]){ "pid", NULL },
+    .slow = 1,
+    .handle = admin_profile_mark,
+};
