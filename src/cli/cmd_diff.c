@@ -120,8 +120,9 @@ const struct sonde_command sonde_cmd_diff = {
     .details =
         "Both are files as `sonde report` takes them. Shares are of each profile's total, so "
         "profiles of different length can be compared; changes are in percentage points, the "
-        "largest first. Memory (--type live, peak, leaked, alloc, temporary) is compared by bytes. In the flame graph widths are those of AFTER, red is a larger share than "
-        "before, blue a smaller one.\n"
+        "largest first. Memory (--type live, peak, leaked, alloc, temporary) is compared by "
+        "bytes. In the flame graph widths are those of AFTER, red is a larger share than before, "
+        "blue a smaller one.\n"
         "\n"
         "examples:\n"
         "  sonde diff before.run after.run\n"

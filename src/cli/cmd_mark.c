@@ -42,8 +42,11 @@ static int run(struct sonde_cli *cli)
     } else {
         json_t *answer = body.len ? json_loadb(body.data, body.len, 0, NULL) : NULL;
         const json_int_t count = json_integer_value(json_object_get(answer, "marked"));
-        if (!json_is_object(answer)) status = sonde_cli_fail(cli, "%s: not an agent's answer", url);
-        else if (!cli->quiet) printf("marked %lld process%s\n", (long long)count, count == 1 ? "" : "es");
+        if (!json_is_object(answer)) {
+            status = sonde_cli_fail(cli, "%s: not an agent's answer", url);
+        } else if (!cli->quiet) {
+            printf("marked %lld process%s\n", (long long)count, count == 1 ? "" : "es");
+        }
         json_decref(answer);
     }
     sonde_buf_release(&body);
@@ -55,9 +58,9 @@ const struct sonde_command sonde_cmd_mark = {
     .summary = "say that a program has warmed up: growth of its memory counts from now on",
     .usage = "[options] [URL]",
     .details =
-        "What is allocated after the mark and still in use is what `--type leaked` shows, until the "
-        "process ends; verdicts on leaks look at what happens after it. Without a mark the end of "
-        "warm-up is found from the curve of all memory in use.\n"
+        "What is allocated after the mark and still in use is what `--type leaked` shows, until "
+        "the process ends; verdicts on leaks look at what happens after it. Without a mark the "
+        "end of warm-up is found from the curve of all memory in use.\n"
         "\n"
         "URL is an agent's (`sonde run` tells it; default: the setting server.listen).\n"
         "\n"

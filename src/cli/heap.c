@@ -54,8 +54,8 @@ int sonde_cli_heap(const struct sonde_cli *cli, const struct sonde_cli_heap *v,
     if (!strcmp(v->mode, "full")) {
         o->mem_options.full = 1;
     } else if (sonde_cli_parse_bytes(v->mode, &o->mem_options.mean) != 0) {
-        return sonde_cli_usage(cli, "--heap: '%s' is neither 'full' nor a number of bytes from 1 to "
-                               "1024G, for example 64K", v->mode);
+        return sonde_cli_usage(cli, "--heap: '%s' is neither 'full' nor a number of bytes from 1 "
+                               "to 1024G, for example 64K", v->mode);
     }
     return SONDE_EXIT_OK;
 }

@@ -8,7 +8,8 @@
 
 /* Embedded in a command's values; SONDE_OPT_HEAP(struct run_values, heap) is its options. */
 struct sonde_cli_heap {
-    const char *mode;        /* --heap: "" = as the settings say, "full", or bytes; NULL = not given */
+    const char *mode;        /* --heap: "" = as the settings say, "full", or bytes; NULL = not
+                                given */
     int off;                 /* --no-heap */
     const char *leak_check;  /* --leak-check: "scan" */
 };

@@ -1,9 +1,9 @@
 /* opt.c - options from tables. Long ones as --name VALUE or --name=VALUE (those whose value may be
- * left out only so), short ones as -n VALUE, -nVALUE, or several flags in one (-vv). Options may follow operands unless the command takes a
- * command line of its own; `--` ends them.
+ * left out only so), short ones as -n VALUE, -nVALUE, or several flags in one (-vv). Options may
+ * follow operands unless the command takes a command line of its own; `--` ends them.
  *
- * Rejected: getopt_long, whose messages cannot say what is allowed and whose permutation cannot
- * be stopped per command without the environment having a say (POSIXLY_CORRECT). */
+ * Rejected: getopt_long, whose messages cannot say what is allowed and whose permutation cannot be
+ * stopped per command without the environment having a say (POSIXLY_CORRECT). */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -46,9 +46,9 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
 int sonde_cli_is_memory(const char *type);
 
 /* target: a file (run, pprof, folded, …); "-"; the URL of an agent, which then samples for
- * duration_s (0 = 10), or of a profile; a process id, which is sampled here. filter says what of it
- * is wanted, the heap if its type is one of memory; NULL = all. SONDE_EXIT_OK, or tells and returns SONDE_EXIT_USAGE for what is no
- * profile, SONDE_EXIT_FAIL for what failed. */
+ * duration_s (0 = 10), or of a profile; a process id, which is sampled here. filter says what of
+ * it is wanted, the heap if its type is one of memory; NULL = all. SONDE_EXIT_OK, or tells and
+ * returns SONDE_EXIT_USAGE for what is no profile, SONDE_EXIT_FAIL for what failed. */
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
                       const struct sonde_cli_filter *filter, struct sonde_profile **out);
 

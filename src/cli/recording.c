@@ -91,7 +91,11 @@ static int stop_mem(struct sonde_recording *r)
     if (!mem) return 0;
     sonde_mem_status(mem, &status);
     memcpy(r->heap_note, status.note, sizeof(r->heap_note));
-    return sonde_mem_stop(mem, &r->heap);
+    const int rc = sonde_mem_stop(mem, &r->heap);
+    if (rc || status.running) return rc;
+    sonde_profile_destroy(r->heap);
+    r->heap = NULL;
+    return 0;
 }
 
 int sonde_recording_stop(struct sonde_recording *r)

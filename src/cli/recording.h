@@ -1,6 +1,6 @@
 /* recording.h - what `record`, `run` and `attach` keep of a process: its CPU samples, by an engine
- * of collect/cpu.h, its heap, by collect/mem.h, and all its spans, as the collector drains them; one
- * profile in the end. */
+ * of collect/cpu.h, its heap, by collect/mem.h, and all its spans, as the collector drains them;
+ * one profile in the end. */
 #ifndef SONDE_CLI_RECORDING_H
 #define SONDE_CLI_RECORDING_H
 
@@ -14,7 +14,7 @@ struct sonde_recording {
     struct sonde_cpu *cpu;         /* NULL = not sampling */
     struct sonde_mem *mem;         /* NULL = the heap is not profiled */
     struct sonde_profile *samples; /* what cpu saw, once stopped */
-    struct sonde_profile *heap;    /* what mem saw, once stopped */
+    struct sonde_profile *heap;    /* what mem saw, once stopped; NULL = it never found the heap */
     struct sonde_profile *spans;   /* NULL = spans are not kept */
     uint64_t spans_dropped;        /* for lack of memory */
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */

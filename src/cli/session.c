@@ -192,7 +192,15 @@ static void end_recording(struct session *s, int ended, int status)
         sonde_profiler_use(s->profiler, NULL);
         sonde_profiler_use_mem(s->profiler, NULL, 0);
     }
+    const int profiled = s->recording.mem != NULL;
     sonde_recording_stop(&s->recording);
+    if (profiled && !s->recording.heap && s->o->heap == SONDE_SESSION_MUST) {
+        struct sonde_err err;
+        s->failed = 1;
+        sonde_err_set(&err, SONDE_EOFF, "%s", s->recording.heap_note);
+        session_tell_failure(s, "the heap was not profiled", &err);
+        s->recording.heap_note[0] = '\0';
+    }
     /* What the process recorded after the last tick is still in its segment. */
     if (s->collector) {
         sonde_collector_stop(s->collector);

@@ -156,7 +156,7 @@ static void tell_heap(const struct session *s, const struct sonde_profile *p)
     sonde_heap_summary(p, TOP, sonde_text_locale_ascii(), &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
-    if (s->recording.heap_note[0]) session_tell(s, "%s", s->recording.heap_note);
+    if (s->recording.heap_note[0]) session_tell(s, "heap: %s", s->recording.heap_note);
 }
 
 static void tell_cpu(const struct session *s, const struct sonde_profile *p, const char *file)
