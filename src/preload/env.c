@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
-#include "segment/segment.h"
+#include "segment/mem.h"
 
 #define PERIOD_MIN_NS 100000u      /* 10 kHz */
 #define PERIOD_MAX_NS 1000000000u  /* 1 Hz */
+#define MEAN_MAX (64u << 20)       /* bytes; beyond it sums of variances would not fit */
 
 /* ---- LD_PRELOAD ---------------------------------------------------------------------------- */
 
@@ -23,20 +24,21 @@ static int is_ours(const char *entry, size_t len)
            (len == name || entry[len - name - 1] == '/');
 }
 
-/* Remove our entry from a list, and keep it in out. Returns the length of what is left. */
-static size_t list_remove(char *list, char *out, size_t out_size)
+/* Remember our entry of a list in out, and take it out if remove. Returns the length of what is
+ * left. */
+static size_t list_pass(char *list, int remove, char *out, size_t out_size)
 {
     char *to = list;
     for (const char *p = list; *p;) {
         while (is_separator(*p)) p++;
         size_t len = 0;
         while (p[len] && !is_separator(p[len])) len++;
-        if (len && is_ours(p, len)) {
-            if (out && len < out_size) {
-                memcpy(out, p, len);
-                out[len] = 0;
-            }
-        } else if (len) {
+        const int ours = len && is_ours(p, len);
+        if (ours && len < out_size) {
+            memcpy(out, p, len);
+            out[len] = 0;
+        }
+        if (len && !(ours && remove)) {
             if (to != list) *to++ = ':';
             memmove(to, p, len);
             to += len;
@@ -47,30 +49,51 @@ static size_t list_remove(char *list, char *out, size_t out_size)
     return (size_t)(to - list);
 }
 
-/* ---- SONDE_SAMPLER ------------------------------------------------------------------------- */
+/* ---- SONDE_SAMPLER, SONDE_HEAP ------------------------------------------------------------- */
 
-static int field(const char *text, const char *name, int base, uint64_t *out)
+static const char *field(const char *text, const char *name)
 {
     const size_t len = strlen(name);
     for (const char *p = text; p; p = strchr(p, ',')) {
         if (*p == ',') p++;
-        if (strncmp(p, name, len) || p[len] != '=') continue;
-        char *end;
-        *out = strtoull(p + len + 1, &end, base);
-        return end != p + len + 1 && (*end == ',' || !*end) ? 0 : -1;
+        if (!strncmp(p, name, len) && p[len] == '=') return p + len + 1;
     }
-    return -1;
+    return NULL;
 }
 
-static int parse(struct sonde__sampler_config *c)
+static int ends(const char *p) { return *p == ',' || !*p; }
+
+static int number(const char *text, const char *name, int base, uint64_t *out)
+{
+    const char *p = field(text, name);
+    char *end;
+    if (!p || ends(p) || *p == '-') return -1;
+    *out = strtoull(p, &end, base);
+    return ends(end) ? 0 : -1;
+}
+
+static int word(const char *text, const char *name, const char *value)
+{
+    const char *p = field(text, name);
+    const size_t len = strlen(value);
+    return p && !strncmp(p, value, len) && ends(p + len);
+}
+
+static int depth_ok(uint64_t depth)
+{
+    return depth >= SONDE__DEPTH_MIN && depth <= SONDE__DEPTH_MAX;
+}
+
+static int parse_sampler(struct sonde__sampler_config *c)
 {
     uint64_t depth, children;
-    if (field(c->text, "session", 16, &c->session) || field(c->text, "period", 10, &c->period_ns) ||
-        field(c->text, "depth", 10, &depth) || field(c->text, "children", 10, &children)) {
+    if (number(c->text, "session", 16, &c->session) ||
+        number(c->text, "period", 10, &c->period_ns) || number(c->text, "depth", 10, &depth) ||
+        number(c->text, "children", 10, &children)) {
         return -1;
     }
-    if (c->period_ns < PERIOD_MIN_NS || c->period_ns > PERIOD_MAX_NS ||
-        depth < SONDE__DEPTH_MIN || depth > SONDE__DEPTH_MAX || children > 1) {
+    if (c->period_ns < PERIOD_MIN_NS || c->period_ns > PERIOD_MAX_NS || !depth_ok(depth) ||
+        children > 1) {
         return -1;
     }
     c->depth_max = (uint32_t)depth;
@@ -78,7 +101,34 @@ static int parse(struct sonde__sampler_config *c)
     return 0;
 }
 
-/* ---- Both ---------------------------------------------------------------------------------- */
+static int parse_heap(struct sonde__heap_config *c)
+{
+    uint64_t depth, children, scan;
+    if (number(c->text, "session", 16, &c->session) || number(c->text, "mean", 10, &c->mean) ||
+        number(c->text, "depth", 10, &depth) || number(c->text, "children", 10, &children) ||
+        number(c->text, "scan", 10, &scan) || number(c->text, "seed", 10, &c->seed)) {
+        return -1;
+    }
+    c->mode = word(c->text, "mode", "sampled") ? SONDE__MEM_SAMPLED
+            : word(c->text, "mode", "full")    ? SONDE__MEM_FULL : 0;
+    if (!c->mode || !c->mean || c->mean > MEAN_MAX || !depth_ok(depth) || children > 1 ||
+        scan > 1) {
+        return -1;
+    }
+    c->depth_max = (uint32_t)depth;
+    c->children = (int)children;
+    c->scan = (int)scan;
+    return 0;
+}
+
+/* ---- All of it ----------------------------------------------------------------------------- */
+
+static void copy(char *out, size_t size, const char *name)
+{
+    const char *text = getenv(name);
+    out[0] = 0;
+    if (text && strlen(text) < size) strcpy(out, text);
+}
 
 static char *value_of(char *entry, const char *name)
 {
@@ -86,29 +136,32 @@ static char *value_of(char *entry, const char *name)
     return !strncmp(entry, name, len) && entry[len] == '=' ? entry + len + 1 : NULL;
 }
 
-static void environ_clean(struct sonde__sampler_config *c)
+static void environ_clean(int keep_sampler, int keep_heap, struct sonde__host *host)
 {
+    const int remove = !keep_sampler && !keep_heap;
     char **to = environ;
     for (char **from = environ; *from; from++) {
         char *preload = value_of(*from, "LD_PRELOAD");
-        if (value_of(*from, SONDE__SAMPLER_ENV)) continue;
-        if (preload && !list_remove(preload, c->library, sizeof(c->library))) continue;
+        if (!keep_sampler && value_of(*from, SONDE__SAMPLER_ENV)) continue;
+        if (!keep_heap && value_of(*from, SONDE__HEAP_ENV)) continue;
+        if (preload && !list_pass(preload, remove, host->library, sizeof(host->library)) &&
+            remove) {
+            continue;
+        }
         *to++ = *from;
     }
     *to = NULL;
 }
 
-int sonde__config_take(struct sonde__sampler_config *out)
+void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
+                        struct sonde__host *host)
 {
-    struct sonde__sampler_config c;
-    const char *text = getenv(SONDE__SAMPLER_ENV);
-    memset(&c, 0, sizeof(c));
-    if (!text || strlen(text) >= sizeof(c.text)) return -1;
-    strcpy(c.text, text);
-    const char *dir = getenv("SONDE_DIR");
-    if (dir && strlen(dir) < sizeof(c.dir)) strcpy(c.dir, dir);
-    const int rc = parse(&c);
-    if (rc || !c.children) environ_clean(&c);
-    if (!rc) *out = c;
-    return rc;
+    if (!getenv(SONDE__SAMPLER_ENV) && !getenv(SONDE__HEAP_ENV)) return;
+    host->pid = (uint32_t)getpid();
+    copy(sampler->text, sizeof(sampler->text), SONDE__SAMPLER_ENV);
+    copy(heap->text, sizeof(heap->text), SONDE__HEAP_ENV);
+    copy(host->dir, sizeof(host->dir), "SONDE_DIR");
+    if (parse_sampler(sampler)) sampler->text[0] = 0;
+    if (parse_heap(heap)) heap->text[0] = 0;
+    environ_clean(sampler->text[0] && sampler->children, heap->text[0] && heap->children, host);
 }

@@ -1,4 +1,4 @@
-/* exec.c - a sampled program that replaces itself by exec goes on being sampled: the new image
+/* exec.c - a profiled program that replaces itself by exec goes on being profiled: the new image
  * gets the variables that were taken out of the environment. Processes that it starts do not.
  *
  * POSIX timers and their pending signals do not survive exec (unlike setitimer's, which have
@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
-#include "preload/timer.h"
 
 #define ENTRIES_MAX 32768u
 #define ARGUMENTS_MAX 32768u
@@ -19,12 +18,14 @@ static const char *entry_value(const char *entry, const char *name, size_t len)
     return !strncmp(entry, name, len) && entry[len] == '=' ? entry + len + 1 : NULL;
 }
 
-/* 1 if the image that this exec brings is to be sampled and is not told so yet. */
+/* 1 if the image that this exec brings is to be profiled and would not know. */
 static int wanted(char *const *envp, size_t *count)
 {
+    const int sampler = sonde__config.text[0] && !sonde__config.children;
+    const int heap = sonde__heap_config.text[0] && !sonde__heap_config.children;
     *count = 0;
-    if (!sonde__config.text[0] || sonde__config.children || !sonde__config.library[0] ||
-        !sonde__timer_is_owner()) {
+    if ((!sampler && !heap) || !sonde__host.library[0] ||
+        sonde__host.pid != (uint32_t)getpid()) {
         return 0;
     }
     while (envp && envp[*count]) ++*count;
@@ -40,19 +41,31 @@ static const char *value_of(char *const *envp, const char *name, size_t len)
     return NULL;
 }
 
-/* out: room for count + 4 pointers. The entries that are ours go first. dir: NULL = it has one. */
-static void fill(char **out, char *const *envp, char *preload, char *sampler, char *dir)
+/* Ours first, what they replace left out. out: room for all and a NULL. */
+static void fill(char **out, char *const *envp, char *const *ours)
 {
-    *out++ = preload;
-    *out++ = sampler;
-    if (dir) *out++ = dir;
+    for (; *ours; ours++) *out++ = *ours;
     for (; envp && *envp; envp++) {
         if (!entry_value(*envp, "LD_PRELOAD", 10) &&
-            !entry_value(*envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1)) {
+            !entry_value(*envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1) &&
+            !entry_value(*envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1)) {
             *out++ = *envp;
         }
     }
     *out = NULL;
+}
+
+/* LD_PRELOAD as it was, with our entry in front unless it is there. */
+static void put_preload(char *out, const char *theirs)
+{
+    const char *ours = sonde__host.library;
+    out = stpcpy(out, "LD_PRELOAD=");
+    if (strstr(theirs, ours)) {
+        strcpy(out, theirs);
+    } else {
+        out = stpcpy(out, ours);
+        if (*theirs) stpcpy(stpcpy(out, ":"), theirs);
+    }
 }
 
 enum how { BY_PATH, BY_NAME, BY_FD, AT };
@@ -76,22 +89,27 @@ static int pass(const struct what *w, char *const argv[], char *const envp[])
 /* Memory is the stack's: exec may be called where nothing else is safe. */
 static int run(const struct what *w, char *const argv[], char *const envp[])
 {
-    const struct sonde__sampler_config *c = &sonde__config;
     size_t count;
     if (!wanted(envp, &count)) return pass(w, argv, envp);
     const char *theirs = value_of(envp, "LD_PRELOAD", 10);
     if (!theirs) theirs = "";
-    const int needs_dir = c->dir[0] && !value_of(envp, "SONDE_DIR", 9);
-    char *entries[count + 4];
-    char preload[sizeof("LD_PRELOAD=:") + strlen(c->library) + strlen(theirs)];
-    char sampler[sizeof(SONDE__SAMPLER_ENV "=") + strlen(c->text)];
-    char dir[sizeof("SONDE_DIR=") + strlen(c->dir)];
+    char preload[sizeof("LD_PRELOAD=:") + sizeof(sonde__host.library) + strlen(theirs)];
+    char sampler[sizeof(SONDE__SAMPLER_ENV "=") + sizeof(sonde__config.text)];
+    char heap[sizeof(SONDE__HEAP_ENV "=") + sizeof(sonde__heap_config.text)];
+    char dir[sizeof("SONDE_DIR=") + sizeof(sonde__host.dir)];
+    char *ours[5], **next = ours;
+    char *entries[count + sizeof(ours) / sizeof(ours[0])];
 
-    char *p = stpcpy(stpcpy(preload, "LD_PRELOAD="), c->library);
-    if (*theirs) stpcpy(stpcpy(p, ":"), theirs);
-    stpcpy(stpcpy(sampler, SONDE__SAMPLER_ENV "="), c->text);
-    stpcpy(stpcpy(dir, "SONDE_DIR="), c->dir);
-    fill(entries, envp, preload, sampler, needs_dir ? dir : NULL);
+    put_preload(preload, theirs);
+    stpcpy(stpcpy(sampler, SONDE__SAMPLER_ENV "="), sonde__config.text);
+    stpcpy(stpcpy(heap, SONDE__HEAP_ENV "="), sonde__heap_config.text);
+    stpcpy(stpcpy(dir, "SONDE_DIR="), sonde__host.dir);
+    *next++ = preload;
+    if (sonde__config.text[0]) *next++ = sampler;
+    if (sonde__heap_config.text[0]) *next++ = heap;
+    if (sonde__host.dir[0] && !value_of(envp, "SONDE_DIR", 9)) *next++ = dir;
+    *next = NULL;
+    fill(entries, envp, ours);
     return pass(w, argv, entries);
 }
 

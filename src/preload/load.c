@@ -1,11 +1,14 @@
 /* load.c - the library comes in, and goes on in children. */
 #include <pthread.h>
 
+#include "preload/mem.h"
 #include "preload/preload.h"
 #include "preload/timer.h"
 #include "preload/walk.h"
 
 struct sonde__sampler_config sonde__config;
+struct sonde__heap_config sonde__heap_config;
+struct sonde__host sonde__host;
 
 static void resolve(void)
 {
@@ -33,9 +36,9 @@ static void in_child(void)
     sonde__threads_forked();
     sonde__timer.area = NULL;
     sonde__walks_forked();
-    if (!sampled) return;
-    if (sonde__config.children) sonde__timer_start();
-    else sonde__signal_release();
+    if (sampled && sonde__config.children) sonde__timer_start();
+    else if (sampled) sonde__signal_release();
+    sonde__mem_forked(sonde__heap_config.children);
 }
 
 void sonde__preload_start(void)
@@ -43,12 +46,20 @@ void sonde__preload_start(void)
     static uint32_t started;
     if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL)) return;
     resolve();
-    if (sonde__config_take(&sonde__config)) return;
-    pthread_atfork(before_fork, in_parent, in_child);
-    sonde__timer_start();
+    sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__host);
+    if (sonde__config.text[0] || sonde__heap_config.text[0]) {
+        pthread_atfork(before_fork, in_parent, in_child);
+    }
+    if (sonde__config.text[0]) sonde__timer_start();
+    if (sonde__heap_config.text[0]) sonde__mem_start();
+    sonde__mem_decided();
 }
 
 __attribute__((constructor)) static void load(void) { sonde__preload_start(); }
 
-/* Sampling goes on: libraries that end after this one are part of the program too. */
-__attribute__((destructor)) static void unload(void) { sonde__timer_stop(SONDE__SAMPLER_ENDED); }
+/* Both go on: libraries that end after this one are part of the program too. */
+__attribute__((destructor)) static void unload(void)
+{
+    sonde__timer_stop(SONDE__SAMPLER_ENDED);
+    sonde__mem_stop();
+}

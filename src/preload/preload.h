@@ -2,13 +2,15 @@
  * program: libc only, no allocation from its heap, nothing printed, and whatever cannot be done is
  * counted in the segment, where the agent tells it.
  *
- * libsonde_preload.so comes in by LD_PRELOAD and does nothing unless SONDE_SAMPLER is set, by the
- * agent that started the program:
+ * libsonde_preload.so comes in by LD_PRELOAD and does nothing unless the agent that started the
+ * program asks for it in the environment, for CPU samples, for a heap profile, or for both:
  *
  *     SONDE_SAMPLER=session=<hex>,period=<ns>,depth=<frames>,children=<0|1>
+ *     SONDE_HEAP=session=<hex>,mode=<sampled|full>,mean=<bytes>,depth=<frames>,children=<0|1>,
+ *                scan=<0|1>,seed=<number, 0 = any>
  *
- * Both variables are taken out of the environment again, so that what the program starts is left
- * alone (exec.c puts them back when the program replaces itself). */
+ * Variables are taken out of the environment again, so that what the program starts is left alone
+ * (exec.c puts them back when the program replaces itself), unless children are wanted too. */
 #ifndef SONDE_PRELOAD_PRELOAD_H
 #define SONDE_PRELOAD_PRELOAD_H
 
@@ -16,6 +18,7 @@
 
 #define SONDE__PRELOAD_NAME "libsonde_preload.so"
 #define SONDE__SAMPLER_ENV "SONDE_SAMPLER"
+#define SONDE__HEAP_ENV "SONDE_HEAP"
 
 /* ---- real.c ------------------------------------------------------------------------------- */
 
@@ -43,18 +46,33 @@ struct sonde__sampler_config {
     uint64_t session, period_ns;
     uint32_t depth_max;
     int children;              /* also what the program starts */
-    char text[128];            /* SONDE_SAMPLER's value; "" = nothing is asked for */
-    char library[512];         /* LD_PRELOAD's entry for this library; "" = it has none */
-    char dir[256];             /* SONDE_DIR; "" = not set */
+    char text[128];            /* the variable's value; "" = not asked for */
 };
 
-/* From environ, and out of it unless children are to be sampled. 0, or -1: nothing is asked for,
- * or it makes no sense. */
-int sonde__config_take(struct sonde__sampler_config *out);
+struct sonde__heap_config {
+    uint64_t session, mean, seed;
+    uint32_t mode;             /* SONDE__MEM_SAMPLED or SONDE__MEM_FULL */
+    uint32_t depth_max;
+    int children, scan;
+    char text[192];            /* as above */
+};
+
+struct sonde__host {           /* how the program was started */
+    char library[512];         /* LD_PRELOAD's entry for this library; "" = it has none */
+    char dir[256];             /* SONDE_DIR; "" = not set */
+    uint32_t pid;              /* of the process that read the environment */
+};
+
+/* From environ, and out of it what is not for children too. What makes no sense is not asked
+ * for. */
+void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
+                        struct sonde__host *host);
 
 /* ---- load.c ------------------------------------------------------------------------------- */
 
 extern struct sonde__sampler_config sonde__config;
+extern struct sonde__heap_config sonde__heap_config;
+extern struct sonde__host sonde__host;
 
 /* What the library's constructor does, once; also when another library's constructor needs it
  * before that. */

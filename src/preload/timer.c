@@ -17,8 +17,6 @@
 
 struct sonde__timer sonde__timer;
 
-static uint32_t owner_pid; /* the process that read the environment */
-
 static uint64_t cpu_ns(clockid_t clock)
 {
     struct timespec t;
@@ -62,7 +60,6 @@ static void area_publish(struct sonde__sampler *s, enum sonde__sampler_state sta
 void sonde__timer_start(void)
 {
     struct sonde__timer *t = &sonde__timer;
-    if (!owner_pid) owner_pid = (uint32_t)getpid();
     t->pid = (uint32_t)getpid();
     t->depth_max = sonde__config.depth_max;
     t->period_ns = sonde__config.period_ns;
@@ -111,5 +108,3 @@ int sonde__timer_running(void)
            __atomic_load_n(&sonde__timer.state, __ATOMIC_ACQUIRE) == SONDE__SAMPLER_RUNNING &&
            sonde__timer.pid == (uint32_t)getpid();
 }
-
-int sonde__timer_is_owner(void) { return owner_pid && owner_pid == (uint32_t)getpid(); }

@@ -68,8 +68,6 @@ void sonde__timer_start(void);
 void sonde__timer_stop(enum sonde__sampler_state why);
 /* Is sampling going on, and in this very process? */
 int sonde__timer_running(void);
-/* Is this the process that was asked to be sampled (not one that it forked)? */
-int sonde__timer_is_owner(void);
 
 /* ---- timer_thread.c ------------------------------------------------------------------------ */
 

@@ -1,23 +1,19 @@
 /* timer_ring_hot.c - records into the sampler's ring; see "The sampler" in segment.h. */
 #include <string.h>
 
+#include "preload/ring.h"
 #include "preload/timer.h"
 
 #include "base/hot_banned.h"
 
-/* Any number of writers: all chunks of a record are reserved by one locked add. */
 static uint64_t reserve(struct sonde__sampler *s, uint32_t chunks)
 {
-    const uint64_t at = __atomic_fetch_add(&s->reserve, chunks, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* the reader must see reserve before the words */
-    return at;
+    return sonde__ring_reserve(&s->reserve, chunks);
 }
 
 static void put(struct sonde__sampler *s, uint64_t index, uint32_t type, const uint64_t word[7])
 {
-    struct sonde__chunk *c = &s->chunk[index & (s->chunk_count - 1)];
-    for (int i = 0; i < 7; i++) __atomic_store_n(&c->word[i], word[i], __ATOMIC_RELAXED);
-    __atomic_store_n(&c->seq_type, (index + 1) << 8 | type, __ATOMIC_RELEASE);
+    sonde__ring_put(s->chunk, s->chunk_count, index, type, word);
 }
 
 /* The ith address of those that are kept. */

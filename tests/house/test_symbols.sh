@@ -21,7 +21,7 @@ __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
 # _dl_find_object is the one way to ask for modules.
 allowed_preload="$allowed
 __environ environ _dl_find_object dl_iterate_phdr dlsym getcwd prctl pthread_key_create
-pthread_setspecific readlink sigdelset stpcpy
+pthread_setspecific readlink sigdelset stpcpy strstr
 "
 allowed_hot_preload="$allowed_hot
 _dl_find_object memcmp strlen strncmp

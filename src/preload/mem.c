@@ -1,0 +1,162 @@
+/* mem.c - the heap profile begins and ends. */
+#include "preload/mem.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "preload/mem_live.h"
+#include "preload/preload.h"
+#include "record/state.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+#define CHUNKS 8192u        /* of the ring: half a MiB */
+
+struct sonde__mem_gate sonde__mem_gate;
+struct sonde__mem_state sonde__mem_state;
+uint32_t sonde__mem_unmaps;
+static int decided;         /* what the environment asks for is known */
+
+/* ---- What is around us ----------------------------------------------------------------------- */
+
+static void module_range(const void *code, uint64_t *low, uint64_t *high, struct link_map **map)
+{
+    struct dl_find_object o;
+    *low = *high = 0;
+    *map = NULL;
+    if (_dl_find_object((void *)(uintptr_t)code, &o)) return;
+    *low = (uint64_t)(uintptr_t)o.dlfo_map_start;
+    *high = (uint64_t)(uintptr_t)o.dlfo_map_end;
+    *map = o.dlfo_link_map;
+}
+
+/* Where the allocator is, and whether the one that programs find is ours: one that is linked into
+ * the program itself comes first. An address would not tell, since programs that are not position
+ * independent have one of their own for it. So call it and see. */
+static void look_around(struct sonde__mem *m)
+{
+    struct sonde__mem_state *s = &sonde__mem_state;
+    struct link_map *map;
+    uint64_t low, high;
+    void *(*const first)(size_t) = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "malloc");
+    void (*const first_free)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "free");
+    module_range((void *)(uintptr_t)module_range, &s->own_low, &s->own_high, &map);
+    sonde__mem_tls.probed = 0;
+    sonde__mem_tls.countdown = 0;
+    if (first && first_free) first_free(first(1));
+    m->bypassed = !sonde__mem_tls.probed;
+    module_range(m->bypassed ? (void *)(uintptr_t)first : (void *)(uintptr_t)sonde__mem_real.malloc,
+                 &s->allocator_low, &s->allocator_high, &map);
+    const char *path = map && map->l_name[0] ? map->l_name : sonde__paths.exe;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    if (strlen(name) < sizeof(m->allocator)) strcpy(m->allocator, name);
+    void *info = dlsym(RTLD_NEXT, "mallinfo2");
+    module_range(info, &low, &high, &map);
+    if (!m->bypassed && info && low == s->allocator_low) memcpy(&s->mallinfo2, &info, sizeof(info));
+}
+
+static uint64_t any_seed(void)
+{
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t v = 0;
+    if (random) memcpy(&v, random, sizeof(v));
+    return v ^ sonde__mono_ns() ^ (uint64_t)getpid() << 32;
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------- */
+
+static struct sonde__mem *area_make(void)
+{
+    if (sonde__ensure_open()) return NULL;
+    const uint64_t at = sonde__heap_take(sizeof(struct sonde__mem));
+    const uint64_t ring = sonde__heap_take(CHUNKS * sizeof(struct sonde__chunk));
+    if (!at || !ring) return NULL;
+    struct sonde__mem *m = (struct sonde__mem *)(void *)sonde__at(at);
+    m->session = sonde__heap_config.session;
+    m->mode = sonde__heap_config.mode;
+    m->count_shift = m->mode == SONDE__MEM_SAMPLED ? 16 : 0;
+    m->mean = sonde__heap_config.mean;
+    m->depth_max = sonde__heap_config.depth_max;
+    m->chunk_count = CHUNKS;
+    m->ring = ring;
+    m->start_ticks = sonde_ticks();
+    m->lane_count = 1;
+    return m;
+}
+
+static void state_set(struct sonde__mem *m)
+{
+    struct sonde__mem_state *s = &sonde__mem_state;
+    memset(s, 0, sizeof(*s));
+    s->area = m;
+    s->ring = (struct sonde__chunk *)(void *)sonde__at(m->ring);
+    s->pid = (uint32_t)getpid();
+    s->depth_max = m->depth_max;
+    s->mean = m->mean;
+    s->seed = sonde__heap_config.seed ? sonde__heap_config.seed : any_seed();
+    (void)sonde__mem_coarse(); /* its zero is now */
+}
+
+void sonde__mem_start(void)
+{
+    struct sonde__mem_gate *g = &sonde__mem_gate;
+    sonde__mem_busy(1);
+    sonde__walks_start();
+    struct sonde__mem *m = area_make();
+    if (m) {
+        state_set(m);
+        look_around(m);
+        sonde__mem_threads_init();
+        if (!sonde__live_init() && !sonde__mem_nodes_init()) {
+            madvise(g, sizeof(*g), MADV_WIPEONFORK);
+            g->filter_mask = m->mode == SONDE__MEM_SAMPLED ? SONDE__MEM_FILTER - 1 : 0;
+            g->filter[0] = m->mode == SONDE__MEM_FULL;
+            __atomic_store_n(&g->mode, m->mode, __ATOMIC_RELEASE);
+            __atomic_store_n(&sonde__g.h->mem, (uint64_t)((char *)m - sonde__g.base),
+                             __ATOMIC_RELEASE);
+        }
+    }
+    sonde__mem_busy(0);
+}
+
+void sonde__mem_decided(void) { __atomic_store_n(&decided, 1, __ATOMIC_RELEASE); }
+
+/* libc has no environment yet while the dynamic linker makes its first allocations. */
+uint32_t sonde__mem_wake(void)
+{
+    if (!__atomic_load_n(&decided, __ATOMIC_ACQUIRE)) {
+        if (environ) sonde__preload_start();
+        if (!__atomic_load_n(&decided, __ATOMIC_ACQUIRE)) return 0;
+    }
+    const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);
+    if (!mode) sonde__mem_tls.countdown = SONDE__MEM_OFF;
+    return mode;
+}
+
+/* ---- Ending ---------------------------------------------------------------------------------- */
+
+/* The gate was emptied by the kernel, unless it is an old one. */
+void sonde__mem_forked(int again)
+{
+    const int profiled = sonde__mem_state.area != NULL;
+    if (sonde__mem_gate.mode) memset(&sonde__mem_gate, 0, sizeof(sonde__mem_gate));
+    memset(&sonde__mem_tls, 0, sizeof(sonde__mem_tls));
+    sonde__mem_state.area = NULL;
+    if (profiled && again) sonde__mem_start();
+}
+
+void sonde__mem_stop(void)
+{
+    if (!sonde__mem_gate.mode || sonde__mem_tls.busy) return;
+    sonde__mem_busy(1);
+    sonde__mem_thread_tell();
+    if (sonde__mem_tls.self) sonde__mem_flush(sonde__mem_tls.self);
+    sonde__mem_busy(0);
+}

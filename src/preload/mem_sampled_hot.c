@@ -1,0 +1,126 @@
+/* mem_sampled_hot.c - a sampled allocation, and the end of one. All add to lane 0. */
+#include <stddef.h>
+
+#include "preload/mem_live.h"
+
+#include "base/hot_banned.h"
+
+static void add(uint64_t *cell, uint64_t v) { sonde__mem_add(cell, v, 1); }
+
+/* ---- The filter ------------------------------------------------------------------------------ */
+
+static void filter_add(uint64_t addr)
+{
+    uint8_t *f = sonde__mem_filter(addr);
+    uint8_t n = __atomic_load_n(f, __ATOMIC_RELAXED);
+    while (n < UINT8_MAX && !__atomic_compare_exchange_n(f, &n, (uint8_t)(n + 1), 0,
+                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+}
+
+static void filter_remove(uint64_t addr)
+{
+    uint8_t *f = sonde__mem_filter(addr);
+    uint8_t n = __atomic_load_n(f, __ATOMIC_RELAXED);
+    while (n && n < UINT8_MAX &&
+           !__atomic_compare_exchange_n(f, &n, (uint8_t)(n - 1), 0, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {}
+}
+
+/* ---- Allocations ----------------------------------------------------------------------------- */
+
+/* In the table. A block that is there already was freed by a handler that came in between. */
+static int put(const struct sonde__mem_block *b)
+{
+    struct sonde__live_entry e, old;
+    struct sonde__mem_block before;
+    if (sonde__live_pack(b, &e)) return -1;
+    const int rc = sonde__live_put(e, &old);
+    if (!rc) {
+        filter_add(b->addr);
+        return 0;
+    }
+    sonde__live_unpack(rc < 0 ? &e : &old, &before);
+    if (rc > 0) sonde__mem_sampled_freed(&before);
+    return rc < 0 ? -1 : 0;
+}
+
+static void count(struct sonde__mem_lane *lane, struct sonde__mem_row *row, uint64_t size,
+                  const struct sonde__mem_weight *w)
+{
+    add(&row->allocs, w->count);
+    add(&row->alloc_bytes, w->bytes);
+    add(&row->alloc_bytes_var, w->bytes_var);
+    add(&row->alloc_count_var, w->count_var);
+    add(&row->samples, 1);
+    add(&lane->allocs, w->count);
+    add(&lane->alloc_bytes, w->bytes);
+    add(&lane->size_class[sonde__mem_size_class(size)], w->count);
+    sonde__mem_tls.allocs += w->count;
+    sonde__mem_tls.bytes += w->bytes;
+}
+
+void sonde__mem_sampled_alloc(const struct sonde__caller *c, void *p, uint64_t size)
+{
+    struct sonde__mem *m = sonde__mem_state.area;
+    struct sonde__mem_row *row;
+    struct sonde__mem_thread *t = sonde__mem_thread_take();
+    if (!t) {
+        sonde__mem_count(&m->refused);
+        return;
+    }
+    const uint32_t site = sonde__mem_walk(t, c, &row);
+    const struct sonde__mem_block b = { (uint64_t)(uintptr_t)p, size, sonde_ticks(), site, 0, 1 };
+    if (put(&b)) {
+        sonde__mem_count(&m->refused);
+    } else {
+        const struct sonde__mem_weight w = sonde__mem_weigh(size, sonde__mem_state.mean);
+        count(m->lane, row, size, &w);
+        sonde__mem_newest(b.addr);
+        sonde__mem_live_add(t, (int64_t)w.bytes);
+        sonde__mem_tell_alloc(&b);
+    }
+    sonde__mem_thread_give(t);
+    sonde__mem_arena();
+}
+
+/* ---- Frees ----------------------------------------------------------------------------------- */
+
+int sonde__mem_sampled_forget(void *p, struct sonde__mem_block *out)
+{
+    struct sonde__live_entry e;
+    const uint64_t addr = (uint64_t)(uintptr_t)p;
+    if (!sonde__live_take(addr, &e)) return 0;
+    filter_remove(addr);
+    sonde__live_unpack(&e, out);
+    return 1;
+}
+
+void sonde__mem_sampled_freed(const struct sonde__mem_block *b)
+{
+    struct sonde__mem_lane *lane = sonde__mem_state.area->lane;
+    struct sonde__mem_row *row = sonde__mem_row(0, b->site);
+    const struct sonde__mem_weight w = sonde__mem_weigh(b->size, sonde__mem_state.mean);
+    const uint64_t now = sonde_ticks(), us = sonde__mem_ticks_us(now - b->ticks);
+    add(&row->frees, w.count);
+    add(&row->free_bytes, w.bytes);
+    add(&row->free_bytes_var, w.bytes_var);
+    add(&row->free_count_var, w.count_var);
+    add(&row->samples_freed, 1);
+    add(&row->lifetime_us, (uint64_t)((unsigned __int128)us * w.count >> 16));
+    if (sonde__mem_temporary(b->addr)) {
+        add(&row->temps, w.count);
+        add(&row->temp_bytes, w.bytes);
+    }
+    add(&lane->frees, w.count);
+    add(&lane->free_bytes, w.bytes);
+    add(&lane->lifetime[sonde__mem_lifetime_class(us)], w.count);
+    __atomic_fetch_sub(&sonde__mem_state.area->live_bytes, w.bytes, __ATOMIC_RELAXED);
+    sonde__mem_tell_free(b, now);
+}
+
+void sonde__mem_put_back(const struct sonde__mem_block *b)
+{
+    struct sonde__live_entry e, old;
+    if (sonde__mem_gate.mode == SONDE__MEM_SAMPLED) (void)put(b);
+    else if (!sonde__live_pack(b, &e)) (void)sonde__live_put(e, &old);
+}
