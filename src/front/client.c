@@ -1,0 +1,221 @@
+/* client.c - connections of clients: accepted, pumped, closed; see front_private.h. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "front/front_private.h"
+
+#define LINGER_NS 2000000000u /* a client that is turned away has this long to notice */
+#define RETRY_NS 100000000u   /* after running out of descriptors */
+enum {
+    ACCEPTS = 64,             /* at a time, before others have their turn */
+    ROUNDS = 8,               /* of one client, before others have their turn */
+};
+
+static uint64_t in_ms(uint32_t ms) { return front_now_ns() + (uint64_t)ms * 1000000u; }
+
+/* ---- Opening and closing ------------------------------------------------------------------ */
+
+static void set_peer(struct front_client *c, const struct sockaddr_storage *a)
+{
+    const void *address = a->ss_family == AF_INET6
+                              ? (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr
+                              : (const void *)&((const struct sockaddr_in *)a)->sin_addr;
+    if (!inet_ntop(a->ss_family, address, c->peer, sizeof(c->peer))) strcpy(c->peer, "unknown");
+}
+
+static void client_open(struct sonde_front *f, int fd, const struct sockaddr_storage *peer)
+{
+    struct front_client *c = sonde__calloc(1, sizeof(*c));
+    if (!c) {
+        close(fd);
+        return;
+    }
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    c->s = (struct front_socket){ .kind = FRONT_CLIENT, .fd = fd, .writable = 1,
+                                  .deadline_ns = in_ms(f->o.idle_timeout_ms) };
+    c->front = f;
+    c->state = FRONT_IDLE;
+    set_peer(c, peer);
+    sonde_http_head_init(&c->head, 0);
+    if (front_watch(f, &c->s) != 0) {
+        close(fd);
+        sonde__free(c);
+        return;
+    }
+    c->next = f->clients;
+    if (c->next) c->next->prev = c;
+    f->clients = c;
+    f->state.clients++;
+    f->state.accepted_total++;
+    f->changed = 1;
+}
+
+void front_accept(struct sonde_front *f)
+{
+    for (int i = 0; i < ACCEPTS; i++) {
+        struct sockaddr_storage peer = { 0 };
+        socklen_t len = sizeof(peer);
+        if (f->state.clients >= f->o.connections_max) {
+            front_listen(f, 0);
+            return;
+        }
+        const int fd = accept4(f->listener.fd, (struct sockaddr *)&peer, &len,
+                               SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            client_open(f, fd, &peer);
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            front_listen(f, 0);
+            f->listen_again_ns = front_now_ns() + RETRY_NS;
+            return;
+        } else if (errno != ECONNABORTED && errno != EINTR) {
+            return;
+        }
+    }
+}
+
+void front_client_close(struct front_client *c)
+{
+    struct sonde_front *f = c->front;
+    if (c->state == FRONT_DEAD) return;
+    c->state = FRONT_DEAD;
+    if (c->up) front_upstream_close(c->up);
+    close(c->s.fd);
+    front_bytes_release(&c->s.in);
+    front_bytes_release(&c->s.out);
+    if (c->prev) c->prev->next = c->next;
+    else f->clients = c->next;
+    if (c->next) c->next->prev = c->prev;
+    c->next = f->dead_clients;
+    f->dead_clients = c;
+    f->state.clients--;
+    f->changed = 1;
+    if (!f->listening && !f->stopping && !f->listen_again_ns) front_listen(f, 1);
+}
+
+/* Closing with bytes unread resets the connection, and the answer may be lost with it. So say
+ * that nothing more comes, and read on for a while. */
+static void linger(struct front_client *c)
+{
+    c->state = FRONT_LINGER;
+    c->s.deadline_ns = front_now_ns() + LINGER_NS;
+    front_bytes_release(&c->s.out);
+    front_consume(&c->s.in, front_held(&c->s.in));
+    c->s.readable = 1;
+    if (shutdown(c->s.fd, SHUT_WR) != 0) front_client_close(c);
+}
+
+void front_client_next(struct front_client *c)
+{
+    const struct front_exchange *x = &c->x;
+    const int unread = x->request.progress != SONDE_HTTP_DONE || front_held(&c->s.in);
+    if (x->keep_alive && !c->front->stopping) {
+        c->state = FRONT_IDLE;
+        c->arrived_ns = c->s.read_ns;
+        c->s.deadline_ns =
+            in_ms(front_held(&c->s.in) ? c->front->o.head_timeout_ms : c->front->o.idle_timeout_ms);
+        sonde_http_head_init(&c->head, 0);
+        front_bytes_release(&c->s.out);
+        if (!front_held(&c->s.in)) front_bytes_release(&c->s.in);
+    } else if (unread && !x->cut) {
+        linger(c);
+    } else {
+        front_client_close(c);
+    }
+}
+
+void front_client_expire(struct front_client *c)
+{
+    if (c->state == FRONT_IDLE && front_held(&c->s.in)) {
+        front_refuse(c, 408, "the request's head did not come within the time there is for it");
+        front_pump(c);
+    } else {
+        front_client_close(c);
+    }
+}
+
+/* ---- Moving bytes ------------------------------------------------------------------------- */
+
+static int step_idle(struct front_client *c)
+{
+    const int fresh = !front_held(&c->s.in);
+    const uint32_t n = front_read(&c->s);
+    if (n && fresh) {
+        c->arrived_ns = c->s.read_ns;
+        c->s.deadline_ns = in_ms(c->front->o.head_timeout_ms);
+    }
+    struct front_bytes *in = &c->s.in;
+    if (front_held(in)) {
+        switch (sonde_http_head_feed(&c->head, in->data + in->begin, front_held(in))) {
+        case SONDE_HTTP_DONE: front_begin(c); return 1;
+        case SONDE_HTTP_BAD: front_refuse(c, c->head.problem_status, c->head.problem); return 1;
+        case SONDE_HTTP_MORE: break;
+        }
+    }
+    if (c->s.eof) front_client_close(c);
+    return n > 0;
+}
+
+static int step_linger(struct front_client *c)
+{
+    const uint32_t n = front_read(&c->s);
+    front_consume(&c->s.in, front_held(&c->s.in));
+    if (c->s.eof) front_client_close(c);
+    return n > 0;
+}
+
+static int write_client(struct front_client *c)
+{
+    int failed;
+    const uint32_t n = front_write(&c->s, &failed);
+    c->x.r.bytes_out += n;
+    if (failed) {
+        front_cancel(c, "client_closed");
+        return 1;
+    }
+    return n > 0;
+}
+
+static int step_busy(struct front_client *c)
+{
+    int moved = front_pass_request(c);
+    if (c->state != FRONT_BUSY) return 1;
+    moved |= front_pass_answer(c);
+    if (c->state != FRONT_BUSY) return 1;
+    moved |= write_client(c);
+    if (c->state != FRONT_BUSY) return 1;
+    if (c->x.phase == FRONT_DONE && !front_held(&c->s.out)) {
+        front_finish(c);
+        return 1;
+    }
+    /* A client that has said all it will say is taken to be gone: one that closes looks no
+     * different, and the upstream would compute for nobody. */
+    if (c->s.hup && c->x.phase < FRONT_TUNNEL && c->x.request.progress == SONDE_HTTP_DONE) {
+        front_cancel(c, "client_closed");
+        return 1;
+    }
+    return moved;
+}
+
+void front_pump(struct front_client *c)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        int moved = 0;
+        switch (c->state) {
+        case FRONT_IDLE: moved = step_idle(c); break;
+        case FRONT_BUSY: moved = step_busy(c); break;
+        case FRONT_LINGER: moved = step_linger(c); break;
+        case FRONT_DEAD: return;
+        }
+        if (!moved) return;
+    }
+    if (!c->queued) {
+        c->queued = 1;
+        c->next_again = c->front->again;
+        c->front->again = c;
+    }
+}

@@ -1,0 +1,569 @@
+/* exchange.c - one request and its answer: passed on, looked at, told about; see
+ * front_private.h. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/utf8.h"
+#include "front/front_private.h"
+#include "sonde/sonde.h"
+
+enum { LAST_CHUNK = 16 }; /* bytes that end a chunked body, and a few more */
+
+/* ---- Telling ------------------------------------------------------------------------------ */
+
+static void tell(struct front_client *c, enum sonde_front_event event)
+{
+    const struct sonde_front_observer *o = &c->front->o.observer;
+    if (!c->x.observed) return;
+    c->front->changed = 1;
+    if (o->event) o->event(o->arg, event, &c->x.r);
+}
+
+static void set_model(struct sonde_front_request *r, const char *model)
+{
+    int changed = 0;
+    r->model[sonde__utf8_copy(r->model, sizeof(r->model) - 1, model, strlen(model), &changed)] = 0;
+}
+
+/* What the request's body said so far. */
+static void note_asked(struct front_exchange *x)
+{
+    if (x->asked.model[0]) set_model(&x->r, x->asked.model);
+    x->r.stream = x->asked.stream;
+    x->r.max_tokens = x->asked.max_tokens;
+}
+
+static void set_failure(struct front_exchange *x, enum sonde_front_outcome outcome,
+                        const char *error)
+{
+    if (x->failed) return; /* the first failure is the cause */
+    x->failed = 1;
+    x->r.outcome = outcome;
+    snprintf(x->r.error, sizeof(x->r.error), "%s", error);
+}
+
+/* What became of an exchange that ended by itself. */
+static void judge(struct front_exchange *x)
+{
+    char status[16];
+    snprintf(status, sizeof(status), "http_%u", x->r.status);
+    if (x->r.status >= 400) {
+        set_failure(x, SONDE_FRONT_ERROR, x->said.error[0] ? x->said.error : status);
+    } else if (x->said.failed) {
+        set_failure(x, SONDE_FRONT_ERROR, x->said.error[0] ? x->said.error : "in_stream");
+    }
+}
+
+static void end(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    if (!x->observed) return;
+    judge(x);
+    note_asked(x);
+    if (!x->r.model[0]) set_model(&x->r, x->said.model);
+    x->r.usage = x->said.usage;
+    x->r.ended_ns = front_now_ns();
+    tell(c, SONDE_FRONT_ENDED);
+    x->observed = 0;
+    c->front->state.in_flight--;
+}
+
+/* ---- Failing ------------------------------------------------------------------------------ */
+
+/* The part of the request's body that is here already goes nowhere. */
+static void swallow_request(struct front_client *c)
+{
+    struct front_bytes *in = &c->s.in;
+    struct sonde_http_span payload;
+    while (c->x.request.progress == SONDE_HTTP_MORE && front_held(in)) {
+        const size_t n = sonde_http_body_feed(&c->x.request, in->data + in->begin, front_held(in),
+                                              &payload);
+        if (!n) break;
+        front_consume(in, (uint32_t)n);
+        c->x.r.bytes_in += n;
+    }
+}
+
+/* No more comes from the upstream: the client gets an error, or is cut off. */
+static void give_up(struct front_client *c, unsigned status, const char *why, const char *message)
+{
+    struct front_exchange *x = &c->x;
+    if (c->up) front_upstream_close(c->up);
+    x->phase = FRONT_DONE;
+    if (!x->head_passed) {
+        swallow_request(c);
+        if (x->request.progress != SONDE_HTTP_DONE) x->keep_alive = 0;
+        x->r.status = status;
+        x->head_passed = 1;
+        if (front_put_error(c, status, why, message) == 0) return;
+    }
+    x->keep_alive = 0;
+    x->cut = 1;
+}
+
+void front_fail(struct front_client *c, unsigned status, const char *why, const char *format, ...)
+{
+    char message[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    set_failure(&c->x, SONDE_FRONT_UPSTREAM, why);
+    give_up(c, status, why, message);
+}
+
+/* The client's fault. */
+static void reject(struct front_client *c, unsigned status, const char *message)
+{
+    c->front->state.refused_total++;
+    c->front->changed = 1;
+    set_failure(&c->x, SONDE_FRONT_CANCELLED, "bad_request");
+    c->x.keep_alive = 0;
+    give_up(c, status, "bad_request", message);
+}
+
+void front_cancel(struct front_client *c, const char *why)
+{
+    struct front_exchange *x = &c->x;
+    /* Clients that have read the last event need not wait for the end of the last chunk. */
+    const int had_all = x->said.complete && front_held(&c->s.out) <= LAST_CHUNK;
+    if (!had_all) set_failure(x, SONDE_FRONT_CANCELLED, why);
+    if (c->up) front_upstream_close(c->up);
+    end(c);
+    front_client_close(c);
+}
+
+void front_finish(struct front_client *c)
+{
+    end(c);
+    front_client_next(c);
+}
+
+/* ---- Beginning ---------------------------------------------------------------------------- */
+
+static void copy_text(char *out, size_t size, const char *text, size_t len)
+{
+    if (len >= size) len = size - 1;
+    memcpy(out, text, len);
+    out[len] = 0;
+}
+
+static void set_trace(struct front_exchange *x, const struct sonde_http_head *h, const char *head)
+{
+    const struct sonde_http_field *f = sonde_http_field(h, SONDE_HTTP_TRACEPARENT);
+    uint64_t random[3] = { 0 };
+    char text[128] = "";
+    struct sonde_trace t = { 0, 0, 0 };
+    if (f && f->value.len < sizeof(text)) {
+        copy_text(text, sizeof(text), head + f->value.at, f->value.len);
+    }
+    /* Without an id nothing can be told apart; the clock is better than none. */
+    if (getrandom(random, sizeof(random), 0) != sizeof(random)) random[0] = front_now_ns();
+    x->r.span = random[0] | 1;
+    x->trace_flags = 1;
+    if (sonde_traceparent_parse(text, &t) == 0) {
+        x->trace_flags = (unsigned)strtoul(text + 53, NULL, 16) & 0xff;
+        x->r.parent = t.span;
+    } else {
+        t.hi = random[1];
+        t.lo = random[2] | 1;
+    }
+    x->r.trace_hi = t.hi;
+    x->r.trace_lo = t.lo;
+}
+
+/* All of x but what needs no value before it is written. */
+static void reset(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    memset(x, 0, offsetof(struct front_exchange, answer_head));
+    x->phase = FRONT_HEAD;
+    sonde_http_head_init(&x->answer_head, 1);
+    sonde_scan_request_init(&x->asked);
+    sonde_scan_answer_init(&x->said, SONDE_SCAN_NOTHING);
+    c->state = FRONT_BUSY;
+    c->s.deadline_ns = 0;
+}
+
+static void set_request(struct front_client *c, const char *head, struct sonde_http_span path)
+{
+    const struct sonde_http_head *h = &c->head;
+    struct front_exchange *x = &c->x;
+    struct sonde_front_request *r = &x->r;
+    copy_text(r->method, sizeof(r->method), head + h->method.at, h->method.len);
+    copy_text(r->path, sizeof(r->path), head + path.at, path.len);
+    r->arrived_ns = c->arrived_ns;
+    r->arrived_unix_ns = front_unix_ns() - (front_now_ns() - c->arrived_ns);
+    r->bytes_in = h->len;
+    r->stream = -1;
+    r->max_tokens = -1;
+    sonde_http_body_of_request(&x->request, h);
+    x->is_head = strcmp(r->method, "HEAD") == 0;
+    x->http10 = h->minor == 0;
+    x->keep_alive = sonde_http_keeps_alive(h);
+    const struct sonde_http_field *upgrade = sonde_http_field(h, SONDE_HTTP_UPGRADE);
+    /* HTTP/2 in clear could not be measured; that a server stays with HTTP/1.1 is its right. */
+    x->upgrade = h->says_upgrade && upgrade && !x->http10 &&
+                 !sonde_http_list_has(head + upgrade->value.at, upgrade->value.len, "h2c");
+}
+
+/* 1 if the request may be passed on; else it has been answered. */
+static int admissible(struct front_client *c, const char *head, struct sonde_http_span target)
+{
+    const struct sonde_http_head *h = &c->head;
+    const struct sonde_http_field *host = sonde_http_field(h, SONDE_HTTP_HOST);
+    char text[300];
+    if (strcmp(c->x.r.method, "CONNECT") == 0) {
+        reject(c, 501, "this is not a proxy for other hosts: CONNECT is not done here");
+        return 0;
+    }
+    if (target.len && head[target.at] != '/' && head[target.at] != '?' &&
+        !(target.len == 1 && head[target.at] == '*')) {
+        reject(c, 400, "the request's target is neither a path nor an http:// URL");
+        return 0;
+    }
+    if (host && c->front->o.host_ok) {
+        copy_text(text, sizeof(text), head + host->value.at, host->value.len);
+        if (!c->front->o.host_ok(text)) {
+            reject(c, 403, "this Host is not this machine: use localhost, 127.0.0.1 or [::1]");
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; h->first[SONDE_HTTP_VIA] && i < h->field_count; i++) {
+        const struct sonde_http_field *via = &h->field[i];
+        if (via->id == SONDE_HTTP_VIA &&
+            memmem(head + via->value.at, via->value.len, c->front->name, strlen(c->front->name))) {
+            reject(c, 508, "the upstream of this front leads back to it; check --upstream");
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int says_true(const struct sonde_http_head *h, const char *head,
+                     enum sonde_http_field_id id)
+{
+    const struct sonde_http_field *f = sonde_http_field(h, id);
+    return f && (sonde_http_list_has(head + f->value.at, f->value.len, "true") ||
+                 sonde_http_list_has(head + f->value.at, f->value.len, "1"));
+}
+
+/* The request is one for the upstream: it has arrived. */
+static void announce(struct front_client *c, const char *head)
+{
+    struct front_exchange *x = &c->x;
+    x->r.id = ++c->front->last_id;
+    x->r.route = sonde_front_route_of(x->r.method, x->r.path);
+    x->r.profile = says_true(&c->head, head, SONDE_HTTP_X_PROFILE);
+    set_trace(x, &c->head, head);
+    x->observed = 1;
+    c->front->state.in_flight++;
+    tell(c, SONDE_FRONT_ARRIVED);
+}
+
+void front_begin(struct front_client *c)
+{
+    const struct sonde_front_options *o = &c->front->o;
+    /* Stays where it is until more is read: nothing here does. */
+    const char *head = c->s.in.data + c->s.in.begin;
+    struct front_exchange *x = &c->x;
+    reset(c);
+    front_consume(&c->s.in, c->head.len);
+    const struct sonde_http_span target = front_target(&c->head, head);
+    struct sonde_http_span path = target;
+    const char *query = memchr(head + target.at, '?', target.len);
+    if (query) path.len = (uint32_t)(query - head) - target.at;
+    set_request(c, head, path);
+
+    if (admissible(c, head, target)) {
+        x->own = o->own && path.len < sizeof(x->r.path) && o->own(x->r.path, o->arg);
+        if (!x->own) announce(c, head);
+        if (front_upstream_attach(c) == 0 && front_put_request(c, head) != 0) {
+            reject(c, 431, "the fields are longer than 32 KiB");
+        }
+    }
+}
+
+void front_refuse(struct front_client *c, unsigned status, const char *message)
+{
+    reset(c);
+    front_bytes_release(&c->s.in);
+    c->x.request.progress = SONDE_HTTP_BAD;
+    reject(c, status, message);
+}
+
+/* ---- Towards the upstream ----------------------------------------------------------------- */
+
+static int pass_bytes(struct front_bytes *from, struct front_bytes *to)
+{
+    const uint32_t room = front_room(to);
+    uint32_t n = front_held(from);
+    if (n > room) n = room;
+    if (!n) return 0;
+    memcpy(to->data + to->end, from->data + from->begin, n);
+    to->end += n;
+    front_consume(from, n);
+    return 1;
+}
+
+static int pass_request_body(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    struct front_bytes *in = &c->s.in, *out = &c->up->s.out;
+    int moved = 0;
+    while (x->request.progress == SONDE_HTTP_MORE && front_held(in)) {
+        const uint32_t room = front_room(out);
+        const uint32_t held = front_held(in);
+        const char *data = in->data + in->begin;
+        struct sonde_http_span payload;
+        if (!room) break;
+        const size_t n =
+            sonde_http_body_feed(&x->request, data, held < room ? held : room, &payload);
+        if (payload.len && x->r.route != SONDE_FRONT_OTHER) {
+            sonde_scan_request_feed(&x->asked, data + payload.at, payload.len);
+        }
+        memcpy(out->data + out->end, data, n);
+        out->end += (uint32_t)n;
+        front_consume(in, (uint32_t)n);
+        x->r.bytes_in += n;
+        moved = 1;
+    }
+    if (x->request.progress == SONDE_HTTP_BAD) reject(c, 400, x->request.problem);
+    return moved;
+}
+
+/* Write what is there for the upstream. */
+static int write_upstream(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    struct front_upstream *u = c->up;
+    int failed;
+    if (u->connecting || u->write_dead) return 0;
+    const uint32_t n = front_write(&u->s, &failed);
+    u->sent += n;
+    if (failed && u->reused && !u->sent && !u->received) {
+        front_upstream_lost(c);
+        return 1;
+    }
+    if (failed) {
+        /* It may have answered before it closed: that is read first. */
+        u->write_dead = 1;
+        u->s.readable = 1;
+        front_consume(&u->s.out, front_held(&u->s.out));
+        return 1;
+    }
+    if (x->request.progress == SONDE_HTTP_DONE && !front_held(&u->s.out) && !x->r.sent_ns) {
+        x->r.sent_ns = front_now_ns();
+        note_asked(x);
+        tell(c, SONDE_FRONT_SENT);
+    }
+    return n > 0;
+}
+
+int front_pass_request(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    int moved = 0;
+    if (!c->up) return 0;
+    const int tunnel = x->phase == FRONT_TUNNEL;
+    if (tunnel || (x->request.progress == SONDE_HTTP_MORE && !c->up->write_dead)) {
+        moved |= front_read(&c->s) > 0;
+        if (tunnel && c->s.broken) {
+            front_cancel(c, "client_closed");
+            return 1;
+        }
+        moved |= tunnel ? pass_bytes(&c->s.in, &c->up->s.out) : pass_request_body(c);
+        if (!c->up) return 1;
+    }
+    if (c->s.eof && !tunnel && x->request.progress == SONDE_HTTP_MORE && !front_held(&c->s.in)) {
+        front_cancel(c, "client_closed");
+        return 1;
+    }
+    return write_upstream(c) | moved;
+}
+
+/* ---- And back ----------------------------------------------------------------------------- */
+
+/* One piece of text has been read. */
+static void token(struct front_client *c)
+{
+    struct sonde_front_request *r = &c->x.r;
+    r->previous_token_ns = r->last_token_ns;
+    r->last_token_ns = c->up->s.read_ns;
+    if (!r->chunks++) r->first_token_ns = r->last_token_ns;
+    if (!r->model[0]) set_model(r, c->x.said.model);
+    tell(c, SONDE_FRONT_TOKEN);
+}
+
+static void look_at(struct front_client *c, const char *data, uint32_t len)
+{
+    struct front_exchange *x = &c->x;
+    if (!x->r.first_byte_ns) {
+        x->r.first_byte_ns = c->up->s.read_ns;
+        tell(c, SONDE_FRONT_BYTE);
+    }
+    unsigned chunks = sonde_scan_answer_feed(&x->said, data, len);
+    for (; chunks; chunks--) token(c);
+}
+
+/* The answer has come to its end. */
+static void answer_over(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    const struct front_upstream *u = c->up;
+    if (sonde_scan_answer_end(&x->said)) token(c);
+    x->phase = FRONT_DONE;
+    const int whole = x->request.progress == SONDE_HTTP_DONE;
+    if (!whole) x->keep_alive = 0;
+    front_upstream_release(c, whole && sonde_http_keeps_alive(&x->answer_head) &&
+                                  x->answer.framing != SONDE_HTTP_CLOSE && !u->s.eof &&
+                                  !u->write_dead && !front_held(&u->s.in) &&
+                                  !front_held(&u->s.out));
+}
+
+/* From the answer's head: how its body is passed on and looked at. */
+static void set_answer(struct front_client *c, const char *head)
+{
+    struct front_exchange *x = &c->x;
+    const struct sonde_http_head *h = &x->answer_head;
+    const struct sonde_http_field *type = sonde_http_field(h, SONDE_HTTP_CONTENT_TYPE);
+    const struct sonde_http_field *coding = sonde_http_field(h, SONDE_HTTP_CONTENT_ENCODING);
+    sonde_http_body_of_response(&x->answer, h, x->is_head);
+    x->dechunk = x->http10 && h->chunked;
+    if (x->dechunk || x->answer.framing == SONDE_HTTP_CLOSE ||
+        x->request.progress != SONDE_HTTP_DONE) {
+        x->keep_alive = 0;
+    }
+    x->r.status = h->status;
+    x->r.headers_ns = c->up->s.read_ns;
+    x->r.encoded = coding && coding->value.len &&
+                   !sonde_http_list_has(head + coding->value.at, coding->value.len, "identity");
+    if (type && !x->r.encoded && x->r.route != SONDE_FRONT_OTHER) {
+        sonde_scan_answer_init(&x->said, sonde_scan_format_of(head + type->value.at,
+                                                              type->value.len));
+    }
+    x->r.streamed = x->said.format == SONDE_SCAN_SSE || x->said.format == SONDE_SCAN_NDJSON;
+    front_upstream_note(c, head);
+}
+
+/* A head with a status below 200: another one follows, or the connection becomes a tunnel. */
+static int pass_interim(struct front_client *c, const char *head)
+{
+    struct front_exchange *x = &c->x;
+    if (x->answer_head.status == 101 && !x->upgrade) {
+        front_fail(c, 502, "bad_answer", "the upstream switched protocols, which nobody asked for");
+        return 1;
+    }
+    if (!x->http10 && front_put_answer(c, head) != 0) return 0;
+    front_consume(&c->up->s.in, x->answer_head.len);
+    if (x->answer_head.status == 101) {
+        x->phase = FRONT_TUNNEL;
+        x->head_passed = 1;
+        x->keep_alive = 0;
+        x->r.status = 101;
+        x->r.headers_ns = c->up->s.read_ns;
+        tell(c, SONDE_FRONT_HEADERS);
+    }
+    sonde_http_head_init(&x->answer_head, 1);
+    return 1;
+}
+
+static int pass_answer_head(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    struct front_upstream *u = c->up;
+    const char *head = u->s.in.data + u->s.in.begin;
+    switch (sonde_http_head_feed(&x->answer_head, head, front_held(&u->s.in))) {
+    case SONDE_HTTP_MORE:
+        if (!u->s.eof) return 0;
+        front_upstream_lost(c);
+        return 1;
+    case SONDE_HTTP_BAD:
+        front_fail(c, 502, "bad_answer", "the upstream's answer is not good HTTP: %s",
+                   x->answer_head.problem);
+        return 1;
+    case SONDE_HTTP_DONE: break;
+    }
+    /* Room for all of it and what is added; interim answers may still be on their way. */
+    if (front_held(&c->s.out) && front_room(&c->s.out) < x->answer_head.len + 2048) return 0;
+    if (x->answer_head.status < 200) return pass_interim(c, head);
+    set_answer(c, head);
+    tell(c, SONDE_FRONT_HEADERS);
+    if (front_put_answer(c, head) != 0) {
+        front_fail(c, 502, "bad_answer", "the fields of the upstream's answer are too long");
+        return 1;
+    }
+    x->head_passed = 1;
+    x->phase = FRONT_BODY;
+    front_consume(&u->s.in, x->answer_head.len);
+    return 1;
+}
+
+static int pass_answer_body(struct front_client *c)
+{
+    struct front_exchange *x = &c->x;
+    struct front_upstream *u = c->up;
+    struct front_bytes *in = &u->s.in, *out = &c->s.out;
+    int moved = 0;
+    while (x->answer.progress == SONDE_HTTP_MORE && front_held(in)) {
+        const uint32_t room = front_room(out), held = front_held(in);
+        const char *data = in->data + in->begin;
+        struct sonde_http_span payload;
+        if (!room) break;
+        const size_t n =
+            sonde_http_body_feed(&x->answer, data, held < room ? held : room, &payload);
+        if (payload.len) look_at(c, data + payload.at, payload.len);
+        const struct sonde_http_span kept =
+            x->dechunk ? payload : (struct sonde_http_span){ 0, (uint32_t)n };
+        memcpy(out->data + out->end, data + kept.at, kept.len);
+        out->end += kept.len;
+        front_consume(in, (uint32_t)n);
+        moved = 1;
+    }
+    if (x->answer.progress == SONDE_HTTP_MORE && u->s.eof && !front_held(in)) {
+        if (u->s.broken) x->answer.progress = SONDE_HTTP_BAD;
+        else sonde_http_body_end(&x->answer);
+    }
+    if (x->answer.progress == SONDE_HTTP_DONE) {
+        answer_over(c);
+        return 1;
+    }
+    if (x->answer.progress == SONDE_HTTP_BAD) {
+        front_fail(c, 502, u->s.eof ? "closed_early" : "bad_answer", "the answer is broken off");
+        return 1;
+    }
+    return moved;
+}
+
+/* Bytes both ways; over when the upstream has ended and the client has all. */
+static int pass_tunnel(struct front_client *c)
+{
+    struct front_upstream *u = c->up;
+    const int moved = pass_bytes(&u->s.in, &c->s.out);
+    if (c->s.eof && !front_held(&c->s.in) && !front_held(&u->s.out) && !u->write_dead) {
+        shutdown(u->s.fd, SHUT_WR);
+        u->write_dead = 1;
+    }
+    if (u->s.eof && !front_held(&u->s.in)) {
+        front_upstream_close(u);
+        c->x.phase = FRONT_DONE;
+        return 1;
+    }
+    return moved;
+}
+
+int front_pass_answer(struct front_client *c)
+{
+    struct front_upstream *u = c->up;
+    if (!u || u->connecting) return 0;
+    const uint32_t n = front_read(&u->s);
+    u->received += n;
+    int moved = n > 0;
+    if (c->x.phase == FRONT_TUNNEL) return pass_tunnel(c) | moved;
+    if (c->x.phase == FRONT_HEAD) moved |= pass_answer_head(c);
+    if (c->x.phase == FRONT_BODY && c->up) moved |= pass_answer_body(c);
+    return moved;
+}

@@ -1,0 +1,252 @@
+/* front.c - the front's thread: waits for events and hands them on; see front.h. */
+#include "front/front.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "front/front_private.h"
+#include "sonde/sonde.h"
+
+#define SWEEP_NS 250000000u /* how late a deadline is noticed */
+#define TICK_NS 100000000u
+enum { EVENTS = 256 };
+
+/* ---- Events ------------------------------------------------------------------------------- */
+
+void front_listen(struct sonde_front *f, int on)
+{
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = &f->listener };
+    if (on == f->listening || f->listener.fd < 0) return;
+    if (epoll_ctl(f->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, f->listener.fd, &e) == 0) {
+        f->listening = on;
+    }
+    f->listen_again_ns = 0;
+}
+
+static void begin_stopping(struct sonde_front *f)
+{
+    uint64_t count;
+    const ssize_t n = read(f->wake.fd, &count, sizeof(count)); /* or it would wake for ever */
+    if (n < 0 || f->stopping) return;
+    f->stopping = 1;
+    front_listen(f, 0);
+    close(f->listener.fd); /* who comes now is refused, not kept waiting */
+    f->listener.fd = -1;
+    for (struct front_client *c = f->clients, *next; c; c = next) {
+        next = c->next;
+        if (c->state != FRONT_BUSY) front_client_close(c);
+    }
+}
+
+static void socket_event(struct front_socket *s, uint32_t events)
+{
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->readable = 1;
+    if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) s->writable = 1;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->hup = 1;
+}
+
+static void upstream_event(struct front_upstream *u, uint32_t events)
+{
+    struct front_client *c = u->client;
+    if (u->dead) return;
+    socket_event(&u->s, events);
+    if (u->connecting) {
+        if (!u->s.writable) return;
+        front_upstream_connected(u);
+    }
+    if (c) front_pump(c);
+    else if (u->s.readable) front_upstream_close(u); /* idle: it has closed, or says nonsense */
+}
+
+static void handle(struct sonde_front *f, const struct epoll_event *e)
+{
+    struct front_socket *s = e->data.ptr;
+    switch (s->kind) {
+    case FRONT_LISTENER: front_accept(f); break;
+    case FRONT_WAKE: begin_stopping(f); break;
+    case FRONT_CLIENT: {
+        struct front_client *c = (struct front_client *)s;
+        if (c->state == FRONT_DEAD) break;
+        socket_event(s, e->events);
+        front_pump(c);
+        break;
+    }
+    case FRONT_UPSTREAM: upstream_event((struct front_upstream *)s, e->events); break;
+    }
+}
+
+/* Those that had more to move than one turn allows. */
+static void pump_again(struct sonde_front *f)
+{
+    struct front_client *c = f->again;
+    f->again = NULL;
+    while (c) {
+        struct front_client *next = c->next_again;
+        c->queued = 0;
+        front_pump(c);
+        c = next;
+    }
+}
+
+/* ---- Time --------------------------------------------------------------------------------- */
+
+static void sweep(struct sonde_front *f, uint64_t now)
+{
+    f->swept_ns = now;
+    for (struct front_client *c = f->clients, *next; c; c = next) {
+        next = c->next;
+        if (c->s.deadline_ns && now >= c->s.deadline_ns) front_client_expire(c);
+    }
+    for (int list = 0; list < FRONT_BURIED; list++) {
+        for (struct front_upstream *u = f->upstreams[list], *next; u; u = next) {
+            next = u->next;
+            if (u->s.deadline_ns && now >= u->s.deadline_ns) front_upstream_expire(u);
+        }
+    }
+    if (f->listen_again_ns && now >= f->listen_again_ns) front_listen(f, 1);
+}
+
+static void tick(struct sonde_front *f, uint64_t now)
+{
+    const struct sonde_front_observer *o = &f->o.observer;
+    f->ticked_ns = now;
+    f->changed = 0;
+    if (o->tick) o->tick(o->arg, &f->state);
+}
+
+/* Milliseconds to sleep at most; -1 = until something happens. */
+static int patience(const struct sonde_front *f, uint64_t now)
+{
+    uint64_t until = UINT64_MAX;
+    if (f->again) return 0;
+    if (f->changed) until = f->ticked_ns + TICK_NS;
+    if (f->clients || f->state.upstreams_idle || f->listen_again_ns || f->stopping) {
+        const uint64_t next = f->swept_ns + SWEEP_NS;
+        if (next < until) until = next;
+    }
+    if (until == UINT64_MAX) return -1;
+    return until <= now ? 0 : (int)((until - now + 999999u) / 1000000u);
+}
+
+static void bury(struct sonde_front *f)
+{
+    for (struct front_client **at = &f->dead_clients; *at;) {
+        struct front_client *c = *at;
+        if (c->queued) { /* pump_again will come across it */
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        sonde__free(c);
+    }
+    for (struct front_upstream *u; (u = f->upstreams[FRONT_BURIED]) != NULL;) {
+        f->upstreams[FRONT_BURIED] = u->next;
+        sonde__free(u);
+    }
+}
+
+static void *run(void *arg)
+{
+    struct sonde_front *f = arg;
+    struct epoll_event events[EVENTS];
+    uint64_t now = front_now_ns(), stop_ns = 0;
+    while (!f->stopping || (f->clients && now < stop_ns)) {
+        const int n = epoll_wait(f->epoll, events, EVENTS, patience(f, now));
+        for (int i = 0; i < n; i++) handle(f, &events[i]);
+        pump_again(f);
+        now = front_now_ns();
+        if (now - f->swept_ns >= SWEEP_NS) sweep(f, now);
+        if (f->changed && now - f->ticked_ns >= TICK_NS) tick(f, now);
+        bury(f);
+        if (f->stopping && !stop_ns) stop_ns = now + (uint64_t)f->o.drain_ms * 1000000u;
+    }
+    while (f->clients) {
+        if (f->clients->state == FRONT_BUSY) front_cancel(f->clients, "stopped");
+        else front_client_close(f->clients);
+    }
+    for (int list = 0; list < FRONT_BURIED; list++) {
+        while (f->upstreams[list]) front_upstream_close(f->upstreams[list]);
+    }
+    pump_again(f);
+    bury(f);
+    tick(f, now);
+    return NULL;
+}
+
+/* ---- Start and stop ----------------------------------------------------------------------- */
+
+static void set_defaults(struct sonde_front_options *o)
+{
+    if (!o->connections_max) o->connections_max = 4096;
+    if (!o->connect_timeout_ms) o->connect_timeout_ms = 5000;
+    if (!o->head_timeout_ms) o->head_timeout_ms = 30000;
+    if (!o->idle_timeout_ms) o->idle_timeout_ms = 75000;
+}
+
+static int open_loop(struct sonde_front *f)
+{
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = &f->wake };
+    f->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (f->epoll < 0) return -1;
+    f->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->wake.fd < 0 || epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->wake.fd, &e) != 0) return -1;
+    front_listen(f, 1);
+    return f->listening ? 0 : -1;
+}
+
+static void close_loop(struct sonde_front *f)
+{
+    if (f->wake.fd >= 0) close(f->wake.fd);
+    if (f->epoll >= 0) close(f->epoll);
+}
+
+int sonde_front_start(const struct sonde_front_options *options, struct sonde_front **out,
+                      struct sonde_err *err)
+{
+    uint32_t random = 0;
+    struct sonde_front *f = sonde__calloc(1, sizeof(*f));
+    if (!f) return sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
+    f->o = *options;
+    set_defaults(&f->o);
+    f->listener = (struct front_socket){ .kind = FRONT_LISTENER, .fd = options->listen_fd };
+    f->wake = (struct front_socket){ .kind = FRONT_WAKE, .fd = -1 };
+    f->epoll = -1;
+    /* Told apart from other fronts that a request may pass. */
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random)) random = (uint32_t)getpid();
+    snprintf(f->name, sizeof(f->name), "sonde-%08x", random);
+    f->swept_ns = f->ticked_ns = front_now_ns();
+    if (open_loop(f) != 0) {
+        const int error = errno;
+        close_loop(f);
+        sonde__free(f);
+        return sonde_err_set(err, SONDE_EIO, "cannot start the front: %s", strerror(error));
+    }
+    const int failure = pthread_create(&f->thread, NULL, run, f);
+    if (failure) {
+        close_loop(f);
+        sonde__free(f);
+        return sonde_err_set(err, SONDE_EIO, "cannot start the front's thread: %s",
+                             strerror(failure));
+    }
+    *out = f;
+    return 0;
+}
+
+void sonde_front_stop(struct sonde_front *f)
+{
+    if (!f) return;
+    const uint64_t one = 1;
+    /* The counter cannot be full: nobody else writes to it. */
+    const ssize_t n = write(f->wake.fd, &one, sizeof(one));
+    (void)n;
+    pthread_join(f->thread, NULL);
+    close_loop(f);
+    if (f->listener.fd >= 0) close(f->listener.fd);
+    sonde__free(f);
+}

@@ -1,0 +1,186 @@
+/* http_body.c - where a body ends; see http.h.
+ *
+ * Chunks are passed on as they are, size lines and trailers too, so every byte of them is checked
+ * against the grammar: what this parser does not understand must not reach the next one. */
+#include "front/http.h"
+
+#include <string.h>
+
+enum { SIZE_LINE_MAX = 4096, TRAILERS_MAX = 8192, DIGITS_MAX = 15 };
+
+enum chunk_state {
+    SIZE,          /* digits */
+    EXTENSION,     /* behind the size, up to the CR */
+    SIZE_LF,
+    DATA,
+    DATA_CR, DATA_LF,
+    TRAILER,       /* first byte of a line */
+    TRAILER_NAME, TRAILER_VALUE, TRAILER_LF,
+    END_LF,
+};
+
+void sonde_http_body_of_request(struct sonde_http_body *b, const struct sonde_http_head *h)
+{
+    *b = (struct sonde_http_body){ .framing = SONDE_HTTP_NONE };
+    if (h->chunked) {
+        b->framing = SONDE_HTTP_CHUNKED;
+    } else if (h->length) {
+        b->framing = SONDE_HTTP_LENGTH;
+        b->left = h->length;
+    } else {
+        b->progress = SONDE_HTTP_DONE;
+    }
+}
+
+void sonde_http_body_of_response(struct sonde_http_body *b, const struct sonde_http_head *h,
+                                 int to_head_request)
+{
+    *b = (struct sonde_http_body){ .framing = SONDE_HTTP_NONE };
+    const int none = to_head_request || h->status < 200 || h->status == 204 || h->status == 304;
+    if (none || (h->has_length && !h->length)) {
+        b->progress = SONDE_HTTP_DONE;
+    } else if (h->chunked) {
+        b->framing = SONDE_HTTP_CHUNKED;
+    } else if (h->has_length) {
+        b->framing = SONDE_HTTP_LENGTH;
+        b->left = h->length;
+    } else {
+        b->framing = SONDE_HTTP_CLOSE;
+    }
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static void refuse(struct sonde_http_body *b, const char *problem)
+{
+    b->problem = problem;
+    b->progress = SONDE_HTTP_BAD;
+}
+
+/* Expect one certain byte. */
+static void demand(struct sonde_http_body *b, char c, char wanted, enum chunk_state next)
+{
+    if (c != wanted) refuse(b, "a chunk's line does not end in CR LF");
+    else b->state = next;
+}
+
+static void size_byte(struct sonde_http_body *b, char c)
+{
+    const int digit = hex(c);
+    if (digit >= 0) {
+        if (++b->digits > DIGITS_MAX) refuse(b, "a chunk's size is too large");
+        else b->left = b->left << 4 | (uint64_t)digit;
+    } else if (b->digits == 0) {
+        refuse(b, "a chunk has no size");
+    } else if (c == '\r') {
+        b->state = SIZE_LF;
+    } else if (c == ';') {
+        b->state = EXTENSION;
+    } else {
+        refuse(b, "a chunk's size is not a hexadecimal number");
+    }
+}
+
+static int is_text(char c) { return ((unsigned char)c >= ' ' && c != 0x7f) || c == '\t'; }
+
+static int is_name(char c)
+{
+    return c > ' ' && c < 0x7f && !strchr("\"(),/:;<=>?@[\\]{}", c);
+}
+
+static void trailer_byte(struct sonde_http_body *b, char c)
+{
+    if (++b->line_len > TRAILERS_MAX) {
+        refuse(b, "the trailers are longer than 8 KiB");
+    } else if (b->state == TRAILER) {
+        if (c == '\r') b->state = END_LF;
+        else if (is_name(c)) b->state = TRAILER_NAME;
+        else refuse(b, "a trailer is not NAME: VALUE");
+    } else if (b->state == TRAILER_NAME) {
+        if (c == ':') b->state = TRAILER_VALUE;
+        else if (!is_name(c)) refuse(b, "a trailer is not NAME: VALUE");
+    } else if (c == '\r') {
+        b->state = TRAILER_LF;
+    } else if (!is_text(c)) {
+        refuse(b, "a trailer's value holds control characters");
+    }
+}
+
+static void framing_byte(struct sonde_http_body *b, char c)
+{
+    switch ((enum chunk_state)b->state) {
+    case SIZE: size_byte(b, c); break;
+    case EXTENSION:
+        if (c == '\r') b->state = SIZE_LF;
+        else if (!is_text(c)) refuse(b, "a chunk extension holds control characters");
+        else if (++b->line_len > SIZE_LINE_MAX) refuse(b, "a chunk extension is too long");
+        break;
+    case SIZE_LF:
+        demand(b, c, '\n', b->left ? DATA : TRAILER);
+        b->line_len = 0;
+        break;
+    case DATA_CR: demand(b, c, '\r', DATA_LF); break;
+    case DATA_LF:
+        demand(b, c, '\n', SIZE);
+        b->digits = 0;
+        break;
+    case TRAILER:
+    case TRAILER_NAME:
+    case TRAILER_VALUE: trailer_byte(b, c); break;
+    case TRAILER_LF: demand(b, c, '\n', TRAILER); break;
+    case END_LF:
+        demand(b, c, '\n', SIZE);
+        if (b->progress == SONDE_HTTP_MORE) b->progress = SONDE_HTTP_DONE;
+        break;
+    case DATA: break;
+    }
+}
+
+static size_t feed_chunked(struct sonde_http_body *b, const char *data, size_t len,
+                           struct sonde_http_span *payload)
+{
+    size_t at = 0;
+    while (at < len && b->progress == SONDE_HTTP_MORE) {
+        if (b->state != DATA) {
+            framing_byte(b, data[at]);
+            at += b->progress != SONDE_HTTP_BAD;
+            continue;
+        }
+        const size_t n = b->left < len - at ? (size_t)b->left : len - at;
+        *payload = (struct sonde_http_span){ (uint32_t)at, (uint32_t)n };
+        b->left -= n;
+        if (!b->left) b->state = DATA_CR;
+        return at + n;
+    }
+    return at;
+}
+
+size_t sonde_http_body_feed(struct sonde_http_body *b, const char *data, size_t len,
+                            struct sonde_http_span *payload)
+{
+    *payload = (struct sonde_http_span){ 0, 0 };
+    if (b->progress != SONDE_HTTP_MORE || !len) return 0;
+    if (len > UINT32_MAX) len = UINT32_MAX;
+    if (b->framing == SONDE_HTTP_CHUNKED) return feed_chunked(b, data, len, payload);
+    if (b->framing == SONDE_HTTP_LENGTH) {
+        if (len > b->left) len = (size_t)b->left;
+        b->left -= len;
+        if (!b->left) b->progress = SONDE_HTTP_DONE;
+    }
+    payload->len = (uint32_t)len;
+    return len;
+}
+
+enum sonde_http_progress sonde_http_body_end(struct sonde_http_body *b)
+{
+    if (b->progress == SONDE_HTTP_MORE) {
+        if (b->framing == SONDE_HTTP_CLOSE) b->progress = SONDE_HTTP_DONE;
+        else refuse(b, "the connection ended in the middle of the body");
+    }
+    return b->progress;
+}
