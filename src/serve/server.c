@@ -366,16 +366,37 @@ static void on_log(void *arg, const char *format, va_list args)
 
 /* ---- Start and stop ----------------------------------------------------------------------- */
 
+/* The library's threads on fd, or with -1 on what is adopted alone. */
+static int start_daemon(struct sonde_server *s, int fd, int v6)
+{
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
+    if (v6) flags |= MHD_USE_IPv6;
+    if (fd < 0) flags |= MHD_USE_NO_LISTEN_SOCKET;
+    const struct MHD_OptionItem socket_option[] = {
+        { fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, fd, NULL },
+        { MHD_OPTION_END, 0, NULL },
+    };
+    s->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_ARRAY, socket_option,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MAX, MHD_OPTION_END);
+    return s->daemon ? 0 : -1;
+}
+
 int sonde_server_start(const struct sonde_server_options *options, struct sonde_server **out,
                        struct sonde_err *err)
 {
-    struct sonde_listen where;
-    int fd;
-    int rc = sonde_listen_parse(options->listen ? options->listen : "127.0.0.1:6060", &where, err);
-    if (rc) return rc;
+    struct sonde_listen where = { 0 };
+    int fd = -1, rc = 0;
+    if (!options->url) {
+        rc = sonde_listen_parse(options->listen ? options->listen : "127.0.0.1:6060", &where, err);
+        if (rc) return rc;
+    }
     struct sonde_server *s = sonde__calloc(1, sizeof(*s));
     if (!s) return sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
-    rc = sonde_listen_open(&where, options->port_tries, &fd, err);
+    if (!options->url) rc = sonde_listen_open(&where, options->port_tries, &fd, err);
     if (rc) {
         sonde__free(s);
         return rc;
@@ -387,15 +408,9 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->profiler = options->profiler;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->idle, NULL);
-    sonde_listen_url(&where, s->url, sizeof(s->url));
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
-    if (where.address.any.sa_family == AF_INET6) flags |= MHD_USE_IPv6;
-    s->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MAX, MHD_OPTION_END);
-    if (!s->daemon) {
+    if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
+    else sonde_listen_url(&where, s->url, sizeof(s->url));
+    if (start_daemon(s, fd, where.address.any.sa_family == AF_INET6) != 0) {
         /* fd is not closed: some failures in there have done it already. */
         sonde__free(s);
         return sonde_err_set(err, SONDE_EIO,
@@ -403,6 +418,29 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     }
     *out = s;
     return 0;
+}
+
+int sonde_server_adopt(struct sonde_server *s, int fd)
+{
+    const struct sockaddr_in local = { .sin_family = AF_INET,
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    return MHD_add_connection(s->daemon, fd, (const struct sockaddr *)&local, sizeof(local)) ==
+                   MHD_YES
+               ? 0
+               : SONDE_EFULL;
+}
+
+int sonde_server_owns(const char *path, int health)
+{
+    static const char *const parts[] = { "/admin/", "/profiling/", "/debug/pprof/" };
+    static const char *const healths[] = { "/livez", "/readyz", "/healthz" };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strncmp(path, parts[i], strlen(parts[i])) == 0) return 1;
+    }
+    for (size_t i = 0; i < sizeof(healths) / sizeof(healths[0]); i++) {
+        if (strcmp(path, healths[i]) == 0) return health;
+    }
+    return strcmp(path, "/") != 0 && find_route(path) != NULL;
 }
 
 const char *sonde_server_url(const struct sonde_server *s) { return s->url; }

@@ -14,12 +14,20 @@ struct sonde_server_options {
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
     struct sonde_collector *collector; /* borrowed; must outlive the server */
     struct sonde_profiler *profiler;   /* alike; NULL = profiles are not taken */
+    const char *url;                   /* set = it listens nowhere and serves only what it adopts;
+                                          this is how clients reach it */
 };
 
 int sonde_server_start(const struct sonde_server_options *options, struct sonde_server **out,
                        struct sonde_err *err);
 /* "http://127.0.0.1:6060"; lives as long as the server. */
 const char *sonde_server_url(const struct sonde_server *s);
+/* Serve HTTP on a connected stream socket that does not block; it is closed by the server, also on
+ * failure. 0 or SONDE_EFULL. Any thread. */
+int sonde_server_adopt(struct sonde_server *s, int fd);
+/* 1 if a path is one of the server's where it shares a port with another: all that it has but the
+ * index, and everything under /admin/, /profiling/ and /debug/pprof/; health: /livez and such too. */
+int sonde_server_owns(const char *path, int health);
 /* Requests under way are answered first; a profile that is being taken is cancelled. NULL is
  * fine. */
 void sonde_server_stop(struct sonde_server *s);

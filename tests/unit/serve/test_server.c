@@ -628,6 +628,47 @@ static void test_ports(void **state)
     sonde_server_stop(NULL);
 }
 
+/* A server without a port of its own, as behind the front. */
+static void test_adopted(void **state)
+{
+    (void)state;
+    struct sonde_err err = { "" };
+    struct sonde_server *inner;
+    const struct sonde_server_options options = { .url = "http://127.0.0.1:1234",
+                                                  .collector = collector };
+    assert_int_equal(sonde_server_start(&options, &inner, &err), 0);
+    assert_string_equal(sonde_server_url(inner), "http://127.0.0.1:1234");
+    for (int i = 0; i < 3; i++) {
+        int pair[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                         0);
+        assert_int_equal(sonde_server_adopt(inner, pair[1]), 0);
+        say(pair[0], "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        hear(pair[0]);
+        assert_int_equal(status(), 200);
+        assert_non_null(strstr(reply, "sonde at http://127.0.0.1:1234"));
+        close(pair[0]);
+    }
+    sonde_server_stop(inner);
+}
+
+static void test_owned_paths(void **state)
+{
+    (void)state;
+    static const struct { const char *path; int owned; } cases[] = {
+        { "/metrics", 1 },      { "/api/series", 1 },        { "/admin/profile/cpu", 1 },
+        { "/admin/what", 1 },   { "/profiling/cpu", 1 },     { "/debug/pprof/heap", 1 },
+        { "/", 0 },             { "/api/chat", 0 },          { "/api/tags", 0 },
+        { "/v1/models", 0 },    { "/metricsx", 0 },          { "/administration", 0 },
+        { "", 0 },              { "/livez", 0 },             { "/health", 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(sonde_server_owns(cases[i].path, 0), cases[i].owned);
+    }
+    assert_int_equal(sonde_server_owns("/livez", 1), 1);
+    assert_int_equal(sonde_server_owns("/health", 1), 0);
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -637,6 +678,7 @@ int main(void)
         ROW(test_processes_and_spans), ROW(test_export), ROW(test_health),
         ROW(test_pipelined_and_slow), ROW(test_oversized), ROW(test_parallel),
         ROW(test_scrapes_during_ticks), ROW(test_ticks_go_first), ROW(test_ports),
+        ROW(test_adopted), ROW(test_owned_paths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
