@@ -1,18 +1,26 @@
 /* cmd_serve.c - `sonde serve`: the resident agent of a host. Finds every segment of this user,
- * reads them, serves HTTP, until it is told to end. */
+ * reads them, serves HTTP, until it is told to end. With an upstream it is the front of that: the
+ * port is the front's then, and the agent's own server gets its requests from there. */
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "cli/cli.h"
 #include "collect/collector.h"
+#include "front/figures.h"
+#include "front/front.h"
+#include "serve/listen.h"
 #include "serve/profiler.h"
 #include "serve/server.h"
 #include "sonde/sonde.h"
 
 static const struct sonde_cli_opt options[] = {
     SONDE_OPT_LISTEN,
+    { .name = "upstream", .letter = 'u', .type = SONDE_OPT_SETTING, .value = "URL",
+      .setting = "server.upstream",
+      .help = "be the front of this inference server and measure its requests" },
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = "retain", .type = SONDE_OPT_SETTING, .value = "SECONDS",
@@ -46,29 +54,114 @@ static void wait_for_end(const sigset_t *set)
     }
 }
 
+/* What runs, in the order it is started. */
+struct running {
+    struct sonde_collector *collector;
+    struct sonde_profiler *profiler; /* NULL = no profiles are taken */
+    struct sonde_server *server;
+    struct sonde_figures *figures;   /* the front's */
+    struct sonde_front *front;       /* NULL = no upstream */
+    int own_health;
+};
+
+/* ---- The front ---------------------------------------------------------------------------- */
+
+enum { DRAIN_MS = 5000 }; /* what streams get to end in when the agent does */
+
+static int owns(const char *path, void *arg)
+{
+    return sonde_server_owns(path, ((const struct running *)arg)->own_health);
+}
+
+static int adopt(int fd, void *arg)
+{
+    return sonde_server_adopt(((const struct running *)arg)->server, fd);
+}
+
+/* Two descriptors a stream: the usual 1024 are soon used up. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    const rlim_t wanted = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+    if (limit.rlim_cur >= wanted) return;
+    limit.rlim_cur = wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* The port is opened before anything is started, so that a bad one is told at once. */
+static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_err *err)
+{
+    struct sonde_front_options o = { .own = owns, .adopt = adopt, .arg = r,
+                                     .host_ok = sonde_listen_host_ok, .drain_ms = DRAIN_MS };
+    struct sonde_listen where;
+    char url[80];
+    int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
+    if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
+    if (!rc) rc = sonde_listen_open(&where, 0, &o.listen_fd, err);
+    if (rc) return rc;
+    raise_descriptors();
+    sonde_listen_url(&where, url, sizeof(url));
+    const struct sonde_server_options s = { .url = url, .collector = r->collector,
+                                            .profiler = r->profiler };
+    r->own_health = cli->config.server_own_health;
+    rc = sonde_server_start(&s, &r->server, err);
+    if (!rc && sonde_figures_create(sonde_collector_model(r->collector), &r->figures) != 0) {
+        rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
+    }
+    if (!rc) {
+        o.observer = sonde_figures_observer(r->figures);
+        rc = sonde_front_start(&o, &r->front, err);
+    }
+    if (rc) close(o.listen_fd);
+    return rc;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err)
+{
+    if (cli->config.server_upstream[0]) return start_front(cli, r, err);
+    const struct sonde_server_options o = { .listen = cli->config.server_listen,
+                                            .collector = r->collector, .profiler = r->profiler };
+    return sonde_server_start(&o, &r->server, err);
+}
+
+static void stop(struct running *r)
+{
+    sonde_front_stop(r->front);
+    sonde_server_stop(r->server);
+    sonde_figures_destroy(r->figures);
+}
+
+static void announce(const struct sonde_cli *cli, const struct running *r)
+{
+    const char *url = sonde_server_url(r->server), *upstream = cli->config.server_upstream;
+    char text[512];
+    snprintf(text, sizeof(text), "listening on %s%s%.300s", url, *upstream ? ", the front of " : "",
+             upstream);
+    if (cli->log_path) sonde_log(SONDE_LOG_INFO, "%s", text);
+    if (!cli->quiet) dprintf(STDERR_FILENO, "sonde: %s\n", text);
+}
+
 static int serve(struct sonde_cli *cli, struct sonde_collector *collector,
                  struct sonde_profiler *profiler, const sigset_t *set)
 {
     struct sonde_err err = { "" };
-    struct sonde_server *server;
-    const struct sonde_server_options o = { .listen = cli->config.server_listen,
-                                            .collector = collector, .profiler = profiler };
-    const int rc = sonde_server_start(&o, &server, &err);
-    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
-    if (rc) return sonde_cli_fail(cli, "%s", err.text);
-
+    struct running r = { .collector = collector, .profiler = profiler };
     int status = SONDE_EXIT_OK;
-    if (sonde_collector_start(collector, &err) != 0) {
+    const int rc = start(cli, &r, &err);
+    if (rc == SONDE_EINVAL) {
+        status = sonde_cli_usage(cli, "%s", err.text);
+    } else if (rc || sonde_collector_start(collector, &err) != 0) {
         status = sonde_cli_fail(cli, "%s", err.text);
     } else {
-        const char *url = sonde_server_url(server);
-        if (cli->log_path) sonde_log(SONDE_LOG_INFO, "listening on %s", url);
-        if (!cli->quiet) dprintf(STDERR_FILENO, "sonde: listening on %s\n", url);
+        announce(cli, &r);
         wait_for_end(set);
         sonde_collector_stop(collector);
         if (cli->log_path) sonde_log(SONDE_LOG_INFO, "ending");
     }
-    sonde_server_stop(server);
+    stop(&r);
     return status;
 }
 
@@ -105,7 +198,11 @@ const struct sonde_command sonde_cmd_serve = {
         "are read at the start only.\n"
         "\n"
         "While it runs, segments of ended processes stay for agent.retain_seconds and are then "
-        "deleted.",
+        "deleted.\n"
+        "\n"
+        "With --upstream it passes all requests on to that server, streams included, and measures "
+        "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "
+        "/profiling/…, /debug/pprof/… and its own /api/… are answered by sonde itself.",
     .options = options,
     .operands_max = 0,
     .run = run,

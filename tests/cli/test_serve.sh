@@ -40,6 +40,16 @@ kill -INT "$agent"
 wait "$agent"
 same "SIGINT" 0 "$?"
 
+# The front is tested in tests/e2e/test_front.sh; here: what it refuses to be the front of.
+status 2 "$sonde" serve --listen 127.0.0.1:0 --upstream https://127.0.0.1:1
+has "https" 'speaks plain HTTP to it, not HTTPS' "$scratch/err"
+status 2 "$sonde" serve --listen 127.0.0.1:0 --upstream 127.0.0.1:8000
+has "no URL" 'use http://HOST:PORT' "$scratch/err"
+status 2 "$sonde" serve --listen 0.0.0.0:0 --upstream http://127.0.0.1:8000
+has "not loopback" 'only loopback' "$scratch/err"
+SONDE_SERVER_UPSTREAM=http://nowhere.invalid status 1 "$sonde" serve --listen 127.0.0.1:0
+has "no such host" 'cannot find the upstream.s host "nowhere.invalid"' "$scratch/err"
+
 status 2 "$sonde" serve --listen 127.0.0.1:notaport
 has "a bad port" 'notaport' "$scratch/err"
 finish

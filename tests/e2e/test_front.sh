@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# `sonde serve --upstream` between real clients and a server with known delays: see
+# front_client.py. Then the server is killed in the middle of a stream.
+. "$(dirname "$0")/common.sh"
+here=$(dirname "$0")
+scratch=$(mktemp -d)
+started=()
+cleanup() {
+    for pid in "${started[@]}"; do
+        { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null
+    done
+    rm -rf "$SONDE_DIR" "$scratch"
+}
+trap cleanup EXIT
+
+python3 "$here/front_upstream.py" "$scratch/log" >"$scratch/port" &
+upstream=$!
+started+=("$upstream")
+until_true test -s "$scratch/port"
+# Without figures of host and processes: what grows is then the front's.
+"$SONDE_BUILD/sonde" serve --upstream "http://127.0.0.1:$(cat "$scratch/port")" --no-host \
+    --no-processes --listen 127.0.0.1:0 2>"$scratch/stderr" &
+sonde=$!
+started+=("$sonde")
+until_true grep -q 'the front of http://127' "$scratch/stderr"
+url=$(grep -oE 'http://[0-9.:]+' "$scratch/stderr" | head -n 1)
+
+timeout 300 python3 "$here/front_client.py" "${url##*:}" "$sonde" "$scratch/log" ||
+    complain "clients: status $?"
+
+# A stream is cut off when its server dies, and then there is no server.
+curl -sN -o "$scratch/cut" -d '{"model":"killed"}' "$url/v1/chat/completions?tokens=1000&gap_ms=20" &
+curl=$!
+started+=("$curl")
+until_true grep -qs 'token 1' "$scratch/cut"
+{ kill -KILL "$upstream" && wait "$upstream"; } 2>/dev/null || true
+status=0
+wait "$curl" || status=$?
+[ "$status" -eq 18 ] || complain "a stream whose server was killed: curl exited with $status, not 18"
+curl -s -w '%{http_code}' -o "$scratch/refused" -d '{"model":"killed"}' "$url/v1/chat/completions" |
+    grep -qx 502 || complain "no server: not 502"
+grep -q '"type":"connect_refused"' "$scratch/refused" || complain "no server: $(cat "$scratch/refused")"
+counted() { curl -s "$url/metrics" | grep -qE 'sonde_front_requests_total\{.*model="killed".*failure"} 2$'; }
+until_true counted
+
+kill -TERM "$sonde"
+status=0
+wait "$sonde" || status=$?
+[ "$status" -eq 0 ] || complain "SIGTERM: exited with $status"
+grep -v 'listening on' "$scratch/stderr" | grep . && complain "it said more than where it listens"
+finish
