@@ -60,6 +60,9 @@ const struct sonde_command sonde_cmd_attach = {
         "from /proc, and what it records with libsonde from its segment. When it ends, or on "
         "Ctrl-C, a summary follows on stderr (not with -q).\n"
         "\n"
+        "Its heap is profiled if it was started under `sonde run`; otherwise its resident memory "
+        "is watched: whether it grows, and in which mappings.\n"
+        "\n"
         "examples:\n"
         "  sonde attach 4711\n"
         "  sonde attach -d 60 --no-http --record server.run 4711",

@@ -34,6 +34,9 @@ void sonde_doctor_shm(struct sonde_doctor *d);
 void sonde_doctor_limits(struct sonde_doctor *d);
 void sonde_doctor_gpu(struct sonde_doctor *d);
 
+/* doctor_heap.c */
+void sonde_doctor_heap(struct sonde_doctor *d);
+
 /* doctor_agent.c: sonde on it */
 void sonde_doctor_config(struct sonde_doctor *d);
 void sonde_doctor_dir(struct sonde_doctor *d);

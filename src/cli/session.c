@@ -96,8 +96,12 @@ static int start_mem(struct session *s)
         return rc == SONDE_EINVAL ? sonde_cli_usage(s->cli, "%s", err.text)
                                   : sonde_cli_fail(s->cli, "%s", err.text);
     }
-    if (s->o->argv) session_tell_failure(s, "the heap is not profiled", &err);
-    else session_tell(s, "the heap is not profiled: %s", err.text);
+    if (s->o->argv) {
+        session_tell_failure(s, "the heap is not profiled", &err);
+    } else {
+        s->from_outside = 1;
+        sonde_outside_start(&s->outside, s->pid, session_clock_s());
+    }
     return SONDE_EXIT_OK;
 }
 
@@ -207,11 +211,13 @@ static void end_recording(struct session *s, int ended, int status)
         sonde_collector_step(s->collector);
     }
     session_tell_end(s, ended, status);
+    session_tell_outside(s);
     finish_recording(s);
 }
 
 static void stop_all(struct session *s)
 {
+    sonde_outside_release(&s->outside);
     sonde_recording_cancel(&s->recording);
     sonde_server_stop(s->server);
     sonde_profiler_destroy(s->profiler);
@@ -308,10 +314,11 @@ static int launch(struct session *s)
 /* ---- A process that runs ---------------------------------------------------------------------- */
 
 /* 1 when it has ended, 0 when the time is up or somebody wants us to stop. */
-static int wait_for_process(int pidfd, int signals, double seconds)
+static int wait_for_process(struct session *s, int pidfd, int signals, double seconds)
 {
     const double until = session_clock_s() + seconds;
     for (;;) {
+        if (s->from_outside) sonde_outside_look(&s->outside, session_clock_s());
         struct pollfd fds[2] = { { .fd = pidfd, .events = POLLIN },
                                  { .fd = signals, .events = POLLIN } };
         int wait_ms = -1;
@@ -320,6 +327,8 @@ static int wait_for_process(int pidfd, int signals, double seconds)
             if (left <= 0) return 0;
             wait_ms = left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000;
         }
+        const int tick_ms = (int)(SONDE_OUTSIDE_TICK_S * 1e3);
+        if (s->from_outside && (wait_ms < 0 || wait_ms > tick_ms)) wait_ms = tick_ms;
         if (poll(fds, 2, wait_ms) < 0 && errno != EINTR) return 0;
         if (fds[1].revents) return 0;
         if (fds[0].revents) return 1;
@@ -358,7 +367,7 @@ static int attach(struct session *s)
             session_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid,
                          s->name);
         }
-        end_recording(s, wait_for_process(pidfd, signals, s->o->duration_s), 0);
+        end_recording(s, wait_for_process(s, pidfd, signals, s->o->duration_s), 0);
     }
     stop_all(s);
     close(pidfd);

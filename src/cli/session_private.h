@@ -3,6 +3,7 @@
 #define SONDE_CLI_SESSION_PRIVATE_H
 
 #include "cli/child.h"
+#include "cli/outside.h"
 #include "cli/recording.h"
 #include "cli/session.h"
 #include "serve/profiler.h"
@@ -18,6 +19,8 @@ struct session {
     struct sonde_profiler *profiler;   /* NULL alike */
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
     struct sonde_recording recording;
+    struct sonde_outside outside;      /* of a process that runs and has no heap profile */
+    int from_outside;                  /* outside is looking */
     double started_s;                  /* CLOCK_MONOTONIC */
     int failed;                        /* something that was asked for could not be done */
 };
@@ -35,6 +38,9 @@ void session_tell_failure(const struct session *s, const char *what, const struc
 
 /* How the command ended (status as of waitpid), or that it goes on, and what it recorded. */
 void session_tell_end(const struct session *s, int ended, int status);
+
+/* What was seen of its memory from outside. */
+void session_tell_outside(struct session *s);
 
 /* What was sampled: counts, loss, completeness, the first functions. */
 void session_tell_profile(const struct session *s, const struct sonde_profile *p,

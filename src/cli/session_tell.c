@@ -135,6 +135,16 @@ static void tell_lines(const struct session *s, struct sonde_buf *lines)
     }
 }
 
+void session_tell_outside(struct session *s)
+{
+    struct sonde_buf lines;
+    if (!s->from_outside || s->o->profile) return;
+    sonde_buf_init(&lines, 1 << 16);
+    sonde_outside_tell(&s->outside, session_clock_s(), sonde_text_locale_ascii(), &lines);
+    tell_lines(s, &lines);
+    sonde_buf_release(&lines);
+}
+
 static void tell_top(const struct session *s, const struct sonde_profile *p)
 {
     const struct sonde_profile_filter all = { .kind = -1 };

@@ -4,7 +4,7 @@
 
 status 0 "$sonde" doctor --listen 127.0.0.1:0
 cp "$scratch/out" "$scratch/text"
-for check in version config directory shm segments memory limits clock http probes perf ptrace gpu; do
+for check in version config directory shm segments memory limits clock http probes perf cpu heap ptrace gpu; do
     has "a line on $check" "^(ok|warn) +$check +[^ ]" "$scratch/text"
 done
 lacks "no colour on a pipe" $'\033' "$scratch/text"

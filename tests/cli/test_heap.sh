@@ -78,6 +78,24 @@ for off in --no-heap "--set memory.enabled=false" "--set memory.track_allocation
     has "$off" '^<>$' out
 done
 
+# ---- from outside --------------------------------------------------------------------------
+python3 -c '
+import time
+kept = []
+for i in range(600):
+    kept.append(bytearray(300000))
+    time.sleep(0.1)' &
+grower=$!
+started+=("$grower")
+status 0 "$sonde" attach -d 3 --no-http --no-cpu "$grower"
+has "resident" 'memory: .* resident, .* at its peak.*; .* in 3\.[0-9]+ s.*: (not enough|grows|does not)' err
+has "which mappings" 'memory that grew: \[(heap|anon)\] \+' err
+status 0 "$sonde" attach -d 0.1 --no-http --no-cpu --no-heap "$grower"
+lacks "--no-heap" 'memory' err
+status 1 "$sonde" report --type live "$grower"
+has "no heap" "process $grower was not started with the heap profiler" err
+kill -TERM "$grower"
+
 # ---- mark and profiles of an agent without a heap ------------------------------------------
 status 2 "$sonde" mark nonsense
 status 1 "$sonde" mark http://127.0.0.1:1
