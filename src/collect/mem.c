@@ -138,7 +138,7 @@ static void free_mem(struct sonde_mem *m)
 /* What a new one is made of, but the segments. */
 static int make_parts(struct sonde_mem *m)
 {
-    /* A quarter for growth; the rest for stacks and what is said of them. */
+    /* A quarter for growth at most; the rest for stacks and what is said of them. */
     m->reader.series = (struct sonde_budget){ &m->reader.series_bytes, m->options.bytes_max / 4 };
     m->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     m->points = sonde__calloc(MEM_POINTS_MAX, sizeof(*m->points));
@@ -149,7 +149,7 @@ static int make_parts(struct sonde_mem *m)
     if (m->wake_fd < 0) return SONDE_EIO;
     if (!m->points) return SONDE_ENOMEM;
     int rc = sonde_modules_create(0, &m->reader.modules);
-    if (rc == 0) rc = mem_sum_create(m->options.bytes_max / 4 * 3, &m->ended);
+    if (rc == 0) rc = mem_sum_create(m->options.bytes_max, &m->ended);
     return rc;
 }
 
@@ -320,7 +320,7 @@ static int make_profile(struct sonde_mem *m, struct mem_sum *s, struct sonde_pro
 {
     struct sonde_err err;
     struct sonde_heap *h = s->h;
-    const struct mem_fold_options o = mem_fold_options(m);
+    const struct mem_fold_options o = mem_fold_options(m, s, s == &m->ended);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct mem_target *t = mem_target_at(m, i);
         const int rc = mem_is_open(t) ? mem_fold(t, &o, s, &err) : 0;

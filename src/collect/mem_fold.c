@@ -1,7 +1,7 @@
 /* mem_fold.c - what a target has, added to a sum.
  *
- * Sites with the most memory come first, so that what is left out when there is no room are the
- * smallest ones. Rows say how much was allocated at a site; events say when and by whom. An event
+ * Sites with the most memory come first, so that what is left out when there is no room are small
+ * ones. Rows say how much was allocated at a site; events say when and by whom. An event
  * of S bytes was chosen with probability 1 - exp(-(S + 1) / mean) and stands for the inverse of
  * that; then the events of a site are scaled so that together they are what its row says. So
  * profiles by time, thread or span agree with the whole. */
@@ -14,6 +14,8 @@
 #include "sonde/sonde.h"
 
 #define BYTES_VAR_UNIT 4096.0
+#define FORGET_SITES 1024u      /* after so many, pages of the segment are given back */
+#define FORGET_NODES 65536u
 
 struct fold {
     struct mem_target *t;
@@ -22,12 +24,14 @@ struct fold {
     struct sonde_err *err;
     struct mem_stacks stacks;
     uint32_t sites;                  /* counted */
-    uint32_t *node_of;               /* all owned; by site; 0 = none */
-    uint32_t *order;                 /* sites that are in use, the largest first */
+    uint32_t *node_of;               /* owned; by site; 0 = none */
+    struct place *order;             /* owned; sites that have allocated, the largest first */
     uint32_t order_count;
-    struct sonde__mem_row *rows;
-    struct sonde__mem_peak *peaks;   /* NULL = what is in use now is the peak */
+    struct sonde__mem_peak *peaks;   /* owned; NULL = what is in use now is the peak */
+    double live, peak;               /* all bytes of them */
 };
+
+struct place { uint32_t magnitude, site; }; /* magnitude: bits of the bytes in use */
 
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 static double live_bytes(const struct sonde__mem_row *r)
@@ -42,15 +46,24 @@ static int no_memory(struct sonde_err *err)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static int read_rows(struct fold *f)
+/* Which sites there are, and how large. Their rows are read again one by one: all of them at once
+ * are 16 MB. */
+static int read_sizes(struct fold *f)
 {
-    const uint32_t chunks = (f->sites + SONDE__MEM_ROWS - 1) / SONDE__MEM_ROWS;
-    f->rows = sonde__alloc(chunks * SONDE__MEM_ROWS * sizeof(*f->rows));
-    if (!f->rows) return no_memory(f->err);
-    for (uint32_t i = 0; i < chunks; i++) {
-        const int rc = sonde_segment_mem_rows(f->t->base.segment, i,
-                                              f->rows + (size_t)i * SONDE__MEM_ROWS, f->err);
+    struct sonde__mem_row rows[SONDE__MEM_ROWS];
+    f->order = sonde__alloc(f->sites * sizeof(*f->order));
+    if (!f->order) return no_memory(f->err);
+    for (uint32_t first = 0; first < f->sites; first += SONDE__MEM_ROWS) {
+        const int rc = sonde_segment_mem_rows(f->t->base.segment, first / SONDE__MEM_ROWS, rows,
+                                              f->err);
         if (rc != 0) return rc;
+        for (uint32_t i = 0; i < SONDE__MEM_ROWS && first + i < f->sites; i++) {
+            if (!rows[i].allocs) continue;
+            const uint64_t live = less(rows[i].alloc_bytes, rows[i].free_bytes);
+            const uint32_t bits = live ? 64u - (uint32_t)__builtin_clzll(live) : 0;
+            f->order[f->order_count++] = (struct place){ bits, first + i };
+            f->live += (double)live;
+        }
     }
     return 0;
 }
@@ -58,18 +71,15 @@ static int read_rows(struct fold *f)
 /* The tables of the peak may be a hundredth behind. */
 static int read_peaks(struct fold *f)
 {
-    uint64_t peak = 0, live = 0;
     f->peaks = sonde__alloc(f->sites * sizeof(*f->peaks));
     if (!f->peaks) return no_memory(f->err);
     const int rc = sonde_segment_mem_peak(f->t->base.segment, f->peaks, f->sites, f->err);
     if (rc != 0 && rc != SONDE_ENOENT) return rc;
-    for (uint32_t i = 1; i < f->sites; i++) {
-        if (rc == 0) peak += f->peaks[i].bytes;
-        live += less(f->rows[i].alloc_bytes, f->rows[i].free_bytes);
-    }
-    if (rc == SONDE_ENOENT || live >= peak) {
+    for (uint32_t i = 1; rc == 0 && i < f->sites; i++) f->peak += (double)f->peaks[i].bytes;
+    if (rc == SONDE_ENOENT || f->live >= f->peak) {
         sonde__free(f->peaks);
         f->peaks = NULL;
+        f->peak = f->live;
     }
     return 0;
 }
@@ -84,37 +94,29 @@ static int read_nodes(struct fold *f)
         const int rc = sonde_segment_mem_node(s, id, &n, f->err);
         if (rc != 0) return rc;
         if (n.site && n.site < f->sites) f->node_of[n.site] = id;
+        if (id % FORGET_NODES == 0) sonde_segment_forget(s);
     }
     return 0;
 }
 
-static int by_size(const void *a, const void *b, void *arg)
+/* By powers of two of their size, those of one as they come: so the segment is read from its
+ * beginning to its end a few times rather than at random. */
+static int by_size(const void *a, const void *b)
 {
-    const struct sonde__mem_row *rows = arg;
-    const struct sonde__mem_row *x = &rows[*(const uint32_t *)a], *y = &rows[*(const uint32_t *)b];
-    const double live_x = live_bytes(x), live_y = live_bytes(y);
-    if (live_x != live_y) return live_x < live_y ? 1 : -1;
-    if (x->alloc_bytes != y->alloc_bytes) return x->alloc_bytes < y->alloc_bytes ? 1 : -1;
-    return x < y ? -1 : x > y;
-}
-
-static int order_sites(struct fold *f)
-{
-    f->order = sonde__alloc(f->sites * sizeof(*f->order));
-    if (!f->order) return no_memory(f->err);
-    for (uint32_t i = 1; i < f->sites; i++) {
-        if (f->rows[i].allocs && f->node_of[i]) f->order[f->order_count++] = i;
-    }
-    qsort_r(f->order, f->order_count, sizeof(*f->order), by_size, f->rows);
-    return 0;
+    const struct place *x = a, *y = b;
+    if (x->magnitude != y->magnitude) return x->magnitude < y->magnitude ? 1 : -1;
+    return x->site < y->site ? -1 : 1;
 }
 
 static int read_all(struct fold *f)
 {
-    int rc = read_rows(f);
+    int rc = read_sizes(f);
     if (rc == 0) rc = read_peaks(f);
     if (rc == 0) rc = read_nodes(f);
-    if (rc == 0) rc = order_sites(f);
+    if (rc == 0 && f->order_count) {
+        qsort(f->order, f->order_count, sizeof(*f->order), by_size);
+    }
+    sonde_segment_forget(f->t->base.segment);
     if (rc == 0 && mem_stacks_init(&f->stacks, f->t, f->into->p) != 0) rc = no_memory(f->err);
     return rc;
 }
@@ -149,11 +151,10 @@ static void add_live(const struct fold *f, const struct sonde__mem_row *r, const
     }
 }
 
-static void add_row(const struct fold *f, uint32_t number, struct sonde_heap_site *site,
-                    struct mem_aux *a)
+static void add_row(const struct fold *f, uint32_t number, const struct sonde__mem_row *r,
+                    struct sonde_heap_site *site, struct mem_aux *a)
 {
     const struct mem_target *t = f->t;
-    const struct sonde__mem_row *r = &f->rows[number];
     const struct mem_site *s = number < t->site_count ? &t->sites[number] : NULL;
     add_live(f, r, s, site, a);
     site->alloc_bytes.value += (double)r->alloc_bytes;
@@ -220,11 +221,11 @@ static double share_next(struct share *s, double part)
     return (double)own;
 }
 
-static void add_allocs(struct fold *f, uint32_t number, struct sonde_profile_sample like)
+static void add_allocs(struct fold *f, uint32_t node, const struct sonde__mem_row *r,
+                       struct sonde_profile_sample like)
 {
     struct mem_target *t = f->t;
-    const struct sonde__mem_row *r = &f->rows[number];
-    const uint32_t node = f->node_of[number], first = first_event(t, node);
+    const uint32_t first = first_event(t, node);
     struct share bytes = { .whole = (double)r->alloc_bytes };
     struct share count = { .whole = mem_count(t, r->allocs) };
     uint32_t end = first;
@@ -254,26 +255,48 @@ static void add_allocs(struct fold *f, uint32_t number, struct sonde_profile_sam
     }
 }
 
+static int add_site(struct fold *f, uint32_t number)
+{
+    struct sonde__mem_row row;
+    uint32_t stack = 0;
+    int truncated = 0;
+    const uint32_t node = f->node_of[number];
+    if (!node) return 0; /* it was given one since the nodes were read */
+    int rc = sonde_segment_mem_row(f->t->base.segment, number, &row, f->err);
+    if (rc == 0) rc = mem_stacks_get(&f->stacks, node, &stack, &truncated, f->err);
+    if (rc != 0) return rc;
+    const uint32_t at = stack ? mem_sum_site(f->into, stack) : UINT32_MAX;
+    if (at == UINT32_MAX) {
+        f->into->stacks_refused++;
+        return 0;
+    }
+    f->into->aux[at].truncated |= truncated;
+    add_row(f, number, &row, &f->into->h->sites[at], &f->into->aux[at]);
+    add_allocs(f, node, &row, (struct sonde_profile_sample){
+        .stack = stack, .kind = SONDE_SAMPLE_ALLOC,
+        .flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0 });
+    return 0;
+}
+
+/* Growth that has been added makes room for the rest. */
+static void take_series(struct fold *f, uint32_t number)
+{
+    const struct sonde_budget *b = f->o->series;
+    if (!b || number >= f->t->site_count) return;
+    const size_t had = *b->used;
+    mem_site_release(&f->t->sites[number], b);
+    f->into->p->bytes_max += had - *b->used;
+}
+
 static int add_sites(struct fold *f)
 {
     struct mem_target *t = f->t;
-    qsort(t->events, t->event_count, sizeof(*t->events), by_node);
+    if (t->event_count) qsort(t->events, t->event_count, sizeof(*t->events), by_node);
     for (uint32_t i = 0; i < f->order_count; i++) {
-        const uint32_t number = f->order[i];
-        uint32_t stack;
-        int truncated;
-        const int rc = mem_stacks_get(&f->stacks, f->node_of[number], &stack, &truncated, f->err);
+        const int rc = add_site(f, f->order[i].site);
         if (rc != 0) return rc;
-        const uint32_t at = stack ? mem_sum_site(f->into, stack) : UINT32_MAX;
-        if (at == UINT32_MAX) {
-            f->into->stacks_refused++;
-            continue;
-        }
-        f->into->aux[at].truncated |= truncated;
-        add_row(f, number, &f->into->h->sites[at], &f->into->aux[at]);
-        add_allocs(f, number, (struct sonde_profile_sample){
-            .stack = stack, .kind = SONDE_SAMPLE_ALLOC,
-            .flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0 });
+        take_series(f, f->order[i].site);
+        if (i % FORGET_SITES == FORGET_SITES - 1) sonde_segment_forget(t->base.segment);
     }
     return 0;
 }
@@ -385,12 +408,8 @@ static void add_peak(struct fold *f)
 {
     const struct mem_target *t = f->t;
     const int tsc = sonde_segment_header(t->base.segment)->tsc != 0;
-    double peak = 0;
-    for (uint32_t i = 1; i < f->sites; i++) {
-        peak += f->peaks ? (double)f->peaks[i].bytes : live_bytes(&f->rows[i]);
-    }
-    if (peak <= f->into->peak_most) return;
-    f->into->peak_most = peak;
+    if (f->peak <= f->into->peak_most) return;
+    f->into->peak_most = f->peak;
     f->into->h->peak_ns =
         f->peaks ? sonde_tick_unix_ns(f->o->clock, tsc, t->info.peak_ticks) : f->o->now_ns;
 }
@@ -443,7 +462,6 @@ int mem_fold(struct mem_target *t, const struct mem_fold_options *o, struct mem_
     mem_stacks_release(&f.stacks);
     sonde__free(f.node_of);
     sonde__free(f.order);
-    sonde__free(f.rows);
     sonde__free(f.peaks);
     sonde_segment_forget(t->base.segment);
     return rc;

@@ -185,6 +185,8 @@ struct mem_fold_options {
     uint32_t root;                /* pid of the process that is profiled */
     const struct sonde_tick_clock *clock;
     uint64_t now_ns;              /* unix time */
+    const struct sonde_budget *series; /* of its series, which are used up and released; NULL =
+                                          they are kept */
 };
 
 /* Add a target, which was read just now, to a sum. SONDE_EFORMAT: it is damaged, and parts of it
@@ -250,6 +252,7 @@ int mem_is_ours(const struct sonde_mem *m, struct mem_target *t, struct sonde_er
 /* Reading it failed: it is damaged, is not read again, and a note says why; unless there was no
  * memory for it at that moment. */
 void mem_give_up(struct sonde_mem *m, struct mem_target *t, int rc, const struct sonde_err *why);
-struct mem_fold_options mem_fold_options(const struct sonde_mem *m);
+/* last: it is done with after that. Also says how much memory the sum may take. */
+struct mem_fold_options mem_fold_options(struct sonde_mem *m, struct mem_sum *into, int last);
 
 #endif

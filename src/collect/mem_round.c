@@ -199,11 +199,13 @@ static void thin_events(struct sonde_mem *m)
     }
 }
 
-struct mem_fold_options mem_fold_options(const struct sonde_mem *m)
+struct mem_fold_options mem_fold_options(struct sonde_mem *m, struct mem_sum *into, int last)
 {
+    into->p->bytes_max = m->options.bytes_max - m->reader.series_bytes;
     return (struct mem_fold_options){
         .tick = m->reader.tick, .root = m->options.pid, .clock = &m->reader.clock,
         .now_ns = m->reader.clock.unix_ns + m->reader.now_ns,
+        .series = last ? &m->reader.series : NULL,
     };
 }
 
@@ -211,7 +213,7 @@ struct mem_fold_options mem_fold_options(const struct sonde_mem *m)
 static void put_away(struct sonde_mem *m, struct mem_target *t)
 {
     struct sonde_err err;
-    const struct mem_fold_options o = mem_fold_options(m);
+    const struct mem_fold_options o = mem_fold_options(m, &m->ended, 1);
     const int rc = mem_fold(t, &o, &m->ended, &err);
     if (rc != 0) {
         mem_give_up(m, t, rc, &err);

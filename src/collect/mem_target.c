@@ -13,6 +13,7 @@
 #define NAME_EVERY_NS 1000000000u
 #define ADDRESS ((1ull << 48) - 1)
 #define FORGET_NODES 65536u  /* read at once: a megabyte of them */
+#define FORGET_SITES 16384u  /* the same: two megabytes in each lane */
 #define FIND_AT_ONCE 64u
 
 double mem_count(const struct mem_target *t, uint64_t units)
@@ -97,15 +98,13 @@ static int nodes_read(struct mem_reader *r, struct mem_target *t, struct sonde_e
         struct sonde__mem_node n;
         const int rc = sonde_segment_mem_node(t->base.segment, id, &n, err);
         if (rc != 0) return rc;
+        if (id % FORGET_NODES == 0) sonde_segment_forget(t->base.segment);
         if (n.ip <= ADDRESS && n.ip && count < FIND_AT_ONCE &&
             !sonde_aspace_mapping(t->as, n.ip)) {
             ips[count++] = n.ip;
         }
     }
     sonde_preloaded_find_code(&t->base, r->modules, t->as, ips, count, r->now_ns);
-    if (t->info.nodes > from && t->info.nodes - from > FORGET_NODES) {
-        sonde_segment_forget(t->base.segment);
-    }
     t->nodes_seen = t->info.nodes;
     return 0;
 }
@@ -276,7 +275,9 @@ int mem_target_tick(struct mem_reader *r, struct mem_target *t, struct sonde_err
         t->rss_bytes = rss;
         t->rss_peak_bytes = peak;
     }
-    return each_row(t, tick_row, r, err);
+    const int rc = each_row(t, tick_row, r, err);
+    if (t->site_count > FORGET_SITES) sonde_segment_forget(t->base.segment);
+    return rc;
 }
 
 static void mark_row(void *arg, struct mem_site *s, const struct sonde__mem_row *row)

@@ -287,30 +287,45 @@ static void add_allocs(struct sonde__mem_row *to, const struct sonde__mem_row *f
     SUM(lost_bytes);
 }
 
-int sonde_segment_mem_rows(struct sonde_segment *s, uint32_t chunk,
-                           struct sonde__mem_row out[SONDE__MEM_ROWS], struct sonde_err *err)
+/* count rows from first on, which are in one chunk, summed over lanes. */
+static int rows_sum(struct sonde_segment *s, uint32_t first, uint32_t count,
+                    struct sonde__mem_row *out, struct sonde_err *err)
 {
     struct segment_counts c;
     const struct sonde__mem_row *rows[SONDE__MEM_LANES];
     uint32_t n = 0;
-    memset(out, 0, SONDE__MEM_ROWS * sizeof(*out));
-    if (chunk >= SONDE__MEM_ROW_CHUNKS) return chunk_error(err, "a site");
+    memset(out, 0, count * sizeof(*out));
+    if (first >= SITES_MAX) return chunk_error(err, "a site");
     int rc = segment_counts_load(s, &c, err);
     for (uint32_t i = 0; rc == 0 && i < s->mem.lanes; i++) {
         const uint64_t directory = __atomic_load_n(&mem_at(s)->lane[i].rows, __ATOMIC_ACQUIRE);
         const void *found = NULL;
-        rc = chunk_find(s, &c, directory, chunk, SONDE__MEM_ROWS * sizeof(*out), &found, err);
-        if (found) rows[n++] = found;
+        rc = chunk_find(s, &c, directory, first / SONDE__MEM_ROWS, SONDE__MEM_ROWS * sizeof(*out),
+                        &found, err);
+        if (found) rows[n++] = (const struct sonde__mem_row *)found + first % SONDE__MEM_ROWS;
     }
     if (rc != 0) return segment_verdict(s, rc, err);
     for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < SONDE__MEM_ROWS; k++) add_frees(&out[k], &rows[i][k]);
+        for (uint32_t k = 0; k < count; k++) add_frees(&out[k], &rows[i][k]);
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t k = 0; k < SONDE__MEM_ROWS; k++) add_allocs(&out[k], &rows[i][k]);
+        for (uint32_t k = 0; k < count; k++) add_allocs(&out[k], &rows[i][k]);
     }
     return segment_verdict(s, 0, err);
+}
+
+int sonde_segment_mem_rows(struct sonde_segment *s, uint32_t chunk,
+                           struct sonde__mem_row out[SONDE__MEM_ROWS], struct sonde_err *err)
+{
+    const uint32_t first = chunk < SONDE__MEM_ROW_CHUNKS ? chunk * SONDE__MEM_ROWS : SITES_MAX;
+    return rows_sum(s, first, SONDE__MEM_ROWS, out, err);
+}
+
+int sonde_segment_mem_row(struct sonde_segment *s, uint32_t site, struct sonde__mem_row *out,
+                          struct sonde_err *err)
+{
+    return rows_sum(s, site, 1, out, err);
 }
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */

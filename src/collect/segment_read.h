@@ -109,6 +109,10 @@ int sonde_segment_mem_module(struct sonde_segment *s, uint32_t id, struct sonde_
 int sonde_segment_mem_rows(struct sonde_segment *s, uint32_t chunk,
                            struct sonde__mem_row out[SONDE__MEM_ROWS], struct sonde_err *err);
 
+/* The row of one site, as above. */
+int sonde_segment_mem_row(struct sonde_segment *s, uint32_t site, struct sonde__mem_row *out,
+                          struct sonde_err *err);
+
 struct sonde_mem_totals { uint64_t allocs, alloc_bytes, frees, free_bytes; }; /* units of rows */
 
 /* Of all lanes; what was freed was allocated before. */
