@@ -65,7 +65,7 @@ status 2 "$sonde" record --no-cpu -- true
 has "nothing to record" 'add --heap' err
 status 0 "$sonde" help run
 has "an optional value" '--heap\[=BYTES\|full\]' out
-told() { "$sonde" run "$@" --listen 127.0.0.1:0 -- sh -c 'echo $SONDE_HEAP' >out 2>err; }
+told() { "$sonde" run "$@" --listen 127.0.0.1:0 -- sh -c 'tr "\0" "\n" </proc/$$/environ' >out 2>err; }
 told --heap=64K
 has "the mean" 'mode=sampled,mean=65536,' out
 told --heap=full --leak-check=scan
