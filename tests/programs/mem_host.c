@@ -283,6 +283,15 @@ static void run_hill(int n)
     while (n--) drop(AT_one, kept[n], 10000);
 }
 
+/* Allocates and waits to be killed. */
+static void run_wait(int n)
+{
+    for (int i = 0; i < n; i++) one(100);
+    puts("waiting");
+    fflush(stdout);
+    for (;;) pause();
+}
+
 static volatile int over;
 
 static void *churn_until(void *arg)
@@ -413,6 +422,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "threads")) run_threads(n);
     else if (!strcmp(mode, "crowd")) run_crowd(n);
     else if (!strcmp(mode, "hill")) run_hill(n);
+    else if (!strcmp(mode, "wait")) run_wait(n);
     else if (!strcmp(mode, "fork")) run_fork(n);
     else if (!strcmp(mode, "signal")) run_signal(n);
     else if (!strcmp(mode, "known")) run_known(n);
