@@ -121,11 +121,15 @@ static void put_process(const struct heap_report *r, struct sonde_buf *out)
         return;
     }
     const double held = (double)(h->arena_system + h->arena_mapped);
+    char arenas[48] = "";
+    if (h->arenas) {
+        snprintf(arenas, sizeof(arenas), "%llu arena%s, ", (unsigned long long)h->arenas,
+                 h->arenas == 1 ? "" : "s");
+    }
     report_put_fact(r->o, out, "allocator",
-                    "%.400s%s%llu arena%s, %s from the system, %s of it free (%.0f %% "
-                    "fragmentation), %s in large blocks; a trim would return %s",
-                    allocator, *allocator ? ": " : "", (unsigned long long)h->arenas,
-                    h->arenas == 1 ? "" : "s", bytes_text(v[0], held, ascii),
+                    "%.400s%s%s%s from the system, %s of it free (%.0f %% fragmentation), %s in "
+                    "large blocks; a trim would return %s",
+                    allocator, *allocator ? ": " : "", arenas, bytes_text(v[0], held, ascii),
                     bytes_text(v[1], (double)h->arena_free, ascii),
                     held > 0 ? 100 * (double)h->arena_free / held : 0,
                     bytes_text(v[2], (double)h->arena_mapped, ascii),
@@ -445,29 +449,47 @@ static void put_threads(const struct heap_report *r, struct sonde_buf *out)
     report_put_rows(r->o, &t, out);
 }
 
-static void put_pools(const struct heap_report *r, struct sonde_buf *out)
+/* What has a name that was given to it: by the program, or by it to a mapping. */
+static int is_pool(const struct heap_report *r, const struct sonde_heap_pool *p)
 {
-    static const struct sonde_column columns[] = {
-        { .title = "POOL", .min = 8 }, { .title = "BYTES", .align = SONDE_RIGHT },
-        { .title = "RESIDENT", .align = SONDE_RIGHT }, { .title = "TOLD BY" },
+    const char *name = sonde_profile_str(r->p, p->name);
+    return !p->mapped || !strncmp(name, "[anon:", 6) || !strncmp(name, "[anon_shmem:", 12);
+}
+
+/* Other mappings, if a good part of what is resident is in them. */
+static int is_large(const struct heap_report *r, const struct sonde_heap_pool *p)
+{
+    return !is_pool(r, p) && p->rss_bytes > r->h->rss_bytes / 100;
+}
+
+static void put_pools(const struct heap_report *r, const char *title, const char *column,
+                      int (*shown)(const struct heap_report *, const struct sonde_heap_pool *),
+                      struct sonde_buf *out)
+{
+    const struct sonde_column columns[] = {
+        { .title = column, .min = 8 }, { .title = "BYTES", .align = SONDE_RIGHT },
+        { .title = "RESIDENT", .align = SONDE_RIGHT },
     };
     const struct sonde_heap *h = r->h;
-    if (!h->pool_count) return;
     struct sonde_table t;
     sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
-    for (uint32_t i = 0; i < h->pool_count && i < r->limit; i++) {
+    for (uint32_t i = 0; i < h->pool_count && t.row_count < r->limit; i++) {
         const struct sonde_heap_pool *pool = &h->pools[i];
         char text[SONDE_VALUE_BYTES];
+        if (!shown(r, pool)) continue;
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s", sonde_profile_str(r->p, pool->name));
         sonde_table_cell(&t, 1, "%s", bytes_text(text, (double)pool->bytes, r->o->ascii));
         if (pool->mapped) {
             sonde_table_cell(&t, 2, "%s", bytes_text(text, (double)pool->rss_bytes, r->o->ascii));
         }
-        sonde_table_cell(&t, 3, "%s", pool->mapped ? "mappings" : "the program");
     }
-    report_put_heading(r->o, 3, "Pools", out);
-    report_put_rows(r->o, &t, out);
+    if (t.row_count) {
+        report_put_heading(r->o, 3, title, out);
+        report_put_rows(r->o, &t, out);
+    } else {
+        sonde_table_release(&t);
+    }
 }
 
 void heap_report_text(const struct heap_report *r, struct sonde_buf *out)
@@ -487,5 +509,6 @@ void heap_report_text(const struct heap_report *r, struct sonde_buf *out)
     put_histogram(r, "Lifetimes", SONDE_UNIT_SECONDS, classes,
                   heap_lifetime_classes(r->h, classes), out);
     put_threads(r, out);
-    put_pools(r, out);
+    put_pools(r, "Pools", "POOL", is_pool, out);
+    put_pools(r, "Mappings with a part of the resident memory", "MAPPING", is_large, out);
 }

@@ -16,7 +16,7 @@ has "leaks" '^Leaks: 1 place, 6\.51 KiB a second in all$' out
 has "where" '^      session_open  src/server\.c:99$' out
 has "site" ' 775 KiB +±10 % .* leak +6\.51 KiB .* session_open +src/server\.c:99' out
 has "cache" ' cache filling .* cache_put +src/server\.c:77' out
-has "pools" '^kv +15\.3 MiB +the program$' out
+has "pools" '^kv +15\.3 MiB$' out
 has "curve" '  curve +▁.*█  up to 76\.3 MiB, 2\.00 min' out
 status 0 "$sonde" report --markdown a.run
 has "markdown" '^### Leaks: 1 place' out
@@ -65,18 +65,28 @@ status 2 "$sonde" record --no-cpu -- true
 has "nothing to record" 'add --heap' err
 status 0 "$sonde" help run
 has "an optional value" '--heap\[=BYTES\|full\]' out
-told() { "$sonde" run "$@" --listen 127.0.0.1:0 -- sh -c 'tr "\0" "\n" </proc/$$/environ' >out 2>err; }
-told --heap=64K
-has "the mean" 'mode=sampled,mean=65536,' out
-told --heap=full --leak-check=scan
-has "full" 'mode=full,.*scan=1' out
-told --set memory.sample_rate=50
-has "the setting" 'mode=sampled,mean=1048576,' out
+# facts OPTION…: "mode mean scanned" of a short run
+facts() {
+    "$sonde" run "$@" --no-cpu --no-http --record f.run -- "$programs/heap_verdicts" 0.2 >out 2>err
+    "$sonde" report --json f.run >report.json 2>err || { echo none; return; }
+    python3 -c '
+import json
+m = json.load(open("report.json")).get("memory")
+print(*((m["mode"], m["mean_bytes"], m["scanned"]) if m else ("none",)))'
+}
+same "as it is" "sampled 524288 False" "$(facts)"
+same "so many bytes" "sampled 65536 False" "$(facts --heap=64K)"
+same "a setting" "sampled 1048576 False" "$(facts --set memory.sample_rate=50)"
+same "full" "full None False" "$(facts --heap=full)"
 for off in --no-heap "--set memory.enabled=false" "--set memory.track_allocations=false"; do
     # shellcheck disable=SC2086
-    status 0 "$sonde" run $off --listen 127.0.0.1:0 -- sh -c 'echo "<$SONDE_HEAP>"'
-    has "$off" '^<>$' out
+    same "$off" none "$(facts $off)"
 done
+same "no verdicts" "sampled 524288 False" "$(facts --set memory.leak_detection=false)"
+status 1 "$sonde" report --type leaked f.run
+status 0 "$sonde" record --heap=4K --no-cpu -o g.run -- "$programs/heap_verdicts" 0.2
+has "record tells the file" 'g\.run: the heap' err
+has "and the heap" 'heap: .* \(sampled, one in 4\.00 KiB\)' err
 
 # ---- from outside --------------------------------------------------------------------------
 python3 -c '

@@ -67,7 +67,7 @@ static inline struct sonde_profile *heap_sample(double share)
     h->sites = sonde__calloc(HEAP_SAMPLE_SITES, sizeof(*h->sites));
     h->points = sonde__calloc(HEAP_SAMPLE_TICKS, sizeof(*h->points));
     h->threads = sonde__calloc(2, sizeof(*h->threads));
-    h->pools = sonde__calloc(2, sizeof(*h->pools));
+    h->pools = sonde__calloc(4, sizeof(*h->pools));
     if (!h->sites || !h->points || !h->threads || !h->pools) abort();
     p->start_ns = HEAP_SAMPLE_START;
     p->end_ns = HEAP_SAMPLE_START + HEAP_SAMPLE_TICKS * 1000000000ull;
@@ -79,7 +79,8 @@ static inline struct sonde_profile *heap_sample(double share)
     h->tick0_ns = HEAP_SAMPLE_START;
     h->site_count = HEAP_SAMPLE_SITES;
     h->point_count = HEAP_SAMPLE_TICKS;
-    h->pool_count = h->thread_count = 2;
+    h->thread_count = 2;
+    h->pool_count = 4;
     for (uint32_t t = 0; t < HEAP_SAMPLE_TICKS; t++) {
         double all = 0;
         for (uint32_t i = 0; i < HEAP_SAMPLE_SITES; i++) {
@@ -142,6 +143,9 @@ static inline struct sonde_profile *heap_sample(double share)
     h->pools[0] = (struct sonde_heap_pool){ sonde_profile_cstring(p, "kv"), 0, 16000000, 0 };
     h->pools[1] = (struct sonde_heap_pool){ sonde_profile_cstring(p, "/models/m.gguf"), 1,
                                             400000000, 64000000 };
+    h->pools[2] = (struct sonde_heap_pool){ sonde_profile_cstring(p, "[anon:arena]"), 1, 2000000,
+                                            1024000 };
+    h->pools[3] = (struct sonde_heap_pool){ sonde_profile_cstring(p, "[vdso]"), 1, 8192, 4096 };
     if (sonde_profile_take_heap(p, h)) abort();
     return p;
 }
