@@ -317,6 +317,18 @@ static void put_lost(const struct heap_report *r, struct sonde_buf *out)
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
+/* The end of a long path, which tells more than its start. */
+static const char *short_path(const char *path)
+{
+    enum { LONG = 32, PARTS = 2 };
+    const char *from = path + strlen(path);
+    if (from - path <= LONG) return path;
+    for (int parts = 0; from > path; from--) {
+        if (from[-1] == '/' && ++parts == PARTS) return from;
+    }
+    return path;
+}
+
 static void site_row(const struct heap_report *r, const struct sonde_heap_site *s,
                      struct sonde_table *t)
 {
@@ -339,7 +351,7 @@ static void site_row(const struct heap_report *r, const struct sonde_heap_site *
     sonde_table_cell(t, 8, "%s", count_text(text, s->alloc_count.value, ascii));
     if (!count) return;
     sonde_table_cell(t, 9, "%s", heap_frame_name(&frames[0]));
-    report_where_cell(t, 10, frames[0].file, frames[0].line, frames[0].module);
+    report_where_cell(t, 10, short_path(frames[0].file), frames[0].line, frames[0].module);
     if (count > 1) sonde_table_cell(t, 11, "%s", heap_frame_name(&frames[1]));
 }
 
@@ -352,12 +364,12 @@ static void put_sites(const struct heap_report *r, struct sonde_buf *out)
         { .title = "COUNT", .align = SONDE_RIGHT, .drop = 3 },
         { .title = "VERDICT", .min = 13 },
         { .title = "GROWS/s", .align = SONDE_RIGHT },
-        { .title = "LIFETIME", .align = SONDE_RIGHT, .drop = 6 },
-        { .title = "ALLOCATED", .align = SONDE_RIGHT, .drop = 5 },
-        { .title = "CALLS", .align = SONDE_RIGHT, .drop = 7 },
+        { .title = "LIFETIME", .align = SONDE_RIGHT, .drop = 7 },
+        { .title = "ALLOCATED", .align = SONDE_RIGHT, .drop = 6 },
+        { .title = "CALLS", .align = SONDE_RIGHT, .drop = 8 },
         { .title = "PLACE", .min = 16 },
         { .title = "WHERE", .min = 20, .drop = 1 },
-        { .title = "CALLED BY", .min = 8, .drop = 8 },
+        { .title = "CALLED BY", .min = 8, .drop = 5 },
     };
     const struct sonde_heap *h = r->h;
     struct sonde_table t;
