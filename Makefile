@@ -18,10 +18,10 @@ test: ## everything: all tests on the release build, unit tests under ASan+UBSan
 	@tools/deps test
 	@tools/test
 
-bench: ## measure record and render costs beside their peers
+bench: ## measure costs beside their peers; ONLY='cpu*' measures those groups alone
 	@tools/deps bench
 	@tools/build release -DSONDE_PERF=ON
-	@perf/run
+	@perf/run $(if $(ONLY),--only '$(ONLY)')
 
 demo: ## run an example under the agent; DEMO_SECONDS=20 makes it stop by itself
 	@tools/deps demo
