@@ -445,11 +445,12 @@ static void test_growth(void **state)
         segment_update(&f, &f.p);
         fixture_snapshot(&f);
         h = f.profile->heap;
-        if (h->growth.count >= 8) break;
+        /* One reading may stand for many ticks, when the thread gets no CPU. */
+        if (h->growth.count >= 8 && h->point_count >= 4) break;
         nap();
     }
     assert_in_range(h->growth.count, 8, SONDE_SERIES_POINTS);
-    assert_true(h->tick_s >= 1.0 / 16 && h->tick0_ns > 0 && h->point_count >= 8);
+    assert_true(h->tick_s >= 1.0 / 16 && h->tick0_ns > 0 && h->point_count >= 4);
     const struct sonde_series *g = &site_at(f.profile, 0x402000)->growth;
     assert_int_equal(g->first + g->count, h->growth.first + h->growth.count);
     for (uint32_t i = 1; i < g->count; i++) assert_true(g->value[i] >= g->value[i - 1]);
