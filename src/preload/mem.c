@@ -20,7 +20,6 @@
 
 struct sonde__mem_gate sonde__mem_gate;
 struct sonde__mem_state sonde__mem_state;
-uint32_t sonde__mem_unmaps;
 static int decided;         /* what the environment asks for is known */
 
 /* ---- What is around us ----------------------------------------------------------------------- */
@@ -53,6 +52,7 @@ static void look_around(struct sonde__mem *m)
     m->bypassed = !sonde__mem_tls.probed;
     module_range(m->bypassed ? (void *)(uintptr_t)first : (void *)(uintptr_t)sonde__mem_real.malloc,
                  &s->allocator_low, &s->allocator_high, &map);
+    if (m->bypassed) s->allocator_low = s->allocator_high = 0; /* all there is to see */
     const char *path = map && map->l_name[0] ? map->l_name : sonde__paths.exe;
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
@@ -114,6 +114,7 @@ void sonde__mem_start(void)
         state_set(m);
         look_around(m);
         sonde__mem_threads_init();
+        sonde__mem_maps_init();
         if (!sonde__live_init() && !sonde__mem_nodes_init()) {
             madvise(g, sizeof(*g), MADV_WIPEONFORK);
             g->filter_mask = m->mode == SONDE__MEM_SAMPLED ? SONDE__MEM_FILTER - 1 : 0;
@@ -127,13 +128,14 @@ void sonde__mem_start(void)
 }
 
 void sonde__mem_decided(void) { __atomic_store_n(&decided, 1, __ATOMIC_RELEASE); }
+int sonde__mem_is_decided(void) { return __atomic_load_n(&decided, __ATOMIC_ACQUIRE); }
 
 /* libc has no environment yet while the dynamic linker makes its first allocations. */
 uint32_t sonde__mem_wake(void)
 {
-    if (!__atomic_load_n(&decided, __ATOMIC_ACQUIRE)) {
+    if (!sonde__mem_is_decided()) {
         if (environ) sonde__preload_start();
-        if (!__atomic_load_n(&decided, __ATOMIC_ACQUIRE)) return 0;
+        if (!sonde__mem_is_decided()) return 0;
     }
     const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);
     if (!mode) sonde__mem_tls.countdown = SONDE__MEM_OFF;

@@ -8,9 +8,9 @@
  * each call: so the countdown moves with every allocation.
  *
  * Full. The countdown stays at 0 and the filter's one byte at 1: everything takes the slow way.
- * A thread remembers the stacks it has seen lately and finds by comparing words that it is in one of
- * them again (mem_stack_hot.c), adds to rows that it alone writes, and keeps blocks in a table
- * whose parts belong to stretches of addresses, which threads hardly share (mem_live_hot.c).
+ * A thread remembers the stacks it has seen lately and finds by comparing words that it is in one
+ * of them again (mem_stack.h), adds to rows that it alone writes, and keeps blocks in a table whose
+ * parts belong to stretches of addresses, which threads hardly share (mem_live.h).
  *
  * The slow way is taken by one call a thread at a time (busy): what a signal handler does in the
  * middle of it goes straight to the allocator and is counted. Locks are held for an instant, with
@@ -59,6 +59,7 @@ extern struct sonde__mem_real sonde__mem_real;
 
 #define SONDE__MEM_FILTER (1u << 16)    /* bytes */
 #define SONDE__MEM_OFF (1ull << 63)     /* a countdown that never ends */
+#define SONDE__MEM_PASSING 2u           /* busy in a function of the allocator's that may call us */
 
 /* Zero in a child that was forked. */
 struct sonde__mem_gate {
@@ -98,7 +99,6 @@ struct sonde__mem_state {
 };
 
 extern struct sonde__mem_state sonde__mem_state;
-extern uint32_t sonde__mem_unmaps;      /* mappings that were taken away, ever */
 
 struct sonde__mem_tls {
     uint64_t countdown;         /* bytes and calls until the slow way is taken */
@@ -136,6 +136,7 @@ void sonde__mem_forked(int again);      /* in a child */
 void sonde__mem_stop(void);             /* the program ends, as far as we can tell */
 
 void sonde__mem_decided(void);          /* whether there will be a start is known */
+int sonde__mem_is_decided(void);
 
 /* The mode, at the first call of a thread or when nothing is decided yet. */
 uint32_t sonde__mem_wake(void);
@@ -255,6 +256,16 @@ struct sonde__mem_thread *sonde__mem_thread_take(void);
 void sonde__mem_lane_leave(struct sonde__mem_thread *t); /* for lane 0 */
 void sonde__mem_thread_give(struct sonde__mem_thread *t);
 void sonde__mem_thread_tell(void);      /* what this thread has allocated, to the ring */
+
+/* ---- mem_entry.c ----------------------------------------------------------------------------- */
+
+/* Shall an allocation of n bytes be recorded? Takes them off the countdown. */
+int sonde__mem_chosen(size_t n);
+
+/* ---- mem_map.c ------------------------------------------------------------------------------- */
+
+extern uint32_t sonde__mem_unmaps;      /* mappings that were taken away, ever */
+void sonde__mem_maps_init(void);
 
 /* ---- mem_peak_hot.c -------------------------------------------------------------------------- */
 

@@ -3,42 +3,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "preload/mem.h"
-
-#define EXPORT __attribute__((visibility("default")))
-#define SLOW __attribute__((noinline)) static
-#define LIKELY(x) (__builtin_expect(!!(x), 1) != 0)
-
-/* Is the slow way needed for n more bytes? If not, they are taken off. */
-static inline int passes(size_t n)
-{
-    struct sonde__mem_tls *tls = &sonde__mem_tls;
-    if (!LIKELY(n < tls->countdown)) return 0;
-    tls->countdown -= n + 1;
-    return 1;
-}
-
-static inline int unsampled(const void *p)
-{
-    return LIKELY(!*sonde__mem_filter((uint64_t)(uintptr_t)p));
-}
+#include "preload/mem_entry.h"
 
 /* ---- The slow way ---------------------------------------------------------------------------- */
 
-/* A signal handler that came in the middle of it, or the library itself. */
+/* A signal handler that came in the middle of it, or the library itself, or an allocator's own
+ * operator delete that calls free. */
 static int interrupted(void)
 {
     if (LIKELY(!sonde__mem_tls.busy)) return 0;
     sonde__mem_tls.probed = 1;
-    if (sonde__mem_gate.mode) {
+    if (sonde__mem_gate.mode && sonde__mem_tls.busy != SONDE__MEM_PASSING) {
         sonde__mem_gate.missed = 1;
         sonde__mem_count(&sonde__mem_state.area->reentrant);
     }
     return 1;
 }
 
-/* Shall an allocation of n bytes be recorded? */
-SLOW int chosen_rare(size_t n)
+int sonde__mem_chosen(size_t n)
 {
     struct sonde__mem_tls *tls = &sonde__mem_tls;
     if (interrupted()) return 0;
@@ -58,43 +40,12 @@ SLOW int chosen_rare(size_t n)
     return 1;
 }
 
-/* In full mode, by a thread that was here before, in no handler. */
-static inline int full_as_usual(void)
-{
-    return LIKELY(sonde__mem_tls.self && !sonde__mem_tls.busy && sonde__mem_gate.mode);
-}
-
-static inline int chosen(size_t n) { return full_as_usual() || chosen_rare(n); }
-
-static inline void record(const struct sonde__caller *c, void *p, size_t n)
-{
-    if (!LIKELY(p)) {
-        sonde__mem_count(&sonde__mem_state.area->failed);
-        return;
-    }
-    sonde__mem_busy(1);
-    if (sonde__mem_gate.mode == SONDE__MEM_FULL) sonde__mem_full_alloc(c, p, n);
-    else if (sonde__mem_gate.mode) sonde__mem_sampled_alloc(c, p, n);
-    sonde__mem_busy(0);
-}
-
-/* One for each function: the caller is the caller of this very one, which was jumped to. */
-#define SLOW_WAY(name, parameters, bytes, ...)                                                 \
-    SLOW void *slow_##name parameters                                                          \
-    {                                                                                          \
-        const struct sonde__caller c = sonde__arch_caller();                                   \
-        const int choose = chosen(bytes);                                                      \
-        void *p = sonde__mem_real.name(__VA_ARGS__);                                           \
-        if (choose) record(&c, p, bytes);                                                      \
-        return p;                                                                              \
-    }
-
-SLOW_WAY(malloc, (size_t n), n, n)
-SLOW_WAY(calloc, (size_t count, size_t size, size_t n), n, count, size)
-SLOW_WAY(aligned_alloc, (size_t align, size_t n), n, align, n)
-SLOW_WAY(memalign, (size_t align, size_t n), n, align, n)
-SLOW_WAY(valloc, (size_t n), n, n)
-SLOW_WAY(pvalloc, (size_t n), n, n)
+SLOW_WAY(malloc, sonde__mem_real.malloc, (size_t n), n, n)
+SLOW_WAY(calloc, sonde__mem_real.calloc, (size_t count, size_t size, size_t n), n, count, size)
+SLOW_WAY(aligned_alloc, sonde__mem_real.aligned_alloc, (size_t align, size_t n), n, align, n)
+SLOW_WAY(memalign, sonde__mem_real.memalign, (size_t align, size_t n), n, align, n)
+SLOW_WAY(valloc, sonde__mem_real.valloc, (size_t n), n, n)
+SLOW_WAY(pvalloc, sonde__mem_real.pvalloc, (size_t n), n, n)
 
 SLOW int slow_posix_memalign(void **out, size_t align, size_t n)
 {
@@ -105,32 +56,22 @@ SLOW int slow_posix_memalign(void **out, size_t align, size_t n)
     return rc;
 }
 
-SLOW void free_rare(void *p)
+void sonde__mem_leave_rare(void *p)
 {
     struct sonde__mem_block b;
-    if (p && !interrupted()) {
-        sonde__mem_busy(1);
-        if (sonde__mem_gate.mode == SONDE__MEM_FULL) {
-            sonde__mem_full_free(p);
-        } else if (sonde__mem_sampled_forget(p, &b)) {
-            sonde__mem_sampled_freed(&b);
-        }
-        sonde__mem_busy(0);
+    if (!p || !sonde__mem_gate.mode || interrupted()) return;
+    sonde__mem_busy(1);
+    if (sonde__mem_gate.mode == SONDE__MEM_FULL) {
+        sonde__mem_full_free(p);
+    } else if (sonde__mem_sampled_forget(p, &b)) {
+        sonde__mem_sampled_freed(&b);
     }
-    sonde__mem_real.free(p);
+    sonde__mem_busy(0);
 }
 
 SLOW void slow_free(void *p)
 {
-    if (!full_as_usual() || !p) {
-        free_rare(p);
-        return;
-    }
-    /* Where allocators have their own notes: it is in the cache when they need it. */
-    __builtin_prefetch((const char *)p - 16, 1);
-    sonde__mem_busy(1);
-    sonde__mem_full_free(p);
-    sonde__mem_busy(0);
+    leave(p);
     sonde__mem_real.free(p);
 }
 

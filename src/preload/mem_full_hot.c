@@ -149,11 +149,12 @@ void sonde__mem_full_freed(const struct sonde__mem_block *b)
     struct sonde__mem_thread *t = sonde__mem_thread_take();
     const uint32_t lane = t ? t->lane_index : 0;
     struct sonde__mem_row *row = lane ? sonde__mem_row(lane, b->site) : NULL;
+    struct sonde__mem_lane *all = sonde__mem_state.area->lane;
     const uint64_t now = sonde_ticks();
     const uint64_t us = b->precise ? sonde__mem_ticks_us(now - b->ticks)
                                    : coarse_us(sonde__mem_coarse() - b->coarse);
     if (row) count_free(t->lane, row, b->addr, b->size, us, 0);
-    else count_free(sonde__mem_state.area->lane, sonde__mem_row(0, b->site), b->addr, b->size, us, 1);
+    else count_free(all, sonde__mem_row(0, b->site), b->addr, b->size, us, 1);
     if (b->precise) sonde__mem_tell_free(b, now);
     if (!t) return;
     sonde__mem_live_add(t, -(int64_t)b->size);

@@ -75,6 +75,7 @@ struct sonde__mem_thread *sonde__mem_thread_take(void)
 {
     struct sonde__mem_thread *t = sonde__mem_tls.self;
     if (t) return t;
+    if (!sonde__mem_tls.rng) sonde__mem_thread_enter();
     t = block_take();
     if (!t) return NULL;
     t->unloads = sonde__unloads() - 1; /* remembers nothing */

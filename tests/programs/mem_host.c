@@ -7,17 +7,19 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SITES(X) X(one) X(two) X(three) X(four) X(early) X(deep) X(tls) X(handler)
+#define SITES(X) X(one) X(two) X(three) X(four) X(early) X(deep) X(tls) X(handler) X(map) X(remap)
 
 struct site {
     const char *name;
@@ -91,10 +93,10 @@ IN(four) static void *four(int kind, size_t n)
     case 0: p = aligned_alloc(64, n); break;
     case 1: p = memalign(256, n); break;
     case 2: p = valloc(n); break;
-    case 3: p = pvalloc(n); break;
+    case 3: if (posix_memalign(&p, 128, n)) p = NULL; break;
     case 4: p = reallocarray(NULL, n, 1); break;
     case 5: p = realloc(NULL, n); break;
-    default: if (posix_memalign(&p, 128, n)) p = NULL;
+    default: p = pvalloc(n); /* not all allocators have it */
     }
     return came(AT_four, p, n);
 }
@@ -196,7 +198,7 @@ static struct block *block_make(uint64_t *r)
     const size_t size = sizeof(struct block) + next(r) % 2000;
     const int kind = (int)(next(r) % 4);
     struct block *b = kind == 0 ? one(size) : kind == 1 ? two(size / 8 * 8)
-                    : kind == 2 ? four((int)(next(r) % 7), size) : deep((int)(next(r) % 9), size);
+                    : kind == 2 ? four((int)(next(r) % 6), size) : deep((int)(next(r) % 9), size);
     b->at = kind == 0 ? AT_one : kind == 1 ? AT_two : kind == 2 ? AT_four : AT_deep;
     b->size = kind == 1 ? size / 8 * 8 : size;
     return b;
@@ -385,6 +387,71 @@ static void run_plugin(const char *path, int n)
     }
 }
 
+/* Mappings, which come in pages and go in pieces. */
+enum { PAGE = 4096 };
+
+IN(map) static char *map(size_t pages, void *where, int fd)
+{
+    char *p = mmap(where, pages * PAGE - 100, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | (fd < 0 ? MAP_ANONYMOUS : 0) | (where ? MAP_FIXED : 0), fd, 0);
+    CHECK(p != MAP_FAILED && (!where || p == where));
+    return came(AT_map, p, pages * PAGE);
+}
+
+IN(remap) static char *remap(char *p, size_t had, size_t pages)
+{
+    char *q = mremap(p, had * PAGE, pages * PAGE, MREMAP_MAYMOVE);
+    CHECK(q != MAP_FAILED);
+    return came(AT_remap, q, pages * PAGE);
+}
+
+static void unmap(int at, char *p, size_t pages, int whole)
+{
+    CHECK(!munmap(p, pages * PAGE));
+    ADD(sites[at].frees, (uint64_t)whole);
+    ADD(sites[at].freed, pages * PAGE);
+}
+
+static void *map_churn(void *arg)
+{
+    for (int i = 0; i < rounds; i++) {
+        char *p = map(3, NULL, -1);
+        p[PAGE] = (char)i;
+        unmap(AT_map, p, 3, 1);
+    }
+    return arg;
+}
+
+static void run_maps(int n)
+{
+    pthread_t t[4];
+    const int exe = open("/proc/self/exe", O_RDONLY);
+    char *a = map(10, NULL, -1);
+    unmap(AT_map, a + 3 * PAGE, 3, 0);
+    unmap(AT_map, a, 3, 1);             /* the lowest piece has the count */
+    unmap(AT_map, a + 6 * PAGE, 4, 0);
+    char *b = map(8, NULL, -1);
+    b[0] = 'b';
+    char *c = remap(b, 8, 20);
+    went(AT_map, 8 * PAGE);
+    CHECK(c[0] == 'b');
+    map(2, c, -1);                      /* in its place */
+    ADD(sites[AT_remap].freed, 2 * PAGE);
+    CHECK(c[0] == 0);
+    unmap(AT_remap, c + 10 * PAGE, 10, 0);
+    map(1, NULL, exe);
+    void *reserved = mmap(NULL, 1 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(reserved != MAP_FAILED && !munmap(reserved, 1 << 30));
+    errno = 0;
+    CHECK(mmap(NULL, (size_t)1 << 60, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+              MAP_FAILED && errno == ENOMEM);
+    CHECK(munmap(c + 1, PAGE) == -1 && errno == EINVAL);
+    close(exe);
+    rounds = n;
+    for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, map_churn, NULL);
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+}
+
 /* Known sizes, for estimates: three places, much of it kept. */
 static void *known_kept[1 << 16];
 
@@ -424,6 +491,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "hill")) run_hill(n);
     else if (!strcmp(mode, "wait")) run_wait(n);
     else if (!strcmp(mode, "fork")) run_fork(n);
+    else if (!strcmp(mode, "maps")) run_maps(n);
     else if (!strcmp(mode, "signal")) run_signal(n);
     else if (!strcmp(mode, "known")) run_known(n);
     else if (!strcmp(mode, "plugin") && argc > 3) run_plugin(argv[3], n);

@@ -12,7 +12,8 @@
 
 #define FULL "session=12ab,mode=full,mean=65536,depth=128,children=0,scan=0,seed=1"
 
-static const char *const places[] = { "one", "two", "three", "four", "early", "deep", "tls" };
+static const char *const places[] = { "one", "two", "three", "four", "early", "deep", "tls", "map",
+                                      "remap" };
 enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
 /* ---- What must hold in any profile ----------------------------------------------------------- */
@@ -66,7 +67,7 @@ static void check_place(const struct run *r, const char *name)
     const struct sonde__mem_row row = row_of(r, name);
     if (row.allocs != t.allocs || row.alloc_bytes != t.bytes || row.frees != t.frees ||
         row.free_bytes != t.freed) {
-        fail_msg("%s: %lu allocations of %lu bytes, %lu frees of %lu; wanted %lu of %lu, %lu of %lu",
+        fail_msg("%s: %lu allocations, %lu bytes, %lu frees, %lu bytes; wanted %lu, %lu, %lu, %lu",
                  name, row.allocs, row.alloc_bytes, row.frees, row.free_bytes, t.allocs, t.bytes,
                  t.frees, t.freed);
     }
@@ -179,6 +180,118 @@ static void test_children_too(void **state)
     closedir(d);
     assert_int_equal(children, 12);
     run_done(&r);
+}
+
+static void test_mappings(void **state)
+{
+    struct run r;
+    (void)state;
+    NEED_LIBRARY();
+    run_program(&r, FULL, NULL, (const char *[]){ "mem_host", "maps", "2000", NULL });
+    check_exact(&r);
+    assert_int_equal(r.v.m->failed, 1);
+    static const char *const mapped[] = { "map", "remap" };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(row_of(&r, mapped[i]).mapped_bytes, truth_of(&r, mapped[i]).bytes);
+    }
+    assert_true(truth_of(&r, "map").bytes > truth_of(&r, "map").freed);
+    run_done(&r);
+}
+
+/* ---- C++, other allocators ------------------------------------------------------------------- */
+
+static void check_new(const char *allocator, const char *heap)
+{
+    struct run r;
+    const int throws = !allocator || !strstr(allocator, "mimalloc"); /* that one aborts */
+    run_program(&r, heap, allocator,
+                (const char *[]){ "mem_new", "20000", throws ? NULL : "quietly", NULL });
+    check_nodes(&r.v);
+    check_sums(&r.v);
+    assert_non_null(strstr(r.text, "1001 1\n"));
+    const struct truth t = truth_of(&r, "made");
+    if (r.v.m->mode == SONDE__MEM_FULL) {
+        /* Stacks begin in the operator, or in what calls it: the library's calls malloc. */
+        struct sonde__mem_row sum;
+        memset(&sum, 0, sizeof(sum));
+        for (uint32_t i = 2; i < r.v.m->node_count; i++) {
+            const struct sonde__mem_node *n = view_node(&r.v, i);
+            if (!n->site) continue;
+            int in = 0;
+            uint32_t up = i;
+            for (int k = 0; k < 3 && up > 1 && !in; k++, up = view_node(&r.v, up)->parent) {
+                in = view_ip(&r.v, up) >= t.start && view_ip(&r.v, up) < t.stop;
+            }
+            if (!in) continue;
+            const struct sonde__mem_row row = view_row(&r.v, n->site);
+            for (size_t k = 0; k < VIEW_WORDS; k++) {
+                ((uint64_t *)&sum)[k] += ((const uint64_t *)&row)[k];
+            }
+        }
+        /* Also there, with its exception: what operator new throws. */
+        assert_in_range(sum.allocs, t.allocs, t.allocs + 1);
+        assert_int_equal(sum.frees - t.frees, sum.allocs - t.allocs);
+        /* Of nothing the C++ library asks for a byte. */
+        assert_in_range(sum.alloc_bytes, t.bytes, t.bytes + t.allocs * 64);
+        assert_int_equal(r.v.m->refused, 0);
+        assert_true(r.v.m->reentrant <= 2);
+    }
+    run_done(&r);
+}
+
+static const char *const allocators[] = {
+    "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2",
+    "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4",
+    "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2.0",
+};
+
+#define SAMPLED "session=1,mode=sampled,mean=4096,depth=64,children=0,scan=0,seed=7"
+
+static void test_operators(void **state)
+{
+    (void)state;
+    NEED_LIBRARY();
+    check_new(NULL, FULL);
+    check_new(NULL, SAMPLED);
+}
+
+static void test_other_allocators(void **state)
+{
+    (void)state;
+    NEED_LIBRARY();
+    for (size_t i = 0; i < sizeof(allocators) / sizeof(allocators[0]); i++) {
+        struct run r;
+        const char *name = strrchr(allocators[i], '/') + 1;
+        if (access(allocators[i], R_OK)) {
+            print_message("%s is not there\n", name);
+            continue;
+        }
+        check_new(allocators[i], FULL);
+        check_new(allocators[i], SAMPLED);
+        run_program(&r, FULL, allocators[i],
+                    (const char *[]){ "mem_host", "threads", "2000", NULL });
+        check_exact(&r);
+        assert_int_equal(r.v.m->arena.ticks, 0);
+        assert_int_equal(strncmp(r.v.m->allocator, name, 8), 0);
+        run_done(&r);
+    }
+}
+
+/* C++ code in a program that is not: our operators are found before the library's. */
+static void test_private_cpp(void **state)
+{
+    static const char *const heaps[] = { FULL, SAMPLED, NULL };
+    char plugin[4352];
+    (void)state;
+    NEED_LIBRARY();
+    snprintf(plugin, sizeof(plugin), "%s/programs/burn_new.so", build);
+    for (int i = 0; i < 3; i++) {
+        struct run r;
+        run_program(&r, heaps[i], NULL,
+                    (const char *[]){ "mem_host", "plugin", "3", plugin, NULL });
+        if (!i) check_exact(&r);
+        if (heaps[i]) run_done(&r);
+    }
 }
 
 static void test_signal_handlers(void **state)
@@ -326,7 +439,7 @@ static void test_events(void **state)
     assert_in_range(allocs, bytes / 65536 / 2, bytes / 65536 * 2 + 1);
     assert_in_range(frees, 1, allocs);
     assert_int_equal(threads, 3 * 16 + 1);
-    assert_in_range(thread_bytes, bytes - bytes / 50, bytes); /* but for what came at the very end */
+    assert_in_range(thread_bytes, bytes - bytes / 50, bytes); /* but for the very end */
     run_done(&r);
 }
 
@@ -393,8 +506,8 @@ static void check_tally(const char *what, const struct tally *t)
 {
     if (t->live_bytes < ENOUGH || t->live_count < ENOUGH || t->alloc_bytes < ENOUGH ||
         t->alloc_count < ENOUGH) {
-        fail_msg("%s: of %d runs the truth was in the interval of live bytes in %d, live blocks %d, "
-                 "bytes %d, allocations %d", what, SEEDS, t->live_bytes, t->live_count,
+        fail_msg("%s: of %d runs the truth was in the interval of live bytes in %d, of live blocks "
+                 "in %d, of bytes in %d, of allocations in %d", what, SEEDS, t->live_bytes, t->live_count,
                  t->alloc_bytes, t->alloc_count);
     }
 }
@@ -488,6 +601,10 @@ int main(void)
         cmocka_unit_test(test_more_threads_than_lanes),
         cmocka_unit_test(test_forks),
         cmocka_unit_test(test_children_too),
+        cmocka_unit_test(test_mappings),
+        cmocka_unit_test(test_operators),
+        cmocka_unit_test(test_other_allocators),
+        cmocka_unit_test(test_private_cpp),
         cmocka_unit_test(test_signal_handlers),
         cmocka_unit_test(test_deep_stacks),
         cmocka_unit_test(test_plugins),

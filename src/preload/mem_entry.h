@@ -1,0 +1,72 @@
+/* mem_entry.h - what all interposed allocation functions do: mem_entry.c, mem_new.c. */
+#ifndef SONDE_PRELOAD_MEM_ENTRY_H
+#define SONDE_PRELOAD_MEM_ENTRY_H
+
+#include "preload/mem.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define SLOW __attribute__((noinline)) static
+#define LIKELY(x) (__builtin_expect(!!(x), 1) != 0)
+
+/* Is the slow way needed for n more bytes? If not, they are taken off. */
+static inline int passes(size_t n)
+{
+    struct sonde__mem_tls *tls = &sonde__mem_tls;
+    if (!LIKELY(n < tls->countdown)) return 0;
+    tls->countdown -= n + 1;
+    return 1;
+}
+
+static inline int unsampled(const void *p)
+{
+    return LIKELY(!*sonde__mem_filter((uint64_t)(uintptr_t)p));
+}
+
+/* In full mode, by a thread that was here before, in no handler. */
+static inline int full_as_usual(void)
+{
+    return LIKELY(sonde__mem_tls.self && !sonde__mem_tls.busy && sonde__mem_gate.mode);
+}
+
+static inline int chosen(size_t n) { return full_as_usual() || sonde__mem_chosen(n); }
+
+static inline void record(const struct sonde__caller *c, void *p, size_t n)
+{
+    if (!LIKELY(p)) {
+        sonde__mem_count(&sonde__mem_state.area->failed);
+        return;
+    }
+    sonde__mem_busy(1);
+    if (sonde__mem_gate.mode == SONDE__MEM_FULL) sonde__mem_full_alloc(c, p, n);
+    else if (sonde__mem_gate.mode) sonde__mem_sampled_alloc(c, p, n);
+    sonde__mem_busy(0);
+}
+
+/* The one at p ends: whatever is known of it is forgotten, before the allocator gets it. */
+void sonde__mem_leave_rare(void *p);
+
+static inline void leave(void *p)
+{
+    if (!full_as_usual() || !p) {
+        sonde__mem_leave_rare(p);
+        return;
+    }
+    /* Where allocators have their own notes: it is in the cache when they need it. */
+    __builtin_prefetch((const char *)p - 16, 1);
+    sonde__mem_busy(1);
+    sonde__mem_full_free(p);
+    sonde__mem_busy(0);
+}
+
+/* One for each function: the caller is the caller of this very one, which was jumped to. */
+#define SLOW_WAY(name, real, parameters, bytes, ...)                                           \
+    SLOW void *slow_##name parameters                                                          \
+    {                                                                                          \
+        const struct sonde__caller caller = sonde__arch_caller();                              \
+        const int choose = chosen(bytes);                                                      \
+        void *p = (real)(__VA_ARGS__);                                                         \
+        if (choose) record(&caller, p, bytes);                                                 \
+        return p;                                                                              \
+    }
+
+#endif
