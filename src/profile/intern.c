@@ -44,11 +44,13 @@ int sonde_intern_reserve(struct sonde_intern *t, const struct sonde_budget *b)
     struct sonde_intern more = { .cap = t->cap ? t->cap * 2 : INDEX_FIRST };
     int rc = take(b, (size_t)(more.cap - t->cap) * sizeof(*more.slots));
     if (rc) return rc;
-    more.slots = sonde__calloc(more.cap, sizeof(*more.slots));
+    /* Not calloc: a page that is first read and then written is faulted in twice. */
+    more.slots = sonde__alloc((size_t)more.cap * sizeof(*more.slots));
     if (!more.slots) {
         *b->used -= (size_t)(more.cap - t->cap) * sizeof(*more.slots);
         return SONDE_ENOMEM;
     }
+    memset(more.slots, 0, (size_t)more.cap * sizeof(*more.slots));
     for (uint32_t i = 0; i < t->cap; i++) {
         if (t->slots[i].id) sonde_intern_put(&more, t->slots[i].hash, t->slots[i].id);
     }

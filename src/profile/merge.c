@@ -115,7 +115,8 @@ static int merge_samples(struct sonde_profile *p, const struct sonde_profile *fr
         struct sonde_profile_sample row = from->samples[i];
         row.thread = m->thread[row.thread];
         row.stack = m->stack[row.stack];
-        if (sonde_profile_add_sample(p, &row)) return SONDE_ENOMEM;
+        const int rc = sonde_profile_add_sample(p, &row);
+        if (rc) return rc;
     }
     return 0;
 }

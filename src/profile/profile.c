@@ -3,13 +3,12 @@
  * Rows are compared field by field through a hash index each (intern.h). Locations have two: by
  * address, for what a sampler sees, and by all they hold, for imported ones that may know lines
  * but no address. Names of imported frames take a short cut: string id to location id is a plain
- * array, since a folded file of 100 MB looks up ten million of them.
+ * array.
  *
- * Stacks are found through their parents: each knows its first child, and only further ones are in
- * a hash index. Most stacks have one child, and one that was just made has none, so the long new
- * ends of stacks are appended without a cache miss; with all of them in the hash, reading a large
- * file took three times as long. Lists of more children were tried: where many share a parent,
- * each step along them is another miss. */
+ * Most stacks have one child, made right after them, when the end of a new stack is appended: it
+ * stands behind them in the table, and that is where it is looked for. Only further children are in
+ * a hash index. With all of them in it, reading a large file took three times as long; lists of
+ * children were tried, and where many share a parent each step along them is a cache miss. */
 #include "profile/profile.h"
 
 #include <assert.h>
@@ -17,23 +16,14 @@
 #include "base/alloc.h"
 #include "profile/heap.h"
 #include "profile/intern.h"
-#include "profile/profile_private.h"
 #include "sonde/sonde.h"
 
 #define BYTES_MAX_DEFAULT ((size_t)1 << 30)
 
-/* Of a stack: its location, once more, so that looking at a child is one cache miss, and its first
- * child, 0 = none. */
-struct kin {
-    uint32_t location, first;
-};
-
 struct sonde_profile_index {
     struct sonde_strings pool;    /* p->strings is a view of it */
     struct sonde_intern modules, functions, threads;
-    struct kin *kin;              /* by stack */
-    uint32_t kin_cap;
-    struct sonde_intern stacks;   /* those that are not the first child */
+    struct sonde_intern stacks;   /* those that do not stand behind their parent */
     struct sonde_intern places;   /* locations by module and address */
     struct sonde_intern contents; /* locations by address and lines */
     uint32_t *named;              /* string id -> location of that name, 0 = none yet */
@@ -112,25 +102,13 @@ static void view_strings(struct sonde_profile *p)
     p->strings_cap = p->index->pool.cap;
 }
 
-static int grow_kin(struct sonde_profile *p)
-{
-    struct sonde_profile_index *x = p->index;
-    if (p->stacks_count < x->kin_cap) return 0;
-    const struct sonde_budget b = budget(p);
-    struct kin *grown = sonde_table_grow(x->kin, p->stacks_count, &x->kin_cap, sizeof(*grown), &b);
-    if (!grown) return SONDE_ENOMEM;
-    x->kin = grown;
-    return 0;
-}
-
 /* Row 0, which stands for "none". */
 static int first_rows(struct sonde_profile *p)
 {
     if (GROW(p, modules) || GROW(p, functions) || GROW(p, locations) || GROW(p, stacks) ||
-        GROW(p, threads) || grow_kin(p)) {
+        GROW(p, threads)) {
         return SONDE_ENOMEM;
     }
-    p->index->kin[0] = (struct kin){ 0 };
     p->modules[p->modules_count++] = (struct sonde_profile_module){ 0 };
     p->functions[p->functions_count++] = (struct sonde_profile_function){ 0 };
     p->locations[p->locations_count++] = (struct sonde_profile_location){ 0 };
@@ -170,7 +148,6 @@ void sonde_profile_destroy(struct sonde_profile *p)
         sonde_intern_release(&x->threads);
         sonde_intern_release(&x->places);
         sonde_intern_release(&x->contents);
-        sonde__free(x->kin);
         sonde__free(x->named);
         sonde__free(x);
     }
@@ -257,34 +234,34 @@ uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64
     return APPEND(p, locations, places, hash, row);
 }
 
-/* A child that is not its parent's first. */
-static uint32_t further_stack(struct sonde_profile *p, const struct sonde_profile_stack *row)
+static int same_stack(struct sonde_profile_stack a, struct sonde_profile_stack b)
 {
-    const uint32_t hash = sonde_hash_end((uint64_t)row->parent << 32 | row->location);
+    return a.parent == b.parent && a.location == b.location;
+}
+
+/* A child that does not stand behind its parent. */
+static uint32_t further_stack(struct sonde_profile *p, struct sonde_profile_stack row)
+{
+    const uint32_t hash = sonde_hash_end((uint64_t)row.parent << 32 | row.location);
     uint32_t at = hash, id;
     while ((id = sonde_intern_next(&p->index->stacks, hash, &at))) {
-        if (p->stacks[id].parent == row->parent && p->stacks[id].location == row->location) {
-            return id;
-        }
+        if (same_stack(p->stacks[id], row)) return id;
     }
-    if (grow_kin(p)) return 0;
-    id = APPEND(p, stacks, stacks, hash, *row);
-    if (id) p->index->kin[id] = (struct kin){ .location = row->location };
-    return id;
+    return APPEND(p, stacks, stacks, hash, row);
 }
 
 uint32_t sonde_profile_stack(struct sonde_profile *p, uint32_t parent, uint32_t location)
 {
     if (!location) return 0;
     const struct sonde_profile_stack row = { .parent = parent, .location = location };
-    const uint32_t first = p->index->kin[parent].first;
-    if (first) return p->index->kin[first].location == location ? first : further_stack(p, &row);
-    if (grow_kin(p) || GROW(p, stacks)) return 0;
-    const uint32_t id = p->stacks_count++;
-    p->stacks[id] = row;
-    p->index->kin[id] = (struct kin){ .location = location };
-    p->index->kin[parent].first = id;
-    return id;
+    const uint32_t behind = parent + 1;
+    if (behind < p->stacks_count) {
+        return same_stack(p->stacks[behind], row) ? behind : further_stack(p, row);
+    }
+    /* The parent is the newest: nobody has called from there. */
+    if (GROW(p, stacks)) return 0;
+    p->stacks[p->stacks_count++] = row;
+    return behind;
 }
 
 uint32_t sonde_profile_thread(struct sonde_profile *p, uint32_t pid, uint32_t tid,
@@ -385,16 +362,6 @@ static int grow_named(struct sonde_profile *p, uint32_t string)
     return 0;
 }
 
-uint32_t sonde_profile_hashed_location(struct sonde_profile *p, const char *name, size_t len,
-                                       uint32_t hash)
-{
-    const uint32_t known = sonde_strings_find(&p->index->pool, name, len, hash);
-    if (known && known < p->index->named_cap && p->index->named[known]) {
-        return p->index->named[known];
-    }
-    return sonde_profile_named_location(p, name, len);
-}
-
 uint32_t sonde_profile_named_location(struct sonde_profile *p, const char *name, size_t len)
 {
     const uint32_t string = sonde_profile_string(p, name, len);
@@ -414,10 +381,13 @@ int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile
 {
     assert(s->stack < p->stacks_count && s->thread < p->threads_count);
     assert(s->kind < SONDE_SAMPLE_KIND_COUNT);
-    if (!s->stack || GROW(p, samples)) {
+    uint64_t weights;
+    const int too_much = __builtin_add_overflow(p->weights[s->kind], s->weight, &weights);
+    if (too_much || !s->stack || GROW(p, samples)) {
         p->dropped_samples += s->count;
-        return SONDE_ENOMEM;
+        return too_much ? SONDE_EFORMAT : SONDE_ENOMEM;
     }
+    p->weights[s->kind] = weights;
     p->samples[p->samples_count++] = *s;
     return 0;
 }

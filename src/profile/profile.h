@@ -131,6 +131,7 @@ struct sonde_profile {
     SONDE_PROFILE_TABLE(struct sonde_profile_sample, samples);
     uint64_t start_ns, end_ns;     /* unix time it covers */
     double rate_hz, achieved_hz;   /* CPU: asked for and reached; 0 = unknown */
+    uint64_t weights[SONDE_SAMPLE_KIND_COUNT]; /* of all samples that were added, by kind */
     uint64_t lost_records;         /* by the kernel or the ring */
     uint64_t dropped_samples;      /* for lack of memory */
     uint32_t program;              /* string */
@@ -170,7 +171,8 @@ uint32_t sonde_profile_lines_location(struct sonde_profile *p, uint32_t module, 
 int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
                             const struct sonde_profile_line *lines, uint32_t count);
 
-/* A sample without a stack is dropped and counted: SONDE_ENOMEM. */
+/* SONDE_ENOMEM: a sample without a stack, or no room. SONDE_EFORMAT: the weights of its kind would
+ * add up to more than 2^64, so that nobody after this needs to look. Both are counted as dropped. */
 int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile_sample *s);
 int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s);
 
@@ -178,9 +180,10 @@ int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_s
  * not fit in bytes_max, and nothing was done. */
 int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h);
 
-/* Add all of from's samples, spans and tables to p. After SONDE_ENOMEM p holds a part of them. Heap
- * facts are copied if p has none; they cannot be added up (of a leak on two days the slopes are not
- * a sum), so p keeps its own, and samples of heap kinds are then more than they say. */
+/* Add all of from's samples, spans and tables to p. SONDE_ENOMEM or SONDE_EFORMAT, as adding a
+ * sample says: p holds a part of them. Heap facts are copied if p has none; they cannot be added up
+ * (of a leak on two days the slopes are not a sum), so p keeps its own, and samples of heap kinds
+ * are then more than they say. */
 int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *from);
 
 static inline const char *sonde_profile_str(const struct sonde_profile *p, uint32_t id)

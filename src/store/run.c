@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,7 +100,6 @@ static int load_mapped(const struct sonde_guard *g, size_t len, const char *path
                        struct sonde_profile *p, struct sonde_err *err)
 {
     if (is_run(g->base, len)) return sonde_run_read(path, NULL, 0, name, p, err);
-    madvise((void *)(uintptr_t)g->base, g->bytes, MADV_POPULATE_READ);
     const int rc = import(g->base, len, name, p, err);
     if (!sonde_guard_damaged(g)) return rc;
     return sonde_err_set(err, SONDE_EIO, "'%s' became shorter while it was read", name);

@@ -323,7 +323,9 @@ static int add_samples(struct run_reader *r, int kind, uint32_t thread, uint32_t
         m->stack = r->stacks.id[m->stack];
         m->thread = thread;
         m->kind = (uint16_t)kind;
-        if (sonde_profile_add_sample(r->p, m)) return run_no_memory(r);
+        const int rc = sonde_profile_add_sample(r->p, m);
+        if (rc == SONDE_EFORMAT) return run_bad(r, "its weights add up to more than 2^64");
+        if (rc) return run_no_memory(r);
     }
     return 0;
 }

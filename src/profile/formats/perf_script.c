@@ -328,7 +328,9 @@ static int end_sample(struct reader *r)
         if (!r->sample.stack) return no_room(r);
     }
     r->in_sample = 0;
-    return sonde_profile_add_sample(r->p, &r->sample) ? no_room(r) : 0;
+    const int rc = sonde_profile_add_sample(r->p, &r->sample);
+    if (rc == SONDE_EFORMAT) return DAMAGED(r, "the periods add up to more than 2^64");
+    return rc ? no_room(r) : 0;
 }
 
 static int begin_sample(struct reader *r, const struct header *h)

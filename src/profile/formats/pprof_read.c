@@ -492,7 +492,9 @@ static int add_samples(struct reader *r, const struct sample *s, struct sonde_pr
         if (!row.weight && (c->count == c->weight || !count)) continue;
         row.count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
         row.kind = (uint16_t)c->kind;
-        if (sonde_profile_add_sample(r->p, &row)) return no_room(r);
+        const int rc = sonde_profile_add_sample(r->p, &row);
+        if (rc == SONDE_EFORMAT) return DAMAGED(r, "its values add up to more than 2^64");
+        if (rc) return no_room(r);
     }
     return 0;
 }

@@ -344,7 +344,8 @@ static void test_folded_damaged(void **state)
         { BYTES("a -5\n"), "line 1: does not end in" },
         { BYTES("a 1.5\n"), "line 1: does not end in" },
         { BYTES("a 18446744073709551616\n"), "below 2^64" },
-        { BYTES("a\0b 5\n"), "NUL byte at offset 1" },
+        { BYTES("a\0b 5\n"), "line 1: a NUL byte" },
+        { BYTES("a 18446744073709551615\nb 1\n"), "add up to more than 2^64" },
         { BYTES("\n\n"), "no stacks" },
         { BYTES(""), "no stacks" },
     };
@@ -368,6 +369,92 @@ static void test_folded_damaged(void **state)
     assert_non_null(strstr(err.text, "needs more than"));
     sonde_buf_release(&b);
     sonde_profile_destroy(p);
+}
+
+/* Text that takes several batches and the second thread: many names, a line longer than a batch,
+ * blank lines, shared and cut stacks. */
+static struct sonde_buf many_stacks(void)
+{
+    struct sonde_buf b;
+    sonde_buf_init(&b, 1 << 24);
+    for (int i = 0; i < 60000; i++) {
+        if (i % 7 == 0) sonde_buf_puts(&b, "[truncated];");
+        sonde_buf_printf(&b, "main;a_function_with_a_long_name_%d;g;h%d;it::calls<this>(%d,%d);;x",
+                         i % 9, i / 16 % 50, i % 13, i / 3 % 20000);
+        for (int deep = 0; i == 30000 && deep < 40000; deep++) {
+            sonde_buf_printf(&b, ";%d", deep % 99);
+        }
+        sonde_buf_printf(&b, " %d\n%s", i % 50 + 1, i % 1000 ? "" : " \n\n");
+    }
+    return b;
+}
+
+static void test_folded_large(void **state)
+{
+    (void)state;
+    struct sonde_buf text = many_stacks(), whole, apart;
+    assert_true(text.len > (size_t)4 << 20);
+    struct sonde_profile *p = read_as("folded", text.data, text.len), *q;
+    assert_int_equal(sonde_profile_create(0, &q), 0);
+    for (char *line = text.data, *end; (end = strchr(line, '\n')); line = end + 1) {
+        if (end - line > 1) {
+            const size_t len = (size_t)(end - line);
+            assert_int_equal(sonde_format_find("folded")->read(line, len, q, NULL), 0);
+        }
+    }
+    assert_int_equal(p->samples_count, 60000);
+    assert_int_equal(p->stacks_count, q->stacks_count);
+    whole = write_as("folded", p, &any);
+    apart = write_as("folded", q, &any);
+    assert_int_equal(whole.len, apart.len);
+    assert_memory_equal(whole.data, apart.data, whole.len);
+    sonde_buf_release(&whole);
+    sonde_buf_release(&apart);
+    sonde_profile_destroy(p);
+    sonde_profile_destroy(q);
+    sonde_buf_release(&text);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void test_folded_large_damaged(void **state)
+{
+    (void)state;
+    struct sonde_buf text = many_stacks();
+    struct sonde_profile *p;
+    struct sonde_err err;
+    for (size_t limit = (size_t)1 << 15; limit <= (size_t)1 << 20; limit *= 2) {
+        assert_int_equal(sonde_profile_create(limit, &p), 0);
+        assert_int_equal(sonde_format_find("folded")->read(text.data, text.len, p, &err),
+                         SONDE_ENOMEM);
+        assert_true(p->bytes <= limit);
+        sonde_profile_destroy(p);
+    }
+    sonde_buf_puts(&text, "main;f\n");
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    assert_int_equal(sonde_format_find("folded")->read(text.data, text.len, p, &err),
+                     SONDE_EFORMAT);
+    assert_non_null(strstr(err.text, "line 60121: does not end in"));
+    sonde_profile_destroy(p);
+    sonde_buf_release(&text);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void test_folded_allocations_may_fail(void **state)
+{
+    (void)state;
+    int rc = SONDE_ENOMEM;
+    for (uint64_t nth = 1; rc && nth < 200; nth++) {
+        struct sonde_profile *p;
+        struct sonde_err err = { "" };
+        assert_int_equal(sonde_profile_create(0, &p), 0);
+        sonde__alloc_fail_nth(nth);
+        rc = sonde_format_find("folded")->read(BYTES("a;b;c_[k] 1\n[truncated];d 2\n"), p, &err);
+        sonde__alloc_fail_nth(0);
+        assert_true(rc == 0 || (rc == SONDE_ENOMEM && err.text[0]));
+        sonde_profile_destroy(p);
+        assert_int_equal(sonde__alloc_live(), 0);
+    }
+    assert_int_equal(rc, 0);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -567,6 +654,9 @@ int main(void)
         cmocka_unit_test(test_folded),
         cmocka_unit_test(test_folded_weights_and_names),
         cmocka_unit_test(test_folded_damaged),
+        cmocka_unit_test(test_folded_large),
+        cmocka_unit_test(test_folded_large_damaged),
+        cmocka_unit_test(test_folded_allocations_may_fail),
         cmocka_unit_test(test_speedscope),
         cmocka_unit_test(test_chrome),
         cmocka_unit_test(test_chrome_instants),

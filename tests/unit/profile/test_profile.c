@@ -141,6 +141,25 @@ static void test_memory_is_capped(void **state)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* Sums of weights fit 64 bits, of each kind. */
+static void test_weights_add_up(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = create(0), *q = create(0);
+    assert_int_equal(build_sample(p, "a", UINT64_MAX - 5, 0, 0), 0);
+    assert_int_equal(build_sample(p, "a", 6, 0, 0), SONDE_EFORMAT);
+    assert_int_equal(p->dropped_samples, 1);
+    assert_int_equal(build_sample(p, "b", 5, 0, 0), 0);
+    assert_int_equal(p->samples_count, 2);
+    const struct sonde_profile_sample other = { .stack = p->samples[0].stack, .weight = 9,
+                                                .kind = SONDE_SAMPLE_OFFCPU };
+    assert_int_equal(sonde_profile_add_sample(p, &other), 0);
+    assert_int_equal(build_sample(q, "a", 1, 0, 0), 0);
+    assert_int_equal(sonde_profile_merge(q, p), SONDE_EFORMAT);
+    sonde_profile_destroy(p);
+    sonde_profile_destroy(q);
+}
+
 static void fill_for_merge(struct sonde_profile *p, uint64_t base)
 {
     const uint32_t t = sonde_profile_thread(p, 1, 2, "worker");
@@ -216,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_threads_keep_their_last_name),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_memory_is_capped),
+        cmocka_unit_test(test_weights_add_up),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_every_allocation_may_fail),
     };

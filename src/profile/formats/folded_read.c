@@ -1,0 +1,229 @@
+/* folded_read.c - folded stacks are read. Made for files of 100 MB and more: one thread takes the
+ * text apart (folded_scan.h), the other one puts the stacks into the profile, each about half of the
+ * work. Batches are handed over in a ring, so the result does not depend on who is faster. Small
+ * files are read in turns, without a thread.
+ *
+ * Rejected: each thread reading one half. Adding the second profile to the first takes half as long
+ * as reading it, and memory twice. */
+#include "profile/formats/folded.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/formats/folded_scan.h"
+#include "sonde/sonde.h"
+
+#define KERNEL_SUFFIX "_[k]"
+#define THREAD_FROM ((size_t)4 << 20) /* bytes of text */
+
+enum { RING = 4 };
+
+struct reader {
+    struct sonde_profile *p;
+    struct sonde_err *err;
+    struct sonde_folded_scan scan;
+    uint32_t *locations;  /* name -> location */
+    uint32_t location_count, location_cap;
+    uint32_t *path;       /* stacks down to each frame of the line */
+    uint32_t count, cap;
+    int truncated;        /* the first frame says so */
+    uint32_t kernel;      /* module of names with the suffix; 0 = none seen */
+
+    /* Of the thread. */
+    struct sonde_folded_batch *ring;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    uint64_t filled, used; /* batches; under lock */
+    int stop;              /* under lock */
+};
+
+static int no_room(const struct reader *r)
+{
+    return sonde_err_set(r->err, SONDE_ENOMEM, "the profile needs more than its %zu MB of memory",
+                         r->p->bytes_max >> 20);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+static uint32_t kernel_location(struct reader *r, const char *name, size_t len)
+{
+    struct sonde_profile *p = r->p;
+    if (!r->kernel) {
+        const struct sonde_profile_module m = { .path = sonde_profile_cstring(p, "[kernel]"),
+                                                .flags = SONDE_MODULE_KERNEL };
+        r->kernel = sonde_profile_module(p, &m);
+        if (!r->kernel) return 0;
+    }
+    const struct sonde_profile_function f = { .name = sonde_profile_string(p, name, len),
+                                              .module = r->kernel };
+    const struct sonde_profile_line line = { .function = sonde_profile_function(p, &f) };
+    return f.name && line.function ? sonde_profile_lines_location(p, r->kernel, 0, &line, 1) : 0;
+}
+
+static int add_names(struct reader *r, const struct sonde_folded_batch *b)
+{
+    const size_t suffix = strlen(KERNEL_SUFFIX);
+    for (uint32_t i = 0; i < b->name_count; i++) {
+        const struct sonde_folded_name *n = &b->names[i];
+        if (r->location_count == r->location_cap) {
+            const uint32_t cap = r->location_cap ? r->location_cap * 2 : 256;
+            uint32_t *grown = sonde__realloc(r->locations, cap * sizeof(*grown));
+            if (!grown) return SONDE_ENOMEM;
+            r->locations = grown;
+            r->location_cap = cap;
+        }
+        const int kernel =
+            n->len > suffix && !memcmp(n->text + n->len - suffix, KERNEL_SUFFIX, suffix);
+        const uint32_t location = kernel ? kernel_location(r, n->text, n->len - suffix)
+                                         : sonde_profile_named_location(r->p, n->text, n->len);
+        if (!location) return SONDE_ENOMEM;
+        r->locations[r->location_count++] = location;
+    }
+    return 0;
+}
+
+/* ---- Stacks ---------------------------------------------------------------------------------- */
+
+static int push_frame(struct reader *r, uint32_t word)
+{
+    if (r->count == r->cap) {
+        const uint32_t cap = r->cap ? r->cap * 2 : 256;
+        uint32_t *grown = sonde__realloc(r->path, cap * sizeof(*grown));
+        if (!grown) return SONDE_ENOMEM;
+        r->path = grown;
+        r->cap = cap;
+    }
+    uint32_t stack = r->count ? r->path[r->count - 1] : 0;
+    if (word >= SONDE_FOLDED_NAMES) {
+        stack = sonde_profile_stack(r->p, stack, r->locations[word - SONDE_FOLDED_NAMES]);
+        if (!stack) return SONDE_ENOMEM;
+    } else if (word == SONDE_FOLDED_TRUNCATED) {
+        r->truncated = 1;
+    }
+    r->path[r->count++] = stack;
+    return 0;
+}
+
+static int add_sample(struct reader *r, uint64_t weight)
+{
+    const struct sonde_profile_sample s = {
+        .stack = r->path[r->count - 1],
+        .weight = weight,
+        .count = weight < UINT32_MAX ? (uint32_t)weight : UINT32_MAX,
+        .kind = SONDE_SAMPLE_OTHER,
+        .flags = r->truncated ? SONDE_SAMPLE_TRUNCATED : 0,
+    };
+    const int rc = sonde_profile_add_sample(r->p, &s);
+    if (rc != SONDE_EFORMAT) return rc ? no_room(r) : 0;
+    return sonde_err_set(r->err, rc, "the numbers at the ends of lines add up to more than 2^64");
+}
+
+static int use_batch(struct reader *r, const struct sonde_folded_batch *b)
+{
+    if (add_names(r, b)) return no_room(r);
+    for (uint32_t i = 0; i < b->token_count; i++) {
+        const uint32_t token = b->tokens[i];
+        if (token & SONDE_FOLDED_LINE) {
+            r->count = token & ~SONDE_FOLDED_LINE;
+            if (!r->count) r->truncated = 0;
+        } else if (token & SONDE_FOLDED_END) {
+            const int rc = add_sample(r, (uint64_t)b->tokens[i + 2] << 32 | b->tokens[i + 1]);
+            if (rc) return rc;
+            i += 2;
+        } else if (push_frame(r, token)) {
+            return no_room(r);
+        }
+    }
+    return b->rc ? sonde_err_set(r->err, b->rc, "%s", b->err.text) : 0;
+}
+
+/* ---- Two threads ----------------------------------------------------------------------------- */
+
+static void *fill_ring(void *arg)
+{
+    struct reader *r = arg;
+    for (int last = 0; !last;) {
+        pthread_mutex_lock(&r->lock);
+        while (r->filled - r->used == RING && !r->stop) pthread_cond_wait(&r->moved, &r->lock);
+        struct sonde_folded_batch *b = &r->ring[r->filled % RING];
+        last = r->stop;
+        pthread_mutex_unlock(&r->lock);
+        if (last) break;
+        sonde_folded_scan_fill(&r->scan, b);
+        last = b->last;
+        pthread_mutex_lock(&r->lock);
+        r->filled++;
+        pthread_cond_signal(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+    }
+    return NULL;
+}
+
+static int use_ring(struct reader *r)
+{
+    int rc = 0;
+    for (int last = 0; !last && !rc;) {
+        pthread_mutex_lock(&r->lock);
+        while (r->filled == r->used) pthread_cond_wait(&r->moved, &r->lock);
+        const struct sonde_folded_batch *b = &r->ring[r->used % RING];
+        pthread_mutex_unlock(&r->lock);
+        rc = use_batch(r, b);
+        last = b->last;
+        pthread_mutex_lock(&r->lock);
+        r->used++;
+        r->stop = rc != 0;
+        pthread_cond_signal(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+    }
+    return rc;
+}
+
+/* Signals are for the program's own threads, but for the one of a file that is cut while it is
+ * read: that is for the thread that reads it. */
+static int start_thread(struct reader *r, pthread_t *thread)
+{
+    sigset_t most, before;
+    sigfillset(&most);
+    sigdelset(&most, SIGBUS);
+    pthread_sigmask(SIG_BLOCK, &most, &before);
+    const int failed = pthread_create(thread, NULL, fill_ring, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+static int read_all(struct reader *r, size_t len)
+{
+    const int threads = len >= THREAD_FROM;
+    pthread_t thread;
+    r->ring = sonde__alloc((threads ? RING : 1) * sizeof(*r->ring));
+    if (!r->ring) return no_room(r);
+    if (threads && !start_thread(r, &thread)) {
+        const int rc = use_ring(r);
+        pthread_join(thread, NULL);
+        return rc;
+    }
+    int rc;
+    do {
+        sonde_folded_scan_fill(&r->scan, r->ring);
+        rc = use_batch(r, r->ring);
+    } while (!rc && !r->ring->last);
+    return rc;
+}
+
+int sonde_folded_read(const char *data, size_t len, struct sonde_profile *p, struct sonde_err *err)
+{
+    struct reader r = { .p = p, .err = err, .lock = PTHREAD_MUTEX_INITIALIZER,
+                        .moved = PTHREAD_COND_INITIALIZER };
+    sonde_folded_scan_init(&r.scan, data, len, p->bytes_max);
+    const int rc = read_all(&r, len);
+    sonde_folded_scan_release(&r.scan);
+    sonde__free(r.ring);
+    sonde__free(r.locations);
+    sonde__free(r.path);
+    if (rc) return rc;
+    if (!p->samples_count) return sonde_err_set(err, SONDE_EFORMAT, "no stacks in the file");
+    p->engine = sonde_profile_cstring(p, "import");
+    return 0;
+}

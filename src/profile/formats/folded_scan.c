@@ -1,0 +1,232 @@
+/* folded_scan.c - see folded_scan.h. Lines are compared with the line before, and what they share,
+ * which in a sorted file is most, is not looked at again. Names are looked up in a table of their
+ * own, which is smaller than the profile's: with 8,000 names it stays in the cache.
+ *
+ * Rejected: guessing a name from the one before it, to compare instead of hash. Where lines are not
+ * sorted, guesses are wrong too often, and a wrong guess costs as much as the hash. */
+#include "profile/formats/folded_scan.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/formats/folded.h"
+#include "profile/frame.h"
+#include "sonde/sonde.h"
+
+#define FRAMES_MAX (SONDE_FOLDED_END - 1)
+
+void sonde_folded_scan_init(struct sonde_folded_scan *s, const char *data, size_t len,
+                            size_t bytes_max)
+{
+    *s = (struct sonde_folded_scan){ .at = data, .end = data + len, .frames = data,
+                                     .bytes_max = bytes_max };
+}
+
+void sonde_folded_scan_release(struct sonde_folded_scan *s)
+{
+    sonde__free(s->marks);
+    sonde__free(s->names);
+    sonde_intern_release(&s->index);
+}
+
+static int no_memory(const struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+{
+    return sonde_err_set(&b->err, SONDE_ENOMEM, "line %zu: no memory for its names and frames",
+                         s->number);
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+/* The number of a name; 0 = no memory. */
+static uint32_t find_name(struct sonde_folded_scan *s, struct sonde_folded_batch *b,
+                          const char *text, size_t len, uint32_t hash)
+{
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&s->index, hash, &at))) {
+        const struct sonde_folded_name *n = &s->names[id - SONDE_FOLDED_NAMES];
+        if (n->len == len && !memcmp(n->text, text, len)) return id;
+    }
+    const struct sonde_budget budget = { .used = &s->bytes, .max = s->bytes_max };
+    struct sonde_folded_name *names =
+        sonde_table_grow(s->names, s->name_count, &s->name_cap, sizeof(*names), &budget);
+    if (names) s->names = names;
+    if (!names || s->name_count >= FRAMES_MAX - SONDE_FOLDED_NAMES ||
+        sonde_intern_reserve(&s->index, &budget)) {
+        return 0;
+    }
+    id = SONDE_FOLDED_NAMES + s->name_count;
+    names[s->name_count++] = (struct sonde_folded_name){ text, len };
+    b->names[b->name_count++] = (struct sonde_folded_name){ text, len };
+    sonde_intern_put(&s->index, hash, id);
+    return id;
+}
+
+/* ---- Lines ----------------------------------------------------------------------------------- */
+
+static size_t common_prefix(const char *a, const char *b, size_t max)
+{
+    size_t n = 0;
+    for (uint64_t x, y; n + 8 <= max; n += 8) {
+        memcpy(&x, a + n, 8);
+        memcpy(&y, b + n, 8);
+        if (x != y) return n + (size_t)__builtin_ctzll(x ^ y) / 8;
+    }
+    while (n < max && a[n] == b[n]) n++;
+    return n;
+}
+
+/* The number at the end of a line: where the frames end in *frames_len. 0 if there is none. */
+static int read_weight(const char *line, size_t len, size_t *frames_len, uint64_t *weight)
+{
+    while (len && (line[len - 1] == ' ' || line[len - 1] == '\t' || line[len - 1] == '\r')) len--;
+    size_t digit = len;
+    while (digit && line[digit - 1] >= '0' && line[digit - 1] <= '9') digit--;
+    if (digit == len || !digit || (line[digit - 1] != ' ' && line[digit - 1] != '\t')) return 0;
+    uint64_t value = 0;
+    for (size_t i = digit; i < len; i++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(line[i] - '0'), &value)) {
+            return 0;
+        }
+    }
+    while (digit && (line[digit - 1] == ' ' || line[digit - 1] == '\t')) digit--;
+    *frames_len = digit;
+    *weight = value;
+    return 1;
+}
+
+static int blank(const char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r') return 0;
+    }
+    return 1;
+}
+
+/* The line at data, its end in *len. */
+static const char *next_line(const char *data, const char *end, size_t *len)
+{
+    const char *newline = memchr(data, '\n', (size_t)(end - data));
+    *len = (size_t)((newline ? newline : end) - data);
+    return newline ? newline + 1 : end;
+}
+
+/* The next line that is not blank, or none: then there is no line at hand. */
+static int begin_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+{
+    const char *line = s->at;
+    size_t line_len = 0, len;
+    do {
+        if (s->at == s->end) return 0;
+        line = s->at;
+        s->at = next_line(line, s->end, &line_len);
+        s->number++;
+    } while (blank(line, line_len));
+    if (memchr(line, '\0', line_len)) {
+        return sonde_err_set(&b->err, SONDE_EFORMAT, "line %zu: a NUL byte: this is not text",
+                             s->number);
+    }
+    if (!read_weight(line, line_len, &len, &s->weight)) {
+        return sonde_err_set(&b->err, SONDE_EFORMAT,
+                             "line %zu: does not end in a space and a whole number below 2^64: "
+                             "'%.*s'", s->number, (int)(line_len < 60 ? line_len : 60), line);
+    }
+    const size_t common = common_prefix(line, s->frames, len < s->len ? len : s->len);
+    /* A frame is shared if the ';' behind it is. */
+    while (s->count && s->marks[s->count - 1].end >= common) s->count--;
+    b->tokens[b->token_count++] = SONDE_FOLDED_LINE | s->count;
+    s->next = s->count ? s->marks[s->count - 1].end + 1 : 0;
+    s->frames = line;
+    s->len = len;
+    s->in_line = 1;
+    return 0;
+}
+
+static int end_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+{
+    if (!s->count || !s->marks[s->count - 1].named) {
+        return sonde_err_set(&b->err, SONDE_EFORMAT, "line %zu: no frames before the weight",
+                             s->number);
+    }
+    b->tokens[b->token_count++] = SONDE_FOLDED_END;
+    b->tokens[b->token_count++] = (uint32_t)s->weight;
+    b->tokens[b->token_count++] = (uint32_t)(s->weight >> 32);
+    s->in_line = 0;
+    return 0;
+}
+
+static int push_mark(struct sonde_folded_scan *s, struct sonde_folded_mark mark)
+{
+    if (s->count == s->cap) {
+        const uint32_t cap = s->cap ? s->cap * 2 : 256;
+        struct sonde_folded_mark *grown = sonde__realloc(s->marks, cap * sizeof(*grown));
+        if (!grown) return SONDE_ENOMEM;
+        s->marks = grown;
+        s->cap = cap;
+    }
+    s->marks[s->count++] = mark;
+    return 0;
+}
+
+/* The first frame may be the mark of a cut stack. */
+static int is_truncated(const struct sonde_folded_scan *s, size_t len)
+{
+    return !s->count && len == strlen(SONDE_TRUNCATED_NAME) &&
+           !memcmp(s->frames, SONDE_TRUNCATED_NAME, len);
+}
+
+static int has_room(const struct sonde_folded_batch *b)
+{
+    return b->token_count + 4 <= SONDE_FOLDED_TOKENS && b->name_count < SONDE_FOLDED_NAMES_NEW;
+}
+
+/* The frames of the line at hand, as many as there is room for. */
+static int scan_frames(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+{
+    while (s->next < s->len && has_room(b)) {
+        const char *text = s->frames + s->next;
+        size_t len;
+        const uint32_t hash = sonde_hash_until(text, s->len - s->next, ';', &len);
+        struct sonde_folded_mark mark = { .end = s->next + len,
+                                          .named = s->count && s->marks[s->count - 1].named };
+        uint32_t word = SONDE_FOLDED_EMPTY;
+        if (is_truncated(s, len)) {
+            word = SONDE_FOLDED_TRUNCATED;
+        } else if (len) {
+            word = find_name(s, b, text, len, hash);
+            mark.named = 1;
+            if (!word) return no_memory(s, b);
+        }
+        if (s->count == FRAMES_MAX || push_mark(s, mark)) return no_memory(s, b);
+        b->tokens[b->token_count++] = word;
+        s->next = mark.end + 1;
+    }
+    return 0;
+}
+
+void sonde_folded_scan_fill(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+{
+    b->token_count = b->name_count = 0;
+    b->last = b->rc = 0;
+    while (has_room(b) && !b->last) {
+        if (!s->in_line) b->rc = begin_line(s, b);
+        b->last = b->rc || !s->in_line;
+        if (!b->last) b->rc = scan_frames(s, b);
+        if (!b->last && !b->rc && s->next >= s->len && has_room(b)) b->rc = end_line(s, b);
+        if (b->rc) b->last = 1;
+    }
+}
+
+int sonde_folded_probe(const char *data, size_t len)
+{
+    for (const char *at = data, *end = data + len; at < end;) {
+        const char *line = at;
+        size_t line_len, frames_len;
+        uint64_t weight;
+        at = next_line(line, end, &line_len);
+        if (blank(line, line_len)) continue;
+        return !memchr(line, '\0', line_len) &&
+               read_weight(line, line_len, &frames_len, &weight) && frames_len;
+    }
+    return 0;
+}
