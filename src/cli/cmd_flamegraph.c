@@ -77,19 +77,21 @@ static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int 
     struct sonde_profile_filter filter;
     int status = sonde_cli_filter(cli, &v->filter, p, &filter);
     if (status) return status;
-    const struct sonde_tree_options how = { .invert = v->invert, .by_thread = v->by_thread };
-    struct sonde_tree *tree;
-    struct sonde_err err = { "" };
-    int rc = sonde_tree_build(p, &filter, &how, &tree, &err);
-    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
-    if (rc) return sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
-
     char subtitle[512];
     const char *program = sonde_profile_str(p, p->program);
     snprintf(subtitle, sizeof(subtitle), "%.200s%s%.200s", program,
              *program && v->filter.span ? ", in " : v->filter.span ? "in " : "",
              v->filter.span ? v->filter.span : "");
     const struct sonde_flamegraph_options o = picture_options(cli, subtitle, html);
+    struct sonde_tree_options how = sonde_flamegraph_tree(&o, html);
+    how.invert = v->invert;
+    how.by_thread = v->by_thread;
+    struct sonde_tree *tree;
+    struct sonde_err err = { "" };
+    int rc = sonde_tree_build(p, &filter, &how, &tree, &err);
+    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
+    if (rc) return sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
+
     struct sonde_buf out;
     sonde_buf_init(&out, OUTPUT_MAX);
     rc = html ? sonde_flamegraph_html(tree, &o, &out) : sonde_flamegraph_svg(tree, &o, &out);

@@ -12,6 +12,9 @@
 #include "present/text.h"
 #include "sonde/sonde.h"
 
+#define SVG_MIN_WIDTH 0.001
+#define HTML_NODES_MAX 150000 /* some ten bytes a frame, and as much again for names */
+
 /* ---- Interning ------------------------------------------------------------------------------ */
 
 static uint32_t hash_text(const char *s)
@@ -21,14 +24,22 @@ static uint32_t hash_text(const char *s)
     return h ^ h >> 16;
 }
 
-static uint32_t hash_frame(const struct sonde_flame_frame *f)
+/* Of all that makes a frame. Equal texts of a tree are one, so it is enough to look at where they
+ * are: reading them for every node would take longer than all the rest. */
+static uint32_t hash_frame(const struct sonde_tree_node *n)
 {
-    uint64_t h = f->name;
-    h = (h ^ f->module) * 0x9e3779b97f4a7c15u;
-    h = (h ^ f->file) * 0x9e3779b97f4a7c15u;
-    h = (h ^ f->line) * 0x9e3779b97f4a7c15u;
-    h = (h ^ f->flags) * 0x9e3779b97f4a7c15u;
+    uint64_t h = (uintptr_t)n->name;
+    h = (h ^ (uintptr_t)n->module) * 0x9e3779b97f4a7c15u;
+    h = (h ^ (uintptr_t)n->file) * 0x9e3779b97f4a7c15u;
+    h = (h ^ n->line) * 0x9e3779b97f4a7c15u;
+    h = (h ^ n->flags) * 0x9e3779b97f4a7c15u;
     return (uint32_t)(h >> 32);
+}
+
+static int same_frame(const struct sonde_tree_node *a, const struct sonde_tree_node *b)
+{
+    return a->name == b->name && a->module == b->module && a->file == b->file &&
+           a->line == b->line && a->flags == b->flags;
 }
 
 /* Room for one more of count things of `size` bytes. 0 or SONDE_ENOMEM. */
@@ -109,28 +120,21 @@ const char *sonde_flame_text(const struct sonde_flame *f, uint32_t string)
 
 static uint32_t intern_frame(struct sonde_flame *f, const struct sonde_tree_node *n, int root)
 {
-    struct sonde_flame_frame frame = { .name = sonde_flame_intern(f, n->name),
-                                       .module = sonde_flame_intern(f, n->module),
-                                       .file = sonde_flame_intern(f, n->file),
-                                       .line = n->line, .flags = n->flags };
-    if (frame.name == UINT32_MAX || frame.module == UINT32_MAX || frame.file == UINT32_MAX) {
-        return UINT32_MAX;
-    }
     const int new_index = index_room(&f->frame_index, &f->frame_slots, f->frame_count);
     if (new_index < 0) return UINT32_MAX;
     for (uint32_t i = 0; new_index && i < f->frame_count; i++) {
-        index_add(f->frame_index, f->frame_slots, hash_frame(&f->frames[i]), i);
+        index_add(f->frame_index, f->frame_slots, hash_frame(f->frames[i].node), i);
     }
-    const uint32_t hash = hash_frame(&frame), mask = f->frame_slots - 1;
+    const uint32_t hash = hash_frame(n), mask = f->frame_slots - 1;
     for (uint32_t at = hash & mask; f->frame_index[at]; at = (at + 1) & mask) {
-        const struct sonde_flame_frame *have = &f->frames[f->frame_index[at] - 1];
-        if (have->name == frame.name && have->module == frame.module &&
-            have->file == frame.file && have->line == frame.line &&
-            have->flags == frame.flags) {
-            return f->frame_index[at] - 1;
-        }
+        const uint32_t id = f->frame_index[at] - 1;
+        if (same_frame(f->frames[id].node, n)) return id;
     }
-    if (room((void **)&f->frames, &f->frame_cap, f->frame_count, sizeof(*f->frames)) != 0) {
+    struct sonde_flame_frame frame = { .node = n, .name = sonde_flame_intern(f, n->name),
+                                       .module = sonde_flame_intern(f, n->module),
+                                       .file = sonde_flame_intern(f, n->file) };
+    if (frame.name == UINT32_MAX || frame.module == UINT32_MAX || frame.file == UINT32_MAX ||
+        room((void **)&f->frames, &f->frame_cap, f->frame_count, sizeof(*f->frames)) != 0) {
         return UINT32_MAX;
     }
     const int plain = root || n->flags & SONDE_NODE_THREAD;
@@ -152,32 +156,6 @@ static double width(const struct sonde_tree *t, const struct sonde_tree_node *n)
     const double now = t->nodes[0].total ? (double)n->total / (double)t->nodes[0].total : 0;
     const double before = t->base_total ? (double)n->base_total / (double)t->base_total : 0;
     return now > before ? now : before;
-}
-
-/* The least width that at most nodes_max frames have: counted in bins of an eighth of an octave,
- * so that one pass is enough. */
-static double width_for(const struct sonde_tree *t, uint32_t nodes_max)
-{
-    enum { PER_OCTAVE = 8, BINS = 64 * PER_OCTAVE };
-    uint32_t bins[BINS] = { 0 };
-    if (t->node_count <= nodes_max) return 0;
-    for (uint32_t i = 0; i < t->node_count; i++) {
-        int exponent;
-        const double w = width(t, &t->nodes[i]);
-        if (w <= 0) continue;
-        const double mantissa = frexp(w, &exponent); /* w = mantissa * 2^exponent, in [0.5, 1) */
-        const int within = (int)((1 - mantissa) * 2 * PER_OCTAVE);
-        const int bin =
-            (1 - exponent) * PER_OCTAVE + (within < PER_OCTAVE ? within : PER_OCTAVE - 1);
-        if (bin >= 0 && bin < BINS) bins[bin]++;
-    }
-    uint64_t count = 0;
-    double least = 1;
-    for (int bin = 0; bin < BINS && (count += bins[bin]) <= nodes_max; bin++) {
-        const int exponent = 1 - bin / PER_OCTAVE;
-        least = ldexp(1 - (bin % PER_OCTAVE + 1) / (2.0 * PER_OCTAVE), exponent);
-    }
-    return least;
 }
 
 /* Add node n of the tree below `parent`, which has already been added. */
@@ -255,15 +233,25 @@ int sonde_flame_init(struct sonde_flame *f, const struct sonde_tree *t, double m
                      uint32_t nodes_max)
 {
     assert(t->node_count > 0);
-    *f = (struct sonde_flame){ .tree = t, .min_width = min_width > 0 ? min_width : 0, .scale = 1 };
+    *f = (struct sonde_flame){ .tree = t, .min_width = min_width, .scale = 1 };
     sonde_buf_init(&f->texts, (size_t)1 << 32);
-    if (nodes_max) f->min_width = fmax(f->min_width, width_for(t, nodes_max));
+    f->min_width = fmax(f->min_width, t->min_share);
+    if (nodes_max) f->min_width = fmax(f->min_width, sonde_tree_share_for(t, nodes_max));
     if (sonde_flame_intern(f, "") != 0) return SONDE_ENOMEM;
     const int rc = choose(f);
     if (rc != 0) return rc;
     for (uint32_t i = 0; i < f->node_count; i++) f->dropped += f->nodes[i].dropped;
     if (t->base_total) color_changes(f);
     return 0;
+}
+
+struct sonde_tree_options sonde_flamegraph_tree(const struct sonde_flamegraph_options *o, int html)
+{
+    struct sonde_tree_options tree = { .functions = html };
+    if (o->min_width > 0) tree.min_share = o->min_width;
+    else if (o->min_width == 0 && html) tree.nodes_max = HTML_NODES_MAX;
+    else if (o->min_width == 0) tree.min_share = SVG_MIN_WIDTH;
+    return tree;
 }
 
 void sonde_flame_release(struct sonde_flame *f)

@@ -47,6 +47,10 @@ struct sonde_flamegraph_options {
     int icicle;              /* the root is on top */
 };
 
+/* How to build a tree for such a picture: without most of what would not be drawn. Add to it as
+ * needed. A tree that is to be compared with another is built whole. */
+struct sonde_tree_options sonde_flamegraph_tree(const struct sonde_flamegraph_options *o, int html);
+
 /* Append the file to out. options may be NULL. 0, SONDE_ENOMEM, or SONDE_EFULL when it would
  * pass out's cap. */
 int sonde_flamegraph_svg(const struct sonde_tree *t,

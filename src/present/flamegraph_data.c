@@ -145,8 +145,8 @@ static void put_frames(const struct sonde_flame *f, struct sonde_buf *out)
         sonde_flame_put_int(out, r->name);
         sonde_flame_put_int(out, r->module);
         sonde_flame_put_int(out, r->file);
-        sonde_flame_put_int(out, r->line);
-        sonde_flame_put_int(out, r->flags);
+        sonde_flame_put_int(out, r->node->line);
+        sonde_flame_put_int(out, r->node->flags);
         sonde_flame_put_int(out, r->color);
         sonde_flame_put_int(out, r->module_color);
     }

@@ -2,17 +2,14 @@
  * the script (web/src/viewer.ts), which draws on a canvas. */
 #include "present/flamegraph_private.h"
 
-/* Some ten bytes a frame, and as much again for names. */
-#define DEFAULT_NODES_MAX 150000
-
 int sonde_flamegraph_html(const struct sonde_tree *t,
                           const struct sonde_flamegraph_options *options, struct sonde_buf *out)
 {
     static const struct sonde_flamegraph_options defaults;
     struct sonde_flame flame;
     if (!options) options = &defaults;
-    int rc = sonde_flame_init(&flame, t, options->min_width,
-                              options->min_width == 0 ? DEFAULT_NODES_MAX : 0);
+    const struct sonde_tree_options kept = sonde_flamegraph_tree(options, 1);
+    int rc = sonde_flame_init(&flame, t, kept.min_share, kept.nodes_max);
     if (rc == 0) {
         sonde_buf_puts(out,
                        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"

@@ -50,7 +50,8 @@ struct sonde_flame_string {
 };
 
 struct sonde_flame_frame {
-    uint32_t name, module, file, line, flags;
+    const struct sonde_tree_node *node; /* the first one with it; borrowed */
+    uint32_t name, module, file;
     uint8_t color, module_color;
 };
 

@@ -8,8 +8,6 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-#define DEFAULT_MIN_WIDTH 0.001
-
 /* Pixels of the picture without a script. */
 enum { WIDTH = 1200, PAD = 12, ROW = 18, FRAME = 17, HEAD = 64, FOOT = 32 };
 enum { INNER = WIDTH - 2 * PAD, FINE = 100 /* positions are rounded to a hundredth */ };
@@ -198,8 +196,8 @@ int sonde_flamegraph_svg(const struct sonde_tree *t,
     static const struct sonde_flamegraph_options defaults;
     struct sonde_flame flame;
     if (!options) options = &defaults;
-    const double min_width = options->min_width == 0 ? DEFAULT_MIN_WIDTH : options->min_width;
-    int rc = sonde_flame_init(&flame, t, min_width, 0);
+    const struct sonde_tree_options kept = sonde_flamegraph_tree(options, 0);
+    int rc = sonde_flame_init(&flame, t, kept.min_share, kept.nodes_max);
     if (rc == 0) {
         put_picture(&(struct picture){ .flame = &flame, .options = options, .out = out });
         sonde_buf_puts(out, "<metadata class=\"sonde-data\">");

@@ -34,6 +34,7 @@ void sonde_tree_destroy(struct sonde_tree *t)
     if (t->names) {
         sonde_strings_release(&t->names->pool);
         sonde__free(t->names->name_of);
+        sonde__free(t->names->pruned);
         sonde__free(t->names);
     }
     sonde__free(t->nodes);
@@ -155,6 +156,38 @@ int sonde_tree_link(struct sonde_tree *t)
     return rc;
 }
 
+/* ---- The largest nodes ----------------------------------------------------------------------- */
+
+uint64_t sonde_tree_bins_least(const struct sonde_tree_bins *bins, uint32_t most)
+{
+    uint64_t count = 0, least = UINT64_MAX;
+    for (unsigned bin = 64 * 8; bin-- > 0;) {
+        count += bins->counts[bin];
+        if (count > most) return least;
+        /* The least of its weights: in the lowest octaves there are bins between whole numbers. */
+        const unsigned octave = bin / 8, eighths = 8 + bin % 8;
+        least = octave < 3 ? (eighths + (1u << (3 - octave)) - 1) >> (3 - octave)
+                           : (uint64_t)eighths << (octave - 3);
+    }
+    return 0;
+}
+
+double sonde_tree_share_for(const struct sonde_tree *t, uint32_t nodes_max)
+{
+    const double one = 0x1p62; /* the whole */
+    const double now = t->nodes[0].total ? one / (double)t->nodes[0].total : 0;
+    const double before = t->base_total ? one / (double)t->base_total : 0;
+    struct sonde_tree_bins bins = { { 0 } };
+    if (t->node_count <= nodes_max) return 0;
+    for (uint32_t i = 0; i < t->node_count; i++) {
+        const double a = (double)t->nodes[i].total * now;
+        const double b = (double)t->nodes[i].base_total * before;
+        sonde_tree_bins_add(&bins, (uint64_t)(a > b ? a : b));
+    }
+    const double least = (double)sonde_tree_bins_least(&bins, nodes_max);
+    return least < one ? least / one : 1;
+}
+
 /* ---- Flat table ------------------------------------------------------------------------------ */
 
 struct flat_work {
@@ -163,20 +196,17 @@ struct flat_work {
     uint32_t *on_path;       /* by name: how many nodes from the root to here have it */
 };
 
-static int is_function(const struct sonde_tree *t, uint32_t node)
-{
-    return node && !(t->nodes[node].flags & (SONDE_NODE_THREAD | SONDE_NODE_TRUNCATED));
-}
-
 static void flat_enter(struct flat_work *w, uint32_t node)
 {
     const struct sonde_tree_node *n = &w->t->nodes[node];
     const uint32_t name = w->t->names->name_of[node];
-    if (!is_function(w->t, node)) return;
+    if (!sonde_tree_is_function(w->t, node)) return;
     struct sonde_flat *row = &w->rows[name];
     if (!row->name) {
-        *row = (struct sonde_flat){ .name = n->name, .module = n->module, .file = n->file,
-                                    .line = n->line };
+        row->name = n->name;
+        row->module = n->module;
+        row->file = n->file;
+        row->line = n->line;
     }
     if (!w->on_path[name]++) {
         row->total += n->total;
@@ -184,7 +214,7 @@ static void flat_enter(struct flat_work *w, uint32_t node)
         row->base_total += n->base_total;
     }
     if (w->t->inverted) {
-        if (is_function(w->t, n->parent)) return;
+        if (sonde_tree_is_function(w->t, n->parent)) return;
         row->self += n->total;
         row->self_samples += n->samples;
         row->base_self += n->base_total;
@@ -199,7 +229,7 @@ static void flat_enter(struct flat_work *w, uint32_t node)
 
 static void flat_leave(struct flat_work *w, uint32_t node)
 {
-    if (is_function(w->t, node)) w->on_path[w->t->names->name_of[node]]--;
+    if (sonde_tree_is_function(w->t, node)) w->on_path[w->t->names->name_of[node]]--;
 }
 
 /* Every node, parents before children, without recursion: stacks may be deep. */
@@ -239,6 +269,9 @@ int sonde_tree_flat(const struct sonde_tree *t, struct sonde_flat **out, size_t 
         sonde__free(w.rows);
         sonde__free(w.on_path);
         return SONDE_ENOMEM;
+    }
+    if (t->names->pruned) {
+        memcpy(w.rows, t->names->pruned, t->names->pruned_count * sizeof(*w.rows));
     }
     flat_walk(&w);
     sonde__free(w.on_path);

@@ -37,6 +37,7 @@ struct sonde_tree {
     enum sonde_sample_kind kind;
     int inverted;            /* built with options.invert: self is at the thread's start */
     uint64_t base_total;     /* of a diff: weight of the other profile */
+    double min_share;        /* smaller shares of the whole may be left out; 0 = none is */
     uint64_t truncated;      /* weight of stacks that do not reach the thread's start */
     struct sonde_tree_names *names; /* private */
 };
@@ -45,18 +46,21 @@ struct sonde_tree_options {
     int invert;              /* leaf first: who is called, by whom; "[truncated]" comes last */
     int by_thread;           /* first level is the thread */
     /* For pictures of large profiles: what is below this share of the whole is left out where that
-     * is cheap to see (its weight stays in the parent's total). Then a total may be more than self
-     * and children, and sonde_tree_flat is not exact. 0 = keep everything. */
+     * is cheap to see; its weight stays in the parent's total, which may be more than self and
+     * children then. 0 = keep everything. */
     double min_share;
+    uint32_t nodes_max;      /* raise min_share until there are hardly more nodes; 0 = any number */
+    int functions;           /* sonde_tree_flat is exact whatever is left out */
 };
 
-/* 0; SONDE_ENOENT with a sentence when nothing passes the filter; SONDE_ENOMEM. */
+/* 0; SONDE_ENOENT with a sentence when nothing passes the filter; SONDE_ENOMEM. Stacks whose
+ * samples count nothing and weigh nothing have no nodes. */
 int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                      const struct sonde_tree_options *o, struct sonde_tree **out,
                      struct sonde_err *err);
 
 /* Both trees merged by name: total/self of after, base_* of before. They must have been built with
- * the same options. */
+ * the same options, and be whole. */
 int sonde_tree_diff(const struct sonde_tree *before, const struct sonde_tree *after,
                     struct sonde_tree **out);
 void sonde_tree_destroy(struct sonde_tree *t);
@@ -71,5 +75,9 @@ struct sonde_flat {
     uint64_t base_self, base_total;
 };
 int sonde_tree_flat(const struct sonde_tree *t, struct sonde_flat **out, size_t *count);
+
+/* The least share of the whole, or of the other profile's, that no more than nodes_max nodes have;
+ * 0 if there are no more. */
+double sonde_tree_share_for(const struct sonde_tree *t, uint32_t nodes_max);
 
 #endif

@@ -1,130 +1,26 @@
 /* tree_build.c - samples folded into a tree.
  *
  * The stacks of a profile are a tree already, of locations; what is left is to merge those that
- * look the same. So the stacks in use are listed once, parents first, each is given its node from
- * its parent's, and a sample costs one look at its stack: the work is in the number of different
- * stacks, not in samples times depth.
+ * look the same. Weights are put on the stacks and summed up from the last stack to the first,
+ * which comes after all it calls; then the stacks are walked from the thread's start down, and each
+ * is given its node from its caller's. So the work is in the number of different stacks, not in
+ * samples times depth; and where the tree is for a picture, stacks that are too small to be drawn
+ * are known by their weight and not even walked.
  *
  * A child is found by a hash of (parent node, name), unless that cannot find anything: where every
  * stack from the start down to here consists of locations that alone have their name, no other
  * stack can lead to the same node. That holds for all of an imported profile and saves most of
- * the time for it. It also tells which nodes are too small to be drawn before they are made.
+ * the time for it. Only there a stack's weight is known to be its node's.
  *
  * Trees by thread start over with each thread, and stacks that are truncated are kept apart, so
- * samples are sorted into groups first; what is known of a stack is stamped with its group. */
+ * samples are sorted into groups first. */
 #include "profile/tree.h"
 
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "profile/tree_private.h"
+#include "profile/tree_build.h"
 #include "sonde/sonde.h"
-
-#define NODE_MASK ((1u << 30) - 1)
-
-struct memo {
-    uint32_t group;          /* it is known for this group; 0 = none */
-    uint32_t node : 30;
-    uint32_t single : 1;     /* no other stack leads to that node */
-    uint32_t pruned : 1;     /* it has no node: this is its nearest ancestor's */
-};
-
-struct build {
-    const struct sonde_profile *p;
-    struct sonde_tree *t;
-    struct sonde_budget budget;
-    struct sonde_frames frames;
-    struct sonde_intern children;  /* (parent, name) -> node */
-    uint32_t *sharers;             /* name -> how many locations have it */
-    struct memo *memo;             /* by stack */
-    uint32_t *used;                /* stacks of the group, parents first */
-    uint32_t used_count;
-    int use_all;                   /* instead of that list, all stacks in their order */
-    uint64_t *weight;              /* by stack, with all above it; NULL: nothing is pruned */
-    uint64_t weight_min;
-    uint32_t *order;               /* samples, by group */
-    uint32_t *ends;                /* group -> where it ends in order */
-};
-
-/* ---- Nodes ----------------------------------------------------------------------------------- */
-
-static uint32_t child(struct build *b, uint32_t parent, const struct sonde_frame *f)
-{
-    const struct sonde_tree *t = b->t;
-    const uint32_t hash = sonde_hash_end((uint64_t)parent << 32 | f->name);
-    uint32_t at = hash, id;
-    while ((id = sonde_intern_next(&b->children, hash, &at))) {
-        if (t->nodes[id].parent != parent || t->names->name_of[id] != f->name) continue;
-        /* Inlined only if it always is. */
-        if (!(f->flags & SONDE_NODE_INLINED)) t->nodes[id].flags &= ~SONDE_NODE_INLINED;
-        return id;
-    }
-    if (sonde_intern_reserve(&b->children, &b->budget)) return 0;
-    id = sonde_tree_add(b->t, parent, f);
-    if (id) sonde_intern_put(&b->children, hash, id);
-    return id;
-}
-
-/* List the stack and its callers, unless they are listed. */
-static void use_stack(struct build *b, uint32_t group, uint32_t stack)
-{
-    const uint32_t begin = b->used_count;
-    for (uint32_t at = stack; at && b->memo[at].group != group; at = b->p->stacks[at].parent) {
-        b->memo[at].group = group;
-        b->used[b->used_count++] = at;
-    }
-    for (uint32_t i = begin, k = b->used_count; i + 1 < k; i++) {
-        const uint32_t at = b->used[i];
-        b->used[i] = b->used[--k];
-        b->used[k] = at;
-    }
-}
-
-/* The node of a stack whose parent has one. */
-static int place_stack(struct build *b, uint32_t base, uint32_t group, uint32_t stack)
-{
-    const struct sonde_profile_stack *s = &b->p->stacks[stack];
-    const struct memo parent =
-        s->parent ? b->memo[s->parent] : (struct memo){ .node = base & NODE_MASK, .single = 1 };
-    struct memo *memo = &b->memo[stack];
-    if (parent.pruned) {
-        *memo = (struct memo){ .group = group, .node = parent.node, .pruned = 1 };
-        return 0;
-    }
-    const uint32_t first = b->frames.first[s->location];
-    uint32_t row = b->frames.first[s->location + 1], node = parent.node;
-    const unsigned single =
-        parent.single && row - first == 1 && b->sharers[b->frames.rows[first].name] == 1;
-    const unsigned pruned = single && b->weight && b->weight[stack] < b->weight_min;
-    while (!pruned && row-- > first) {
-        const struct sonde_frame *f = &b->frames.rows[row];
-        node = single ? sonde_tree_add(b->t, node, f) : child(b, node, f);
-        if (!node) return SONDE_ENOMEM;
-    }
-    *memo = (struct memo){ .group = group, .node = node & NODE_MASK, .single = single & 1,
-                           .pruned = pruned & 1 };
-    return 0;
-}
-
-/* The node of a stack, the leaf first: nothing is shared with the parent's node, but whole stacks
- * repeat. 0 = no memory. */
-static uint32_t node_of_inverted(struct build *b, uint32_t base, uint32_t group, uint32_t stack,
-                                 int truncated)
-{
-    const struct sonde_profile *p = b->p;
-    if (b->memo[stack].group == group) return b->memo[stack].node;
-    uint32_t node = base;
-    for (uint32_t at = stack; at; at = p->stacks[at].parent) {
-        const uint32_t location = p->stacks[at].location;
-        for (uint32_t row = b->frames.first[location]; row < b->frames.first[location + 1]; row++) {
-            node = child(b, node, &b->frames.rows[row]);
-            if (!node) return 0;
-        }
-    }
-    if (truncated) node = child(b, node, &b->frames.rows[b->frames.truncated]);
-    b->memo[stack] = (struct memo){ .group = group, .node = node & NODE_MASK };
-    return node;
-}
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
@@ -134,8 +30,23 @@ static uint32_t group_of(const struct sonde_profile_sample *s, const struct sond
     return (o->by_thread ? s->thread * 2 : 0) + (s->flags & SONDE_SAMPLE_TRUNCATED ? 1 : 0);
 }
 
+/* Sums do not overflow: sonde_profile_add_sample sees to that. */
+static int add_up(struct tree_build *b, const struct sonde_profile_match *m)
+{
+    int differ = 0;
+    for (uint32_t i = 0; i < b->p->samples_count; i++) {
+        const struct sonde_profile_sample *s = &b->p->samples[i];
+        if (!sonde_profile_matches(m, i)) continue;
+        b->total += s->weight;
+        if (s->flags & SONDE_SAMPLE_TRUNCATED) b->t->truncated += s->weight;
+        differ |= s->count != s->weight;
+    }
+    if (differ) b->counts = sonde__calloc(b->p->stacks_count, sizeof(*b->counts));
+    return differ && !b->counts ? SONDE_ENOMEM : 0;
+}
+
 /* A counting sort of the samples that pass. */
-static int sort_samples(struct build *b, const struct sonde_profile_match *m,
+static int sort_samples(struct tree_build *b, const struct sonde_profile_match *m,
                         const struct sonde_tree_options *o, uint32_t groups)
 {
     const struct sonde_profile *p = b->p;
@@ -152,8 +63,13 @@ static int sort_samples(struct build *b, const struct sonde_profile_match *m,
     return 0;
 }
 
+static int is_empty(const struct tree_build *b, uint32_t group)
+{
+    return tree_group_begin(b, group) == b->ends[group];
+}
+
 /* The node under which a group's stacks start; *base is the thread's and is kept for the next. */
-static int group_base(struct build *b, uint32_t group, const struct sonde_tree_options *o,
+static int group_base(struct tree_build *b, uint32_t group, const struct sonde_tree_options *o,
                       uint32_t *thread_node, uint32_t *base)
 {
     if (o->by_thread && (!(group & 1) || !*thread_node)) {
@@ -167,119 +83,183 @@ static int group_base(struct build *b, uint32_t group, const struct sonde_tree_o
     }
     *base = *thread_node;
     if (o->invert || !(group & 1)) return 0;
-    *base = child(b, *thread_node, &b->frames.rows[b->frames.truncated]);
+    *base = tree_child(b, *thread_node, &b->frames.rows[b->frames.truncated]);
     return *base ? 0 : SONDE_ENOMEM;
 }
 
-static uint32_t used_stack(const struct build *b, uint32_t i)
+/* ---- Weights --------------------------------------------------------------------------------- */
+
+static uint32_t used_stack(const struct tree_build *b, uint32_t i)
 {
     return b->use_all ? i + 1 : b->used[i];
 }
 
-/* The stacks of a group, parents first. A group that has most samples may as well look at all of
- * them in a row, if those that are not in it weigh nothing and are pruned. */
-static void list_stacks(struct build *b, uint32_t group, uint32_t begin)
+/* List the stack and its callers, unless they are listed. */
+static void use_stack(struct tree_build *b, uint32_t stack)
 {
-    const uint32_t end = b->ends[group];
-    b->use_all = b->weight && b->weight_min && (end - begin) >= b->p->samples_count / 4;
-    b->used_count = b->use_all ? b->p->stacks_count - 1 : 0;
-    for (uint32_t i = begin; i < end && !b->use_all; i++) {
-        use_stack(b, group + 1, b->p->samples[b->order[i]].stack);
+    const uint32_t begin = b->used_count;
+    for (uint32_t at = stack; at && !b->folds[at].listed; at = b->p->stacks[at].parent) {
+        b->folds[at].listed = 1;
+        b->used[b->used_count++] = at;
+    }
+    for (uint32_t i = begin, k = b->used_count; i + 1 < k; i++) {
+        const uint32_t at = b->used[i];
+        b->used[i] = b->used[--k];
+        b->used[k] = at;
     }
 }
 
-/* All stacks of a group are given their nodes. */
-static int place_stacks(struct build *b, uint32_t group, uint32_t begin, uint32_t base)
+static void clear(struct tree_build *b)
 {
-    list_stacks(b, group, begin);
-    for (uint32_t i = begin; i < b->ends[group] && b->weight; i++) {
-        const struct sonde_profile_sample *s = &b->p->samples[b->order[i]];
-        b->weight[s->stack] += s->weight;
+    for (uint32_t i = 0; i < b->used_count && b->gathered; i++) {
+        b->folds[used_stack(b, i)] = (struct tree_fold){ 0 };
+        if (b->counts) b->counts[used_stack(b, i)] = 0;
     }
-    for (uint32_t i = b->used_count; b->weight && i-- > 0;) {
-        const uint32_t stack = used_stack(b, i);
-        b->weight[b->p->stacks[stack].parent] += b->weight[stack];
-    }
-    for (uint32_t i = 0; i < b->used_count; i++) {
-        if (place_stack(b, base, group + 1, used_stack(b, i))) return SONDE_ENOMEM;
-    }
-    for (uint32_t i = 0; i < b->used_count && b->weight; i++) { /* for the next group */
-        b->weight[used_stack(b, i)] = 0;
-    }
-    return 0;
+    b->folds[0] = (struct tree_fold){ 0 };
+    if (b->counts) b->counts[0] = 0;
 }
 
-static int add_group(struct build *b, uint32_t group, uint32_t begin, uint32_t base, int invert)
+/* Sum up from the last stack to the first, and link those that are not empty. */
+static void link_stacks(struct tree_build *b)
 {
-    if (!invert && place_stacks(b, group, begin, base)) return SONDE_ENOMEM;
-    for (uint32_t i = begin; i < b->ends[group]; i++) {
-        const struct sonde_profile_sample *s = &b->p->samples[b->order[i]];
-        struct memo memo = b->memo[s->stack];
-        if (invert) {
-            memo.node = node_of_inverted(b, base, group + 1, s->stack, (int)(group & 1)) & NODE_MASK;
-            memo.pruned = 0;
-            if (!memo.node) return SONDE_ENOMEM;
+    for (uint32_t i = b->used_count; i-- > 0;) {
+        const uint32_t stack = used_stack(b, i), parent = b->p->stacks[stack].parent;
+        struct tree_fold *f = &b->folds[stack], *caller = &b->folds[parent];
+        if (!f->weight && !tree_count_of(b, stack)) continue;
+        caller->weight += f->weight;
+        if (b->counts) b->counts[parent] += b->counts[stack];
+        f->next = caller->first & INT32_MAX;
+        caller->first = stack;
+    }
+}
+
+/* Put the group's weights on its stacks, and link these unless the leaf is to be first. A group
+ * that has many of the samples looks at all stacks in a row rather than at a list. */
+static void gather(struct tree_build *b, uint32_t group, int link)
+{
+    const struct sonde_profile *p = b->p;
+    const uint32_t begin = tree_group_begin(b, group), end = b->ends[group];
+    clear(b);
+    b->use_all = end - begin >= p->samples_count / 4;
+    b->used_count = b->use_all ? p->stacks_count - 1 : 0;
+    b->gathered = group + 1;
+    for (uint32_t i = begin; i < end; i++) {
+        const struct sonde_profile_sample *s = &p->samples[b->order[i]];
+        b->folds[s->stack].weight += s->weight;
+        if (b->counts) b->counts[s->stack] += s->count;
+        if (!b->use_all) use_stack(b, s->stack);
+    }
+    if (link) link_stacks(b);
+}
+
+/* The least weight that at most nodes_max stacks have. Leaves the first group gathered. */
+static uint64_t weight_for(struct tree_build *b, uint32_t groups, uint32_t nodes_max)
+{
+    struct sonde_tree_bins bins = { { 0 } };
+    for (uint32_t g = groups; g-- > 0;) {
+        if (is_empty(b, g)) continue;
+        gather(b, g, 1);
+        for (uint32_t i = 0; i < b->used_count; i++) {
+            sonde_tree_bins_add(&bins, b->folds[used_stack(b, i)].weight);
         }
-        struct sonde_tree_node *n = &b->t->nodes[memo.node];
-        if (memo.pruned) n->total += s->weight;
-        else n->self += s->weight;
-        n->samples += s->count;
-        if (group & 1) b->t->truncated += s->weight;
+    }
+    return sonde_tree_bins_least(&bins, nodes_max);
+}
+
+/* What is pruned, where that is asked for and can be seen. */
+static int init_pruning(struct tree_build *b, const struct sonde_tree_options *o, uint32_t groups)
+{
+    if (o->invert) return 0;
+    const double min = (double)b->total * (o->min_share < 1 ? o->min_share : 1);
+    if (min > 0) b->weight_min = min < 0x1p63 ? (uint64_t)min : (uint64_t)1 << 63;
+    if (o->nodes_max && b->p->stacks_count > o->nodes_max) {
+        const uint64_t least = weight_for(b, groups, o->nodes_max);
+        if (least > b->weight_min) b->weight_min = least < b->total ? least : b->total;
+    }
+    if (!b->weight_min) return 0;
+    b->t->min_share = (double)b->weight_min / (double)b->total;
+    if (!o->functions) return 0;
+    const uint32_t names = b->t->names->pool.count;
+    b->tallies = sonde__calloc(names, sizeof(*b->tallies));
+    b->on_path = sonde__calloc(names, sizeof(*b->on_path));
+    b->t->names->pruned = sonde__calloc(names, sizeof(*b->t->names->pruned));
+    b->t->names->pruned_count = names;
+    return b->tallies && b->on_path && b->t->names->pruned ? 0 : SONDE_ENOMEM;
+}
+
+static int add_group(struct tree_build *b, uint32_t group, uint32_t base, int invert)
+{
+    if (b->gathered != group + 1) gather(b, group, !invert);
+    if (!invert) return tree_place_stacks(b, group, base);
+    for (uint32_t i = 0; i < b->used_count; i++) {
+        const uint32_t stack = used_stack(b, i);
+        if (!b->folds[stack].weight && !tree_count_of(b, stack)) continue;
+        if (tree_place_inverted(b, base, stack, (int)(group & 1))) return SONDE_ENOMEM;
     }
     return 0;
 }
 
-static int add_groups(struct build *b, const struct sonde_tree_options *o, uint32_t groups)
+static int add_groups(struct tree_build *b, const struct sonde_tree_options *o, uint32_t groups)
 {
-    uint32_t begin = 0, thread_node = 0, base;
-    for (uint32_t g = 0; g < groups; begin = b->ends[g++]) {
+    uint32_t thread_node = 0, base;
+    for (uint32_t g = 0; g < groups; g++) {
         if (!(g & 1)) thread_node = 0;
-        if (begin == b->ends[g]) continue;
+        if (is_empty(b, g)) continue;
         int rc = group_base(b, g, o, &thread_node, &base);
-        if (!rc) rc = add_group(b, g, begin, base, o->invert);
+        if (!rc) rc = add_group(b, g, base, o->invert);
         if (rc) return rc;
     }
     return 0;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
-
-/* What pruning needs: where it is asked for, and a node can be seen to be small. */
-static int init_pruning(struct build *b, const struct sonde_profile_match *m,
-                        const struct sonde_tree_options *o)
+static void finish_pruned(struct tree_build *b)
 {
-    uint64_t total = 0;
-    if (!(o->min_share > 0) || o->invert) return 0;
-    for (uint32_t i = 0; i < b->p->samples_count; i++) {
-        if (sonde_profile_matches(m, i)) total += b->p->samples[i].weight;
+    char **strings = b->t->names->pool.strings;
+    for (uint32_t i = 0; i < b->frames.truncated; i++) {
+        const struct sonde_frame *f = &b->frames.rows[i];
+        const struct tree_tally *t = &b->tallies[f->name];
+        struct sonde_flat *row = &b->t->names->pruned[f->name];
+        if (row->name || !t->total) continue;
+        row->name = strings[f->name];
+        row->module = strings[f->module];
+        row->file = strings[f->file];
+        row->line = f->line;
+        row->total = t->total;
+        row->samples = b->counts ? t->samples : t->total;
     }
-    const double min = (double)total * (o->min_share < 1 ? o->min_share : 1);
-    b->weight_min = min < 0x1p63 ? (uint64_t)min : (uint64_t)1 << 63;
-    b->weight = sonde__calloc(b->p->stacks_count, sizeof(*b->weight));
-    return b->weight ? 0 : SONDE_ENOMEM;
 }
 
-static int build_init(struct build *b)
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static int build_init(struct tree_build *b)
 {
     struct sonde_strings *pool = &b->t->names->pool;
     b->budget = sonde_tree_budget(b->t);
     if (sonde_frames_create(&b->frames, b->p, pool, &b->budget)) return SONDE_ENOMEM;
     b->sharers = sonde__calloc(pool->count, sizeof(*b->sharers));
-    b->memo = sonde__calloc(b->p->stacks_count, sizeof(*b->memo));
+    b->folds = sonde__calloc(b->p->stacks_count, sizeof(*b->folds));
     b->used = sonde__alloc(b->p->stacks_count * sizeof(*b->used));
-    if (!b->sharers || !b->memo || !b->used) return SONDE_ENOMEM;
+    b->only = sonde__calloc(b->p->locations_count, sizeof(*b->only));
+    if (!b->sharers || !b->folds || !b->used || !b->only) return SONDE_ENOMEM;
     for (uint32_t i = 0; i <= b->frames.truncated; i++) b->sharers[b->frames.rows[i].name]++;
+    for (uint32_t i = 1; i < b->p->locations_count; i++) {
+        const uint32_t first = b->frames.first[i];
+        if (b->frames.first[i + 1] == first + 1) b->only[i] = b->frames.rows[first].name;
+    }
     return 0;
 }
 
-static void build_release(struct build *b)
+static void build_release(struct tree_build *b)
 {
     sonde_frames_release(&b->frames);
     sonde_intern_release(&b->children);
     sonde__free(b->sharers);
-    sonde__free(b->memo);
+    sonde__free(b->folds);
+    sonde__free(b->counts);
     sonde__free(b->used);
-    sonde__free(b->weight);
+    sonde__free(b->tallies);
+    sonde__free(b->on_path);
+    sonde__free(b->only);
     sonde__free(b->order);
     sonde__free(b->ends);
 }
@@ -308,16 +288,18 @@ int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_f
         sonde_profile_match_destroy(m);
         return sonde_profile_match_none(p, f, err);
     }
-    struct build b = { .p = p };
+    struct tree_build b = { .p = p };
     const uint32_t groups = o->by_thread ? p->threads_count * 2 : 2;
     rc = sonde_tree_create(&b.t);
     if (!rc) rc = build_init(&b);
-    if (!rc) rc = init_pruning(&b, m, o);
     if (!rc) rc = sort_samples(&b, m, o, groups);
+    if (!rc) rc = add_up(&b, m);
+    if (!rc) rc = init_pruning(&b, o, groups);
     if (!rc) rc = add_groups(&b, o, groups);
     if (!rc) {
         b.t->kind = (enum sonde_sample_kind)sonde_profile_match_kind(m);
         b.t->inverted = o->invert != 0;
+        if (b.tallies) finish_pruned(&b);
         sum_up(b.t);
         rc = sonde_tree_link(b.t);
     }

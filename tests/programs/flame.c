@@ -93,12 +93,20 @@ static struct sonde_profile *read_profile(const char *path, const struct options
     return p;
 }
 
+static int ends_with(const char *s, const char *suffix)
+{
+    const size_t len = strlen(s), want = strlen(suffix);
+    return len > want && strcmp(s + len - want, suffix) == 0;
+}
+
 static struct sonde_tree *read_tree(const char *path, const struct options *o)
 {
     struct sonde_profile *p = read_profile(path, o);
     struct sonde_tree *t;
     struct sonde_err err;
-    const struct sonde_tree_options options = { .invert = o->invert };
+    struct sonde_tree_options options = { 0 };
+    if (!o->before) options = sonde_flamegraph_tree(&o->flame, ends_with(o->out, ".html"));
+    options.invert = o->invert;
     if (sonde_tree_build(p, &(struct sonde_profile_filter){ .kind = -1 }, &options, &t, &err) != 0) {
         fail(path, err.text);
     }
@@ -136,12 +144,6 @@ static void write_file(const char *path, const struct sonde_buf *b)
     if (!f || fwrite(b->data, 1, b->len, f) != b->len || fclose(f) != 0) {
         fail(path, strerror(errno));
     }
-}
-
-static int ends_with(const char *s, const char *suffix)
-{
-    const size_t len = strlen(s), want = strlen(suffix);
-    return len > want && strcmp(s + len - want, suffix) == 0;
 }
 
 /* 1 if out's suffix is that of a format. */

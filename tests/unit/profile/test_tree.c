@@ -273,6 +273,115 @@ static void test_min_share(void **state)
     sonde_profile_destroy(p);
 }
 
+/* With functions the flat table knows what has no node: nested in kept and in left out callers,
+ * recursive, and that a caller's own samples are its own. */
+static void test_pruned_functions(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = create();
+    struct sonde_tree *t;
+    struct sonde_flat *rows;
+    size_t count;
+    fill(p, (const char *const[]){ "main;a 80", "main;b;c;b 3", "main;b;a 2", "main;b;c 1",
+                                   "main 14", NULL }, 6);
+    const struct sonde_tree_options o = { .min_share = 0.1, .functions = 1 };
+    assert_int_equal(sonde_tree_build(p, &any, &o, &t, NULL), 0);
+    check_drawing(t, "all 100/0(main 100/14(a 80/80))");
+    check_flat(t, "a 82/82, main 14/100, b 3/6, c 1/4");
+    assert_int_equal(sonde_tree_flat(t, &rows, &count), 0);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t self_samples[] = { 2, 1, 1, 1 }, samples[] = { 2, 5, 3, 2 };
+        assert_int_equal(rows[i].self_samples, self_samples[i]);
+        assert_int_equal(rows[i].samples, samples[i]);
+    }
+    sonde__free(rows);
+    sonde_tree_destroy(t);
+    sonde_profile_destroy(p);
+}
+
+/* Inlined functions below what is pruned count too, each once a stack. */
+static void test_pruned_inlined(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = create();
+    struct sonde_tree *t;
+    build_sample(p, "main;big", 95, 0, 0);
+    struct sonde_profile_line lines[3] = { 0 };
+    const char *const names[] = { "inner", "outer", "inner" };
+    for (int i = 0; i < 3; i++) {
+        const struct sonde_profile_function f = { .name = sonde_profile_cstring(p, names[i]) };
+        lines[i].function = sonde_profile_function(p, &f);
+    }
+    const uint32_t three = sonde_profile_lines_location(p, 0, 0, lines, 3);
+    const uint32_t stack = sonde_profile_stack(p, build_stack(p, "main;small"), three);
+    const struct sonde_profile_sample s = { .stack = stack, .weight = 5, .count = 2 };
+    assert_int_equal(sonde_profile_add_sample(p, &s), 0);
+    const struct sonde_tree_options o = { .min_share = 0.1, .functions = 1 };
+    assert_int_equal(sonde_tree_build(p, &any, &o, &t, NULL), 0);
+    check_drawing(t, "all 100/0(main 100/0(big 95/95))");
+    check_flat(t, "big 95/95, inner 5/5, main 0/100, outer 0/5, small 0/5");
+    sonde_tree_destroy(t);
+    sonde_profile_destroy(p);
+}
+
+/* As many of the widest as asked for; small whole numbers are told apart exactly. */
+static void test_nodes_max(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t nodes_max;
+        int by_thread;
+        double min_share;
+        const char *tree;
+    } wanted[] = {
+        { 7, 0, 0, "all 21/0(main 21/0(a 6/6 b 5/5 c 4/4 d 3/3 e 2/2 f 1/1))" },
+        { 4, 0, 4.0 / 21, "all 21/0(main 21/0(a 6/6 b 5/5 c 4/4))" },
+        { 2, 0, 6.0 / 21, "all 21/0(main 21/0(a 6/6))" },
+        { 1, 0, 7.0 / 21, "all 21/0(main 21/0)" },
+        { 5, 1, 4.0 / 21, "all 21/0([unknown thread] 6/0(main 6/0(a 6/6)) one 15/0(main 15/0(b 5/5 "
+                          "c 4/4)))" },
+    };
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        struct sonde_profile *p = create();
+        struct sonde_tree *t;
+        char samples[6][16];
+        const char *all[7] = { 0 };
+        for (int k = 0; k < 6; k++) {
+            snprintf(samples[k], sizeof(samples[k]), "main;%c %d %d", 'a' + k, 6 - k,
+                     wanted[i].by_thread && k > 0);
+            all[k] = samples[k];
+        }
+        fill(p, all, 7);
+        const struct sonde_tree_options o = { .nodes_max = wanted[i].nodes_max,
+                                              .by_thread = wanted[i].by_thread };
+        assert_int_equal(sonde_tree_build(p, &any, &o, &t, NULL), 0);
+        check_drawing(t, wanted[i].tree);
+        assert_float_equal(t->min_share, wanted[i].min_share, 1e-9);
+        sonde_tree_destroy(t);
+        sonde_profile_destroy(p);
+    }
+}
+
+static void test_share_for(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = create(), *q = create();
+    fill(p, (const char *const[]){ "a 50", "b 30", "c 16", "d 4", NULL }, 5);
+    fill(q, (const char *const[]){ "a 1", "d 99", NULL }, 3);
+    struct sonde_tree *t = fold(p, 0, 0), *before = fold(q, 0, 0), *d;
+    assert_true(sonde_tree_share_for(t, 5) == 0);
+    const double three = sonde_tree_share_for(t, 3); /* all, a and b */
+    assert_true(three > 0.16 && three <= 0.30);
+    assert_int_equal(sonde_tree_diff(before, t, &d), 0);
+    const double other = sonde_tree_share_for(d, 3); /* all, d as it was, a */
+    assert_true(other > 0.30 && other <= 0.50);
+    sonde_tree_destroy(d);
+    sonde_tree_destroy(before);
+    sonde_tree_destroy(t);
+    sonde_profile_destroy(p);
+    sonde_profile_destroy(q);
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -311,8 +420,11 @@ static void test_sums_are_exact(void **state)
             for (int n = 0; n < 5; n++) totals[n] += seen >> n & 1 ? weight : 0;
             assert_int_equal(build_sample(p, text, weight, 0, 0), 0);
         }
-        for (int invert = 0; invert < 2; invert++) {
-            struct sonde_tree *t = fold(p, invert, 0);
+        for (int way = 0; way < 3; way++) { /* as it is, inverted, without small ones */
+            const struct sonde_tree_options o = { .invert = way == 1, .functions = 1,
+                                                  .min_share = way == 2 ? 0.01 : 0 };
+            struct sonde_tree *t;
+            assert_int_equal(sonde_tree_build(p, &any, &o, &t, NULL), 0);
             struct sonde_flat *rows;
             size_t count;
             assert_true(t->nodes[0].total == sum);
@@ -340,7 +452,7 @@ static void test_every_allocation_may_fail(void **state)
     struct sonde_profile *p = create();
     fill(p, cases[4].samples, 6);
     const int64_t live = sonde__alloc_live();
-    const struct sonde_tree_options o = { .by_thread = 1 };
+    const struct sonde_tree_options o = { .by_thread = 1, .min_share = 0.5, .functions = 1 };
     int rc = SONDE_ENOMEM;
     for (uint64_t nth = 1; rc && nth < 200; nth++) {
         struct sonde_tree *t = NULL, *d = NULL;
@@ -369,6 +481,10 @@ int main(void)
         cmocka_unit_test(test_addresses_merge),
         cmocka_unit_test(test_diff),
         cmocka_unit_test(test_min_share),
+        cmocka_unit_test(test_pruned_functions),
+        cmocka_unit_test(test_pruned_inlined),
+        cmocka_unit_test(test_nodes_max),
+        cmocka_unit_test(test_share_for),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_sums_are_exact),
         cmocka_unit_test(test_every_allocation_may_fail),
