@@ -82,16 +82,16 @@ def profilers(args, scratch, full):
     if full:
         if shutil.which("heaptrack"):
             out = str(scratch / "heaptrack")
-            found.append(Profiler("heaptrack", ["heaptrack", "--record-only", "-o", out],
+            found.append(Profiler("heaptrack", ["heaptrack", "-o", out],
                                   files=out + "*", report=["heaptrack_print", "-f", out + ".zst"]))
         else:
             notes.append("heaptrack not measured: it is in Debian's heaptrack")
-    elif tcmalloc:
-        sampled = {"LD_PRELOAD": tcmalloc, "HEAPPROFILE": str(scratch / "tc"),
-                   "TCMALLOC_SAMPLE_PARAMETER": "524288"}
+    if tcmalloc: # HEAPPROFILE keeps every allocation; samples are kept in memory only
+        how = {"HEAPPROFILE": str(scratch / "tc")} if full else \
+              {"TCMALLOC_SAMPLE_PARAMETER": "524288"}
         found += [Profiler("tcmalloc", env={"LD_PRELOAD": tcmalloc}, base="tcmalloc"),
-                  Profiler("tcmalloc heap profile", env=sampled, base="tcmalloc",
-                           files=str(scratch / "tc.*.heap"))]
+                  Profiler("gperftools", env={"LD_PRELOAD": tcmalloc, **how}, base="tcmalloc",
+                           files=str(scratch / "tc.*.heap") if full else None)]
     else:
         notes.append("tcmalloc not measured: it is in Debian's libgoogle-perftools4")
     return found, notes
