@@ -202,7 +202,8 @@ const struct sonde_command sonde_cmd_serve = {
         "\n"
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "
-        "/profiling/…, /debug/pprof/… and its own /api/… are answered by sonde itself.",
+        "/profiling/…, /debug/pprof/… and its own /api/… are answered by sonde itself. When it is "
+        "told to end, requests under way have five seconds to do so.",
     .options = options,
     .operands_max = 0,
     .run = run,

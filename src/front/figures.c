@@ -269,9 +269,16 @@ static void note_tokens(struct sonde_figures *g, size_t row, unsigned what, int6
     if (tokens > 0) note(g, row, what, (uint64_t)tokens, NULL);
 }
 
-static void on_token(struct sonde_figures *g, const struct sonde_front_request *r)
+/* The row of a request whose model is known; found once a stream. */
+static size_t row_of(struct sonde_figures *g, struct sonde_front_request *r)
 {
-    const size_t row = find_row(g, r->route, r->model);
+    if (!r->user) r->user = &g->rows[find_row(g, r->route, r->model)];
+    return (size_t)((struct row *)r->user - g->rows);
+}
+
+static void on_token(struct sonde_figures *g, struct sonde_front_request *r)
+{
+    const size_t row = row_of(g, r);
     if (r->previous_token_ns) {
         note(g, row, INTER_TOKEN, r->last_token_ns - r->previous_token_ns, NULL);
     } else {
@@ -279,9 +286,9 @@ static void on_token(struct sonde_figures *g, const struct sonde_front_request *
     }
 }
 
-static void on_end(struct sonde_figures *g, const struct sonde_front_request *r)
+static void on_end(struct sonde_figures *g, struct sonde_front_request *r)
 {
-    const size_t row = find_row(g, r->route, r->model);
+    const size_t row = row_of(g, r);
     note(g, row, REQUESTS + r->outcome, 1, NULL);
     note(g, row, REQUEST_SECONDS + r->outcome, r->ended_ns - r->arrived_ns, r);
     note_tokens(g, row, PROMPT_TOKENS, r->usage.prompt_tokens);

@@ -2,6 +2,7 @@
 #include "front/front.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -192,6 +193,8 @@ static void set_defaults(struct sonde_front_options *o)
 static int open_loop(struct sonde_front *f)
 {
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = &f->wake };
+    const int flags = fcntl(f->listener.fd, F_GETFL);
+    if (flags < 0 || fcntl(f->listener.fd, F_SETFL, flags | O_NONBLOCK) != 0) return -1;
     f->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (f->epoll < 0) return -1;
     f->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -140,7 +140,7 @@ int sonde_front_upstream_parse(const char *url, struct sonde_front_upstream *out
                                struct sonde_err *err);
 
 struct sonde_front_options {
-    int listen_fd;                   /* listening, does not block; taken over on success */
+    int listen_fd;                   /* listening; taken over on success */
     struct sonde_front_upstream upstream;
     struct sonde_front_observer observer;
 

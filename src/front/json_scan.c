@@ -13,7 +13,7 @@ enum state {
     NUMBER,
     LITERAL,         /* in true, false, null */
     AFTER,           /* , or an end */
-    OVER,            /* the document is complete */
+    OVER,            /* the document is complete; this and the next end it */
     BAD,
 };
 
@@ -37,10 +37,7 @@ void sonde_json_scan_reset(struct sonde_json_scan *j)
     j->text_len = 0;
 }
 
-int sonde_json_scan_over(const struct sonde_json_scan *j)
-{
-    return j->state == OVER || j->state == BAD;
-}
+int sonde_json_scan_over(const struct sonde_json_scan *j) { return j->state >= OVER; }
 
 /* ---- Where we are ------------------------------------------------------------------------- */
 
@@ -134,10 +131,11 @@ static void begin_string(struct sonde_json_scan *j, int key)
 
 static uint8_t find_name(const struct sonde_json_scan *j)
 {
-    if (j->len != j->text_len) return SONDE_JSON_UNKNOWN;
+    if (j->len != j->text_len || !j->len) return SONDE_JSON_UNKNOWN;
     for (size_t i = 0; i < j->names->count; i++) {
         const struct sonde_json_name *n = &j->names->name[i];
-        if (n->len == j->text_len && memcmp(n->text, j->text, n->len) == 0) {
+        if (n->len == j->text_len && n->text[0] == j->text[0] &&
+            memcmp(n->text, j->text, n->len) == 0) {
             return (uint8_t)(SONDE_JSON_NAMES + i);
         }
     }
@@ -283,7 +281,7 @@ static void structure_byte(struct sonde_json_scan *j, char c)
 
 void sonde_json_scan_feed(struct sonde_json_scan *j, const char *data, size_t len)
 {
-    for (size_t i = 0; i < len && !sonde_json_scan_over(j);) {
+    for (size_t i = 0; i < len && j->state < OVER;) {
         const char c = data[i];
         switch ((enum state)j->state) {
         case STRING: i += string_bytes(j, data + i, len - i); continue;

@@ -417,7 +417,7 @@ static void test_back_pressure(void **state)
     get_head(u);
     /* The upstream does not read: the client cannot send for ever. And it all arrives. */
     size_t sent = push(c, data, sizeof(data), BIG);
-    assert_in_range(sent, 1, 64 << 20);
+    assert_in_range(sent, 1, BIG - 1);
     for (size_t all = 0; all < sent;) all += strlen(get_n(u, sent - all < 4096 ? sent - all : 4096));
     close(c);
     get_all(u);
@@ -431,7 +431,7 @@ static void test_back_pressure(void **state)
     snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", BIG);
     put(u, text);
     sent = push(u, data, sizeof(data), BIG);
-    assert_in_range(sent, 1, 64 << 20);
+    assert_in_range(sent, 1, BIG - 1);
     get_head(c);
     for (size_t all = 0; all < sent;) all += strlen(get_n(c, sent - all < 4096 ? sent - all : 4096));
     close(c);
