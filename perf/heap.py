@@ -18,7 +18,7 @@ import time
 
 from common import named, row, say, stats_of
 
-CALLS = 5_000_000        # a thread; with two threads half of 20M calls are a second or so
+CALLS = {"heap_sampled": 10_000_000, "heap_full": 1_000_000}   # a thread; peers take minutes for more
 DEPTH = {"shallow": 0, "deep": 40}
 SECONDS = {"heap_sampled": 60, "heap_full": 120}
 TIMEOUT = 240
@@ -44,12 +44,12 @@ class Profiler:
         self.name, self.before, self.env, self.base = name, list(before), env or {}, base
         self.files, self.report = files, report
 
-    def run(self, program, depth):
+    def run(self, program, calls, depth):
         """{wall, cpu (all processes), rss_kb of the program}"""
         for old in glob.glob(self.files) if self.files else ():
             os.unlink(old)
         before = children_cpu()
-        done = subprocess.run([*self.before, program, "2", str(CALLS), str(depth)],
+        done = subprocess.run([*self.before, program, "2", str(calls), str(depth)],
                               env={**os.environ, **self.env}, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=TIMEOUT)
         line = [l for l in done.stdout.splitlines() if len(l.split()) == 3 and l[0].isdigit()]
@@ -97,14 +97,14 @@ def profilers(args, scratch, full):
     return found, notes
 
 
-def take_turns(found, program, depth, seconds, notes):
+def take_turns(found, work, seconds, notes):
     """name: {figure: [ratio a round]} for those that could run."""
     runs, begin, longest = {p.name: [] for p in found}, time.monotonic(), 0
     while not runs["plain"] or time.monotonic() + longest < begin + seconds:
         start = time.monotonic()
         for p in list(found):
             try:
-                runs[p.name].append(p.run(program, depth))
+                runs[p.name].append(p.run(*work))
             except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
                 found.remove(p)
                 runs.pop(p.name)
@@ -140,9 +140,10 @@ def measure(group, full):
         rows = []
         for kind, depth in DEPTH.items():
             found, notes = profilers(args, scratch, full)
-            ratios = take_turns(found, program, depth, SECONDS[group] / len(DEPTH), notes)
+            ratios = take_turns(found, (program, CALLS[group], depth),
+                                SECONDS[group] / len(DEPTH), notes)
             text = f"{'every allocation' if full else 'sampled heap'}, {kind} stacks"
-            note = "; ".join([f"two threads, {2 * CALLS:,} calls, {depth or 'no'} frames deep",
+            note = "; ".join([f"two threads, {2 * CALLS[group]:,} calls, {depth or 'no'} frames deep",
                               *notes])
             peers = [n for n in ratios if n != "sonde"]
             for figure, unit, what, budget in (
@@ -164,8 +165,23 @@ def measure(group, full):
                     rows.append(row(f"{group}_{kind}_report_{unit}", group, f"{text}: {what}", unit,
                                     of("sonde"), None, [of(n) for n in peers if reports[n]], 0,
                                     note))
-        return rows
+        return rows + ([agent_row(args, scratch, program)] if full else [])
     return measured
+
+
+def agent_row(args, scratch, program):
+    """The agent's memory while 20 million calls from deep stacks are all recorded."""
+    calls = CALLS["heap_sampled"]
+    child = subprocess.Popen([str(args.build / "sonde"), "run", "-q", "--no-http", "--no-cpu",
+                              "--heap=full", "--record", str(scratch / "heap.run"), "--", program,
+                              "2", str(calls), str(DEPTH["deep"])], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = status
+    if status:
+        raise RuntimeError(f"sonde ended with status {status}")
+    return row("heap_full_agent", "heap_full", "every allocation: memory of the agent", "MB",
+               named("sonde", stats_of([usage.ru_maxrss / 1e3])), None, [], 256,
+               f"{2 * calls:,} calls, {DEPTH['deep']} frames deep; the program's own if that is more")
 
 
 GROUPS = {"heap_sampled": measure("heap_sampled", 0), "heap_full": measure("heap_full", 1)}
