@@ -1,9 +1,10 @@
 /* mem.h - the heap of a process into a profile: reads what libsonde_preload keeps in the segment
  * (segment/mem.h), as often as curves and verdicts need it. The same for sampled and full mode.
  *
- * A thread of the agent drains events 20 times and takes a point of the curve once a second; the
- * growth of each site is kept as a series of bounded length (profile/series.h; analyze/growth.h says
- * what it means). Memory follows the number of sites, not of allocations. */
+ * A thread of the agent drains events 20 times a second and takes a tick (a point of the curve, and
+ * of the growth of each site) 16 times a second at first, then ever more rarely down to once; series
+ * are of bounded length (profile/series.h; analyze/growth.h says what they mean). Memory follows the
+ * number of sites, not of allocations. */
 #ifndef SONDE_COLLECT_MEM_H
 #define SONDE_COLLECT_MEM_H
 
@@ -61,7 +62,8 @@ void sonde_mem_mark(struct sonde_mem *m);
  * threads, those of events; their weights are scaled so that each site's sum is its row's. */
 int sonde_mem_snapshot(struct sonde_mem *m, struct sonde_profile **out);
 
-/* The same at the end; all are done with m. */
+/* The same at the end; m is gone after this, also when there was no memory for a profile. What was in
+ * use when processes ended counts as in use, if that of pid has ended. */
 int sonde_mem_stop(struct sonde_mem *m, struct sonde_profile **out);
 
 #endif
