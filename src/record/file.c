@@ -293,6 +293,7 @@ static int map_new(int fd, struct sonde__header *plan)
                           MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (base == MAP_FAILED) continue;
         madvise(base, plan->file_bytes, MADV_DONTDUMP);
+        madvise(base, plan->file_bytes, MADV_RANDOM); /* on a disk: do not read holes ahead */
         sonde__g.base = base;
         sonde__g.h = base;
         return 0;
