@@ -130,14 +130,25 @@ static uint32_t kernel_stack(struct sonde_perf_reader *r, uint32_t parent,
     return sonde_cpu_stacks_add(r->stacks, NULL, 0, parent, ips, n);
 }
 
+/* A thread that is ending, or in the kernel between two programs, has no user part. Its registers
+ * are still those that it called exec with, and where addresses are not randomized the stack they
+ * point to is there as well: the new program's. */
+static int has_user_part(struct sonde_perf_process *p, const struct sonde_perf_record *rec,
+                         int in_kernel)
+{
+    const uint64_t ip = rec->u.sample.regs.ip;
+    if (!p || !rec->u.sample.has_user || !ip) return 0;
+    if (!in_kernel) p->in_exec = 0;
+    if (p->in_exec && !sonde_aspace_mapping(p->as, ip)) return 0;
+    return rec->u.sample.stack_len || !in_kernel;
+}
+
 /* The stack of a sample; 0 = no memory for it. */
 static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_process *p,
                          const struct sonde_perf_record *rec, uint16_t *flags)
 {
-    /* A thread that is ending, or in the kernel between two programs, has no user part. */
     const int in_kernel = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
-    const int has_user = p && rec->u.sample.has_user && rec->u.sample.regs.ip &&
-                         (rec->u.sample.stack_len || !in_kernel);
+    const int has_user = has_user_part(p, rec, in_kernel);
     uint32_t stack = has_user ? user_stack(r, p, rec, in_kernel, flags) : 0;
     if (!has_user) stack = sonde_cpu_stacks_named(r->stacks, "[no user stack]");
     if (stack && rec->u.sample.chain_count) stack = kernel_stack(r, stack, rec);

@@ -168,6 +168,7 @@ void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread 
     }
     sonde_aspace_exec(p->as);
     p->layout = sonde_cpu_stacks_layout(t->stacks);
+    p->in_exec = 1;
 }
 
 void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process *p,

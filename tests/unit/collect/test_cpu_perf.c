@@ -236,7 +236,7 @@ static void test_programs(void **state)
     } cases[] = {
         { { "--fork", "1000" }, "children", 1000, 1, "child" },
         { { "--fork", "100" }, "children", 100, 0, NULL },
-        { { "--exec-self", "20" }, "exec", 0, 0, "alpha" },
+        { { "--exec-self", "30" }, "exec", 0, 0, "alpha" },
         { { "--signal", "200" }, "signals", 200, 0, "handler" },
         { { "--dlopen", "1500", plugin }, "plugins", 1500, 0, NULL },
         { { "--threads", "64" }, "threads", 64, 0, "alpha" },
