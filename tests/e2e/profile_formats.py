@@ -47,7 +47,7 @@ def read_top(path):
         m = re.match(r"\s*(\S+)\s+\S+%\s+\S+%\s+(\S+)\s+\S+%\s+(.*)$", line)
         assert m, line
         flat, cum, name = m.groups()
-        rows[re.sub(r" \(inline\)$", "", name)] = (flat, cum)
+        rows[re.sub(r" \((partial-)?inline\)$", "", name)] = (flat, cum)
     return rows, text
 
 
@@ -62,6 +62,14 @@ def top(ours, theirs):
     mine = {re.sub(r"_\[k\]$", "", n): v for n, v in read_flat(ours).items()}
     rows, _ = read_top(theirs)
     same("pprof -top", mine, {n: (int(f), int(c)) for n, (f, c) in rows.items()})
+
+
+def report(ours, theirs):
+    """What `sonde report` says of a recording, and pprof of its export."""
+    with open(ours, encoding="utf-8") as f:
+        mine = {r["name"]: (r["self"], r["total"]) for r in json.load(f)["functions"]}
+    rows, _ = read_top(theirs)
+    same("report and pprof -top", mine, {n: (number(f), number(c)) for n, (f, c) in rows.items()})
 
 
 def truth(folded_path, flat_path):
@@ -170,5 +178,5 @@ def trace(path, facts):
 
 
 if __name__ == "__main__":
-    {"folded": folded, "top": top, "truth": truth, "total": total, "schema": schema,
+    {"folded": folded, "top": top, "report": report, "truth": truth, "total": total, "schema": schema,
      "speedscope": speedscope, "perf": perf, "trace": trace}[sys.argv[1]](*sys.argv[2:])

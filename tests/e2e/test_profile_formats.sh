@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Profiles as files, judged by the tools that read and write them: google/pprof (built here from
-# Debian's sources) shows the same self and total as we do, for our files and for Go's; what it
-# writes we read; speedscope's own schema accepts our JSON; what perf script prints is all there.
+# Debian's sources) shows the same self and total as we do, for our files, for a recording and for
+# Go's; what it writes we read; speedscope's own schema accepts our JSON; what perf script prints is
+# all there.
 set -euo pipefail
 
 : "${SONDE_BUILD:?set it to the build directory}"
@@ -38,6 +39,16 @@ pprof -top "$work/known.pb.gz" >"$work/theirs.top"
 check top "$work/ours.flat" "$work/theirs.top"
 check truth "$work/known.folded" "$work/ours.flat"
 
+say "a recording, in our report and in pprof"
+export SONDE_DIR=$work/segments
+mkdir -m 700 "$SONDE_DIR"
+sonde=$SONDE_BUILD/sonde
+"$sonde" record -q -o "$work/burn.run" -- "$SONDE_BUILD/programs/burn" --seconds 0.7 >"$work/burn.out"
+"$sonde" export -o "$work/burn.pb.gz" "$work/burn.run"
+"$sonde" report --json --limit 1000000 "$work/burn.run" >"$work/burn.json"
+pprof -top -unit=ns "$work/burn.pb.gz" >"$work/burn.top"
+check report "$work/burn.json" "$work/burn.top"
+
 say "pprof's file in ours"
 pprof -proto -output "$work/again.pb.gz" "$work/known.pb.gz"
 "$tool" "$work/again.pb.gz" flat >"$work/again.flat"
@@ -73,7 +84,8 @@ version=$(sed -n 's/.*"speedscope": "\(.*\)".*/\1/p' "$SONDE_SOURCE/tests/browse
 (cd "$work" && npm pack --silent --prefer-offline "speedscope@$version" >/dev/null && tar xzf speedscope-*.tgz)
 "$tool" "$work/known.folded" speedscope "$work/known.speedscope.json"
 "$tool" "$work/cpu.pb.gz" speedscope "$work/cpu.speedscope.json"
-for file in known cpu; do
+"$sonde" export -o "$work/burn.speedscope.json" "$work/burn.run"
+for file in known cpu burn; do
     check schema "$work/package/dist/release/file-format-schema.json" "$work/$file.speedscope.json"
 done
 check speedscope "$work/known.folded" "$work/known.speedscope.json"

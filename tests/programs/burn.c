@@ -27,7 +27,7 @@
 
 #include "sonde/sonde.h"
 
-#define IN(part) __attribute__((noinline, section("text_" #part)))
+#define IN(part) __attribute__((noinline, noclone, section("text_" #part)))
 #define PARTS(X) X(alpha) X(beta) X(gamma) X(handler) X(child) X(sleep) X(lock)
 
 enum { SLICE = 200000, RECURSION = 60, SORTED = 256, PARTS_TIMED = 3, THREADS_MAX = 256 };

@@ -51,9 +51,9 @@ __attribute__((noinline)) uint64_t alpha(uint64_t ns) { return throw_for<3>(ns) 
 
 __attribute__((noinline)) uint64_t beta(uint64_t ns, int depth)
 {
-    uint64_t left = 0;
-    Guard guard(&left);
-    return depth ? beta(ns, depth - 1) + left : throw_for<30>(ns);
+    volatile uint64_t local[4] = { ns }; // keeps it from becoming a loop
+    const uint64_t caught = depth ? beta(ns, depth - 1) : throw_for<30>(ns);
+    return caught + (local[depth & 3] == 1);
 }
 
 class Gamma {
