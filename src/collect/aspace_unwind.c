@@ -113,11 +113,15 @@ static enum sonde__step one_step(struct walk *w, const struct rule *rule, int in
     enum sonde__step step;
     if (rule->kind == RULE_NOWHERE) return SONDE__STEP_FAIL;
     if (rule->kind == RULE_ROW) {
+        const int jumps = rule->row.saved & SONDE__SAVED_JUMPS && !w->jumps;
+        struct sonde__regs inner;
+        if (jumps) inner = w->regs;
         step = sonde__unwind_apply(&rule->row, &w->regs, read_stack, &w->stack, &signal);
-        if (step == SONDE__STEP_OK && rule->row.saved & SONDE__SAVED_JUMPS && !w->jumps++ &&
-            sonde__unwind_land(w->landing, &w->regs, read_stack, &w->stack, &signal)) {
+        if (jumps && step == SONDE__STEP_OK &&
+            sonde__unwind_land(w->landing, &inner, &w->regs, read_stack, &w->stack, &signal)) {
             step = SONDE__STEP_FAIL;
         }
+        w->jumps |= jumps;
     } else {
         step = sonde__unwind_fp(&w->regs, read_stack, &w->stack);
         /* In code that does not keep a frame pointer it may be 0 for any reason. */

@@ -41,11 +41,15 @@ enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *
     if (!first && w->rule == SONDE__RULE_NOWHERE) return step;
     *ip = w->rule == SONDE__RULE_ROW && w->row.cfa == SONDE__CFA_SIGNAL ? r->ip : pc;
     if (w->rule == SONDE__RULE_ROW) {
+        const int jumps = w->row.saved & SONDE__SAVED_JUMPS && !w->jumps;
+        struct sonde__regs inner;
+        if (jumps) inner = *r;
         step = sonde__unwind_apply(&w->row, r, sonde__walk_word, &w->memory, &signal);
-        if (step == SONDE__STEP_OK && w->row.saved & SONDE__SAVED_JUMPS && !w->jumps++ &&
-            sonde__unwind_land(w->landing, r, sonde__walk_word, &w->memory, &signal)) {
+        if (jumps && step == SONDE__STEP_OK &&
+            sonde__unwind_land(w->landing, &inner, r, sonde__walk_word, &w->memory, &signal)) {
             step = SONDE__STEP_FAIL;
         }
+        w->jumps |= jumps;
     } else if (w->rule == SONDE__RULE_FP) {
         step = sonde__unwind_fp(r, sonde__walk_word, &w->memory);
         /* In code that does not keep a frame pointer it may be 0 for any reason. */

@@ -14,6 +14,7 @@
 /* DWARF's numbers. */
 enum {
     SONDE__ARCH_EH_DATA = 0, /* rax, which no call preserves: saved for handlers of exceptions */
+    SONDE__ARCH_EH_ADJUST = 2, /* rcx: how far up a handler of exceptions is, then where */
     SONDE__ARCH_BX = 3,
     SONDE__ARCH_BP = 6,
     SONDE__ARCH_SP = 7,

@@ -177,13 +177,14 @@ enum sonde__landing {
     SONDE__LANDING_CALLER, /* its caller, as ever */
     SONDE__LANDING_JUMP,   /* about to jump: ip is where to, not behind a call */
     SONDE__LANDING_MOVED,  /* overwritten: ip is that frame's, and sp where its call has put ip */
+    SONDE__LANDING_PUT,    /* and that, too, is overwritten, by where it will jump to */
     SONDE__LANDINGS
 };
 
-/* regs, which came out of such a frame, by another idea. *exact as *signal of a step. 0, or -1: it
- * cannot be so. */
-int sonde__unwind_land(enum sonde__landing landing, struct sonde__regs *regs,
-                       sonde__read_word *word, void *arg, int *exact);
+/* regs, which came out of such a frame, by another idea; inner: as they were in it. *exact as
+ * *signal of a step. 0, or -1: it cannot be so. */
+int sonde__unwind_land(enum sonde__landing landing, const struct sonde__regs *inner,
+                       struct sonde__regs *regs, sonde__read_word *word, void *arg, int *exact);
 
 /* By frame pointer alone, where there is no table (JIT code, hand-written assembly): bp must be
  * aligned and lie at or above sp. Whether what it leads to is code is for the caller to check: a

@@ -156,17 +156,36 @@ enum sonde__step sonde__unwind_step(const struct sonde__unwind_table *t, uint32_
     return row ? sonde__unwind_apply(row, regs, word, arg, signal) : SONDE__STEP_FAIL;
 }
 
-int sonde__unwind_land(enum sonde__landing landing, struct sonde__regs *regs,
-                       sonde__read_word *word, void *arg, int *exact)
+/* sp: above the first word from it on that is ip. */
+static int land_moved(struct sonde__regs *regs, sonde__read_word *word, void *arg)
 {
     uint64_t v = 0;
-    *exact = landing == SONDE__LANDING_JUMP;
-    if (landing != SONDE__LANDING_MOVED) return 0;
     for (uint64_t i = 0; i < LANDING_WORDS && v != regs->ip; i++) {
         if (word(arg, regs->sp, &v)) return -1;
         regs->sp += sizeof(v);
     }
     return v == regs->ip ? 0 : -1;
+}
+
+/* A register has the address of the word with the handler's, or how far that is above the return
+ * address, which lies under sp. */
+static int land_put(const struct sonde__regs *inner, struct sonde__regs *regs,
+                    sonde__read_word *word, void *arg)
+{
+    uint64_t at;
+    if (reg_value(inner, SONDE__ARCH_EH_ADJUST, &at)) return -1;
+    if (at < regs->sp) at += regs->sp - sizeof(at);
+    if (at < regs->sp || at % sizeof(at) || word(arg, at, &regs->ip)) return -1;
+    regs->sp = at + sizeof(at);
+    return 0;
+}
+
+int sonde__unwind_land(enum sonde__landing landing, const struct sonde__regs *inner,
+                       struct sonde__regs *regs, sonde__read_word *word, void *arg, int *exact)
+{
+    *exact = landing == SONDE__LANDING_JUMP || landing == SONDE__LANDING_PUT;
+    if (landing == SONDE__LANDING_MOVED) return land_moved(regs, word, arg);
+    return landing == SONDE__LANDING_PUT ? land_put(inner, regs, word, arg) : 0;
 }
 
 enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *word, void *arg)

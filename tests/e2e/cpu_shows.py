@@ -28,7 +28,8 @@ BURN = ["burn", "--seconds", "1.5", "--turns", "100"]
 PLUGIN = os.path.join(PROGRAMS, "burn_plugin.so")
 
 # shares: parts whose shares the program knows. names: functions that must be there, with source
-# file and line where it ends in *. stacks: callers and callees that must be found in a row.
+# file and line where it ends in *. stacks: patterns of folded ones that must be found; libraries
+# need not have names.
 Case = collections.namedtuple("Case", "name argv options engines shares names stacks folder")
 
 
@@ -39,21 +40,21 @@ def case(name, argv, engines="perf timer", options=(), shares=(), names="", stac
 
 CASES = [
     case("inlined helpers, recursion, qsort", BURN, shares=SHARES,
-         names="alpha* beta_down* gamma_sort* spin* mix* start_thread",
-         stacks=["start_thread;burn", "alpha;spin;mix", "beta_down;beta_down;beta_down;spin",
-                 "gamma_sort;__qsort_r", "gamma_compare;spin"]),
+         names="alpha* beta_down* gamma_sort* spin* mix*",
+         stacks=[";burn;run_part;run_turns;alpha;spin;mix$", "(;beta_down){61};spin",
+                 ";gamma_sort;[^;]*(;[^;]*)*;gamma_compare;spin"]),
     case("exceptions", ["burn_throw", "1.5"], shares=SHARES,
          names="work::alpha* work::beta* work::Gamma::gamma* work::throw_for<3>*",
-         stacks=["work::burn;work::alpha;work::throw_for<3>", "work::beta;work::beta;work::beta"]),
+         stacks=[";work::burn;work::alpha;work::throw_for<3>", "(;work::beta){21}"]),
     case("a signal handler", ["burn", "--turns", "60", "--signal", "50"],
          shares=("alpha", "handler"), names="alpha* handler* main*",
-         stacks=["alpha;spin;mix", "__restore_rt;handler;spin"]),
+         stacks=["main;in_handlers;alpha;spin;mix$", "main;in_handlers;.*;handler;spin;mix$"]),
     case("static-pie", ["burn_static_pie"] + BURN[1:], engines="perf", shares=SHARES,
          names="alpha* beta_down* gamma_sort* spin*",
-         stacks=["start_thread;burn", "alpha;spin;mix"]),
+         stacks=[";burn;run_part;run_turns;alpha;spin;mix$"]),
     case("a debug file apart", BURN, folder="apart", shares=SHARES,
          names="alpha* beta_down* gamma_sort* spin*",
-         stacks=["start_thread;burn", "alpha;spin;mix"]),
+         stacks=[";burn;run_part;run_turns;alpha;spin;mix$"]),
     case("dlopen and dlclose", ["burn", "--dlopen", "1500", PLUGIN],
          names="plugin_burn* load_and_unload*", stacks=["main;load_and_unload;plugin_burn"]),
     case("a thousand forks", ["burn", "--fork", "1000"], options=["--children"],
@@ -134,10 +135,12 @@ def check_names(what, names, r):
 
 
 def check_whole(what, r):
-    """99.9 % of the stacks reach the thread's start; three are forgiven where there are few."""
-    if r["truncated_samples"] > 3 + r["samples"] / 1000:
+    """99.9 % of the stacks reach the thread's start; three are forgiven where there are few, which
+    is one of the timer engine's on a busy machine: it stands for all the ticks that were missing."""
+    forgiven = {"perf": 3, "timer": 40}[r["engine"]]
+    if r["truncated_samples"] > forgiven + r["samples"] / 1000:
         fail(what, "%d of %d stacks are truncated" % (r["truncated_samples"], r["samples"]))
-    if r["lost_records"]:
+    if r["lost_records"] > r["samples"] / 100:
         fail(what, "%d records are lost" % r["lost_records"])
 
 
@@ -146,10 +149,9 @@ def check_run(what, c, path, out):
     r, stacks = report(path), folded(path)
     check_whole(what, r)
     check_names(what, c.names, r)
-    text = ["%s;" % ";".join(frames) for frames, _ in stacks]
-    for row in c.stacks:
-        if not any((row + ";") in (";" + t) for t in text):
-            fail(what, "no stack has %s" % row)
+    for pattern in c.stacks:
+        if not any(re.search(pattern, ";".join(frames)) for frames, _ in stacks):
+            fail(what, "no stack is like %s" % pattern)
     said = "%d samples, %.2f %% complete" % (r["samples"], 100 * r["complete"])
     if not c.shares:
         return True, said
@@ -206,21 +208,23 @@ def attach_to_fifty():
         fail(what, "not the same output: %s" % outputs)
     r = report("x.run")
     check_whole(what, r)
-    check_names(what, ["alpha*", "beta_down*", "start_thread"], r)
+    check_names(what, ["alpha*", "beta_down*"], r)
     if r["threads_total"] < 50:
         fail(what, "only %d threads" % r["threads_total"])
     print("%s: %d samples of %d threads" % (what, r["samples"], r["threads_total"]))
 
 
 def is_set_up(pid):
-    """It has all the events it will have: there are some, and no more after a while."""
+    """It has all the events it will have: one a thread at least, and no more after a while."""
     def events():
         fds = "/proc/%d/fd" % pid
         return sum("perf_event" in os.readlink(os.path.join(fds, fd)) for fd in os.listdir(fds))
     try:
-        before = events()
-        time.sleep(0.3)
-        return before and events() == before
+        seen = set()
+        for _ in range(4):
+            seen.add(events())
+            time.sleep(0.2)
+        return len(seen) == 1 and min(seen) > 50
     except FileNotFoundError:  # one was closed meanwhile
         return False
 

@@ -232,21 +232,29 @@ static void landings(void **state)
     static const struct {
         const char *name;
         enum sonde__landing landing;
-        uint64_t ip;
+        uint64_t ip, rcx; /* 0 = not known */
         int rc, exact;
-        uint64_t sp;
+        uint64_t new_ip, sp;
     } cases[] = {
-        { "a caller", SONDE__LANDING_CALLER, 0x1003, 0, 0, BASE },
-        { "a jump", SONDE__LANDING_JUMP, 0x1003, 0, 1, BASE },
-        { "moved", SONDE__LANDING_MOVED, 0x1003, 0, 0, BASE + 32 },
-        { "nowhere to be found", SONDE__LANDING_MOVED, 0x2000, -1, 0, 0 },
+        { "a caller", SONDE__LANDING_CALLER, 0x1003, 0, 0, 0, 0x1003, BASE },
+        { "a jump", SONDE__LANDING_JUMP, 0x1003, 0, 0, 1, 0x1003, BASE },
+        { "moved", SONDE__LANDING_MOVED, 0x1003, 0, 0, 0, 0x1003, BASE + 32 },
+        { "nowhere to be found", SONDE__LANDING_MOVED, 0x2000, 0, -1, 0, 0, 0 },
+        { "put there", SONDE__LANDING_PUT, 0x1003, BASE + 40, 0, 1, 0x1005, BASE + 48 },
+        { "so far up", SONDE__LANDING_PUT, 0x1003, 48, 0, 1, 0x1005, BASE + 48 },
+        { "put nowhere", SONDE__LANDING_PUT, 0x1003, BASE * 2, -1, 1, 0, 0 },
+        { "put between words", SONDE__LANDING_PUT, 0x1003, BASE + 41, -1, 1, 0, 0 },
+        { "put who knows where", SONDE__LANDING_PUT, 0x1003, 0, -1, 1, 0, 0 },
     };
     fill(); /* word n holds 1000 + n */
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct sonde__regs r = { .ip = cases[i].ip, .sp = BASE };
+        struct sonde__regs r = { .ip = cases[i].ip, .sp = BASE }, inner = { 0 };
         int exact = 77;
-        const int rc = sonde__unwind_land(cases[i].landing, &r, word, NULL, &exact);
-        if (rc != cases[i].rc || exact != cases[i].exact || (!rc && r.sp != cases[i].sp)) {
+        inner.other[SONDE__ARCH_EH_ADJUST] = cases[i].rcx;
+        inner.known = cases[i].rcx ? 1u << SONDE__ARCH_EH_ADJUST : 0;
+        const int rc = sonde__unwind_land(cases[i].landing, &inner, &r, word, NULL, &exact);
+        if (rc != cases[i].rc || exact != cases[i].exact ||
+            (!rc && (r.sp != cases[i].sp || r.ip != cases[i].new_ip))) {
             fail_msg("%s: %d, exact %d, sp %#lx", cases[i].name, rc, exact, r.sp);
         }
     }
