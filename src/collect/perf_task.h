@@ -14,7 +14,7 @@ struct sonde_perf_process {
     uint32_t threads;          /* known ones */
     struct sonde_aspace *as;   /* owned */
     uint32_t layout;           /* number of its mappings, see cpu_stack.h */
-    uint32_t in_exec;          /* its program was replaced, and the new one not seen running: 0, 1 */
+    uint32_t in_exec;          /* its program was replaced, and the new one not seen to run yet */
 };
 
 struct sonde_perf_thread {

@@ -135,8 +135,8 @@ def check_names(what, names, r):
 
 
 def check_whole(what, r):
-    """99.9 % of the stacks reach the thread's start; three are forgiven where there are few, which
-    is one of the timer engine's on a busy machine: it stands for all the ticks that were missing."""
+    """99.9 % of the stacks reach the thread's start; three are forgiven where there are few. One of
+    the timer engine's stands for many on a busy machine: for all the ticks that were missing."""
     forgiven = {"perf": 3, "timer": 40}[r["engine"]]
     if r["truncated_samples"] > forgiven + r["samples"] / 1000:
         fail(what, "%d of %d stacks are truncated" % (r["truncated_samples"], r["samples"]))
