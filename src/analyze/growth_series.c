@@ -34,7 +34,7 @@ enum {
     BLOCKS = 8,          /* the curve smoothed, to see what was given back */
     JOIN = 4,            /* points that make a longer step */
     STEPS_MIN = 6,       /* that must be left of longer steps */
-    SAMPLES_MIN = 4,     /* growth of fewer sampled allocations is chance */
+    SAMPLES_MIN = 8,     /* growth of fewer sampled allocations may be chance, or slow down */
 };
 #define SECONDS_MIN 5.0  /* shorter: no verdict; a program that builds something up is no leak */
 #define WALK 1.5         /* variance of a walk's steps over that of its means' steps, squared */

@@ -30,11 +30,24 @@ static double seconds_of(const struct sonde_profile *p)
     return p->end_ns > p->start_ns ? (double)(p->end_ns - p->start_ns) / 1e9 : 0;
 }
 
+/* Of the time that was watched: the program may have run long before. */
+static void set_rates(struct heap_report *r)
+{
+    const struct sonde_heap *h = r->h;
+    r->alloc_rate = r->count_rate = NAN;
+    if (h->point_count < 2 || !(r->seconds > 0)) return;
+    const struct sonde_heap_point *first = &h->points[0], *last = &h->points[h->point_count - 1];
+    if (last->alloc_bytes < first->alloc_bytes || last->alloc_count < first->alloc_count) return;
+    r->alloc_rate = (double)(last->alloc_bytes - first->alloc_bytes) / r->seconds;
+    r->count_rate = (double)(last->alloc_count - first->alloc_count) / r->seconds;
+}
+
 int heap_report_init(struct heap_report *r, const struct sonde_profile *p,
                      const struct sonde_report_options *o, size_t limit)
 {
     const struct sonde_heap *h = p->heap;
     *r = (struct heap_report){ .p = p, .o = o, .h = h, .limit = limit, .seconds = seconds_of(p) };
+    set_rates(r);
     if (!h->site_count) return 0;
     r->order = sonde__calloc(h->site_count, sizeof(*r->order));
     if (!r->order) return SONDE_ENOMEM;

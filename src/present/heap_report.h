@@ -14,6 +14,7 @@ struct heap_report {
     const struct sonde_heap *h;     /* NULL = nothing is written */
     size_t limit;
     double seconds;                 /* that were watched; 0 = unknown */
+    double alloc_rate, count_rate;  /* bytes and calls a second in that time; NaN = unknown */
     double temp_bytes, temp_count;  /* freed before the next allocation */
     uint32_t *order;                /* of sites: leaks first, the fastest first, then by bytes in
                                        use */

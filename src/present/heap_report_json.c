@@ -30,16 +30,15 @@ static void put_time(struct sonde_buf *out, const char *key, uint64_t ns)
 static void put_totals(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
-    const double s = r->seconds > 0 ? r->seconds : NAN;
     sonde_json_str(out, "mode", h->full ? "full" : "sampled");
     sonde_json_num(out, "mean_bytes", h->full ? NAN : (double)h->mean);
-    sonde_json_num(out, "seconds", s);
+    sonde_json_num(out, "seconds", r->seconds > 0 ? r->seconds : NAN);
     put_amount(out, "in_use_bytes", &h->live_bytes);
     put_amount(out, "in_use_count", &h->live_count);
     put_amount(out, "allocated_bytes", &h->alloc_bytes);
     put_amount(out, "allocated_count", &h->alloc_count);
-    sonde_json_num(out, "allocated_bytes_per_second", h->alloc_bytes.value / s);
-    sonde_json_num(out, "allocations_per_second", h->alloc_count.value / s);
+    sonde_json_num(out, "allocated_bytes_per_second", r->alloc_rate);
+    sonde_json_num(out, "allocations_per_second", r->count_rate);
     sonde_json_num(out, "temporary_bytes", round(r->temp_bytes));
     sonde_json_num(out, "temporary_count", round(r->temp_count));
     sonde_json_u64(out, "peak_bytes", h->peak_bytes);

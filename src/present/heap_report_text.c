@@ -75,13 +75,13 @@ static void put_totals(const struct heap_report *r, struct sonde_buf *out)
     since_start(r, h->peak_ns, when);
     report_put_fact(r->o, out, "peak", "%s%s%s%s", bytes_text(a, (double)h->peak_bytes, ascii),
                     when[0] ? ", " : "", when, when[0] ? " after the start" : "");
-    if (r->seconds > 0) {
+    if (r->alloc_rate >= 0) {
         char counts[SONDE_VALUE_BYTES];
         report_put_fact(r->o, out, "allocated", "%s in %s calls: %s and %s calls a second",
                         amount_text(a, &h->alloc_bytes, SONDE_UNIT_BYTES, ascii),
                         amount_text(b, &h->alloc_count, SONDE_UNIT_COUNT, ascii),
-                        bytes_text(rate, h->alloc_bytes.value / r->seconds, ascii),
-                        count_text(counts, h->alloc_count.value / r->seconds, ascii));
+                        bytes_text(rate, r->alloc_rate, ascii),
+                        count_text(counts, r->count_rate, ascii));
     } else {
         report_put_fact(r->o, out, "allocated", "%s in %s calls",
                         amount_text(a, &h->alloc_bytes, SONDE_UNIT_BYTES, ascii),

@@ -29,6 +29,11 @@ static void put_totals(const struct heap_report *r, struct sonde_buf *out)
     const int ascii = r->o->ascii;
     char live[SONDE_VALUE_BYTES], error[SONDE_VALUE_BYTES], peak[SONDE_VALUE_BYTES];
     char alloc[SONDE_VALUE_BYTES], count[SONDE_VALUE_BYTES], mean[SONDE_VALUE_BYTES];
+    if (!h->full && !(h->alloc_count.value > 0)) {
+        sonde_buf_printf(out, "heap: too little was allocated to be sampled (one in %s)\n",
+                         bytes_text(mean, (double)h->mean, ascii));
+        return;
+    }
     sonde_buf_printf(out, "heap: %s%s in use%s, %s at the peak, %s allocated in %s calls",
                      bytes_text(live, h->live_bytes.value, ascii),
                      error_text(error, &h->live_bytes, ascii), h->ended ? " at exit" : "",
@@ -91,7 +96,8 @@ void sonde_heap_summary(const struct sonde_profile *p, size_t leaks, int ascii,
         put_leak(&r, &r.h->sites[r.order[i]], out);
     }
     if (r.leak_count > leaks) {
-        sonde_buf_printf(out, "and %zu more leaks\n", (size_t)r.leak_count - leaks);
+        sonde_buf_printf(out, "and %zu more leak%s\n", (size_t)r.leak_count - leaks,
+                         r.leak_count - leaks == 1 ? "" : "s");
     }
     heap_report_release(&r);
 }

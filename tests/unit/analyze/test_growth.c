@@ -49,10 +49,10 @@ static double leak_bursty(double t, double n)
     if (uniform() < 30 / n) state_of[0] += MB * (0.5 + uniform());
     return state_of[0];
 }
-static double leak_sampled(double t, double n) /* 24 samples of 512 KiB */
+static double leak_sampled(double t, double n) /* 30 samples of 512 KiB */
 {
     (void)t;
-    if (uniform() < 24 / n) state_of[0] += 524288;
+    if (uniform() < 30 / n) state_of[0] += 524288;
     return state_of[0];
 }
 static double leak_late(double t, double n) { return t < n / 3 ? MB : MB + MB * (t - n / 3) / n; }
@@ -137,7 +137,7 @@ static const struct {
     { "noise", leak_noise, V(LEAK), 0.95, 0 },
     { "churn", leak_churn, V(LEAK), 0.8, 0 },
     { "bursts by chance", leak_bursty, V(LEAK), 0.95, 0 },
-    { "few samples", leak_sampled, V(LEAK), 0.95, 524288 * 4.9 },
+    { "few samples", leak_sampled, V(LEAK), 0.95, 524288 * 5.5 },
     { "too few samples", leak_sampled, V(UNKNOWN), 0.95, 524288 * 30.0 },
     { "begins late", leak_late, V(LEAK), 1, 0 },
     { "under a ring", leak_in_ring, V(LEAK), 1, 0 },

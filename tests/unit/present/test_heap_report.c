@@ -46,7 +46,7 @@ static void test_exact_text(void **state)
     has(text, "Memory in use of server\n");
     has(text, "in use     76.4 MiB in 99.1k allocations, when last seen\n");
     has(text, "peak       77.2 MiB, 1.89 min after the start\n");
-    has(text, "allocated  288 MiB in 199k calls: 2.42 MiB and 1.67k calls a second\n");
+    has(text, "allocated  288 MiB in 199k calls: 1.91 MiB and 1.00k calls a second\n");
     has(text, "temporary  22.6 % of the calls, 29.8 % of the bytes: freed before");
     has(text, "process    101 MiB resident, 103 MiB at its peak, PSS 100 MiB; in use is 76 % of");
     has(text, "libc.so.6: 3 arenas, 89.6 MiB from the system, 8.58 MiB of it free (10 % frag");
@@ -302,6 +302,33 @@ static void test_frames(void **state)
     sonde_profile_destroy(p);
 }
 
+static void test_summary(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = judged(0.1);
+    struct sonde_buf b;
+    sonde_buf_init(&b, 1 << 16);
+    sonde_heap_summary(p, 5, 1, &b);
+    has(b.data, "heap: 76.4 MiB +-10 % in use, 77.2 MiB at the peak, 288 MiB allocated in 199k "
+                "calls (sampled, one in 512 KiB)\nLEAK: 6.51 KiB a second, 628 KiB since the end of "
+                "warm-up: session_open  src/server.c:99\n");
+    sonde_buf_reset(&b);
+    p->heap->ended = p->heap->scanned = p->heap->full = 1;
+    p->heap->sites[2].lost_bytes = 800;
+    p->heap->sites[2].lost_count = 100;
+    sonde_heap_summary(p, 0, 1, &b);
+    has(b.data, "in use at exit");
+    has(b.data, "(all of them)\nlost: 800 B in 100 allocations that nothing points to\n"
+                "and 1 more leak\n");
+    sonde_buf_reset(&b);
+    p->heap->full = p->heap->scanned = 0;
+    p->heap->alloc_count = (struct sonde_heap_amount){ 0 };
+    sonde_heap_summary(p, 0, 1, &b);
+    has(b.data, "heap: too little was allocated to be sampled (one in 512 KiB)\n");
+    sonde_buf_release(&b);
+    sonde_profile_destroy(p);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -330,7 +357,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_known), cmocka_unit_test(test_lost),
         cmocka_unit_test(test_markdown), cmocka_unit_test(test_width), cmocka_unit_test(test_json),
         cmocka_unit_test(test_only_where_it_belongs), cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_summary), cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
