@@ -48,6 +48,17 @@ static void load_memory(struct sonde_top_data *d)
     assert_int_equal(sonde_top_read_series(d, SAMPLE_MEMORY, strlen(SAMPLE_MEMORY), &err), 0);
 }
 
+/* All there is to see: pages, and of the spans all views; the last is the page on memory. */
+enum { VIEWS = SONDE_TOP_PAGES + SONDE_TOP_TRACE };
+static struct sonde_top_state fresh_nth(int nth)
+{
+    struct sonde_top_state s = fresh(nth < SONDE_TOP_SPANS ? (enum sonde_top_page)nth
+                                     : nth == VIEWS - 1    ? SONDE_TOP_MEMORY
+                                                           : SONDE_TOP_SPANS);
+    if (s.page == SONDE_TOP_SPANS) s.view = (enum sonde_top_spans_view)(nth - SONDE_TOP_SPANS);
+    return s;
+}
+
 /* The frame as text; the caller frees it. Checks that it is within its size and clean. */
 static char *frame(struct sonde_top_state *s, const struct sonde_top_data *d, int width,
                    int height, int ascii)
@@ -262,22 +273,21 @@ static void nothing_and_lost(void **state)
 static void sizes(void **state)
 {
     (void)state;
-    struct sonde_top_data d;
+    struct sonde_top_data d, memory;
     load(&d);
+    load_memory(&memory);
     static const struct { int width, height; } large[] = {
         { 20, 5 }, { 80, 24 }, { 132, 43 }, { 300, 100 }, { 2000, 2 }, { 1, 2000 } };
     for (int width = 1; width <= 100; width++) {
         for (int height = 1; height <= 12; height++) {
-            for (int page = 0; page < SONDE_TOP_PAGES + 4; page++) {
-                struct sonde_top_state s = fresh(page < 2 ? (enum sonde_top_page)page
-                                                          : SONDE_TOP_SPANS);
-                if (page >= 2) s.view = (enum sonde_top_spans_view)(page - 2);
+            for (int nth = 0; nth < VIEWS; nth++) {
+                struct sonde_top_state s = fresh_nth(nth);
                 strcpy(s.trace_id, TRACE1);
                 s.help = width % 7 == 0;
                 s.editing = width % 5 == 0;
                 snprintf(s.edit, sizeof(s.edit), "日本語 something long that is typed");
                 s.lost = height % 3 == 0 ? "gone" : NULL;
-                sonde__free(frame(&s, &d, width, height, width & 1));
+                sonde__free(frame(&s, nth == VIEWS - 1 ? &memory : &d, width, height, width & 1));
             }
         }
     }
@@ -285,9 +295,11 @@ static void sizes(void **state)
         for (int page = 0; page < SONDE_TOP_PAGES; page++) {
             struct sonde_top_state s = fresh((enum sonde_top_page)page);
             s.once = (int)i & 1;
-            sonde__free(frame(&s, &d, large[i].width, large[i].height, 0));
+            sonde__free(frame(&s, page == SONDE_TOP_MEMORY ? &memory : &d, large[i].width,
+                              large[i].height, 0));
         }
     }
+    sonde_top_data_release(&memory);
     sonde_top_data_release(&d);
 }
 
@@ -312,8 +324,10 @@ static void hostile(void **state)
     assert_int_equal(sonde_top_read_processes(&d, b.data, b.len, &err), 0);
     sonde_buf_reset(&b);
     sonde_buf_printf(&b, "{\"time\":5,\"series\":[{\"name\":\"%s\",\"type\":\"%s\",\"labels\":"
-                         "{\"%s\":\"%s\"},\"process\":\"%s\",\"pid\":1,\"trend\":\"%s\"}]}",
-                     text, evil, evil, text, text, evil);
+                         "{\"%s\":\"%s\"},\"process\":\"%s\",\"pid\":1,\"trend\":\"%s\"},"
+                         "{\"name\":\"sonde_memory_pool_bytes\",\"labels\":{\"pool\":\"%s\"},"
+                         "\"process\":\"%s\",\"pid\":1,\"value\":1e308}]}",
+                     text, evil, evil, text, text, evil, text, evil);
     assert_int_equal(sonde_top_read_series(&d, b.data, b.len, &err), 0);
     sonde_buf_reset(&b);
     sonde_buf_printf(&b, "{\"time\":5,\"spans\":[{\"name\":\"%s\",\"program\":\"%s\",\"trace_id\":"
@@ -326,10 +340,8 @@ static void hostile(void **state)
     sonde_buf_release(&b);
 
     for (int width = 10; width < 300; width += 29) {
-        for (int page = 0; page < SONDE_TOP_PAGES + 4; page++) {
-            struct sonde_top_state s = fresh(page < 2 ? (enum sonde_top_page)page
-                                                      : SONDE_TOP_SPANS);
-            if (page >= 2) s.view = (enum sonde_top_spans_view)(page - 2);
+        for (int nth = 0; nth < VIEWS; nth++) {
+            struct sonde_top_state s = fresh_nth(nth);
             s.lost = "\x1b[31mlost\n";
             snprintf(s.trace_id, sizeof(s.trace_id), "%s", d.trace[0].trace_id);
             snprintf(s.filter, sizeof(s.filter), "*\x1b[2J");
