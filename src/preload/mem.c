@@ -2,6 +2,7 @@
 #include "preload/mem.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "preload/mem_live.h"
+#include "preload/mem_scan.h"
 #include "preload/preload.h"
 #include "record/state.h"
 
@@ -21,6 +23,8 @@
 struct sonde__mem_gate sonde__mem_gate;
 struct sonde__mem_state sonde__mem_state;
 static int decided;         /* what the environment asks for is known */
+
+int __cxa_atexit(void (*call)(void *), void *arg, void *library);
 
 /* ---- What is around us ----------------------------------------------------------------------- */
 
@@ -104,6 +108,23 @@ static void state_set(struct sonde__mem *m)
     (void)sonde__mem_coarse(); /* its zero is now */
 }
 
+/* After all destructors of all libraries: registered before any of them, and not with this one. */
+static void at_last(void *unused)
+{
+    (void)unused;
+    if (!sonde__mem_gate.mode || sonde__mem_tls.busy) return;
+    sonde__mem_busy(1);
+    sonde__mem_scan();
+    sonde__mem_busy(0);
+}
+
+static void scan_at_last(void)
+{
+    static int registered; /* children inherit it */
+    if (!sonde__heap_config.scan || registered) return;
+    registered = !__cxa_atexit(at_last, NULL, NULL);
+}
+
 void sonde__mem_start(void)
 {
     struct sonde__mem_gate *g = &sonde__mem_gate;
@@ -115,6 +136,7 @@ void sonde__mem_start(void)
         look_around(m);
         sonde__mem_threads_init();
         sonde__mem_maps_init();
+        scan_at_last();
         if (!sonde__live_init() && !sonde__mem_nodes_init()) {
             madvise(g, sizeof(*g), MADV_WIPEONFORK);
             g->filter_mask = m->mode == SONDE__MEM_SAMPLED ? SONDE__MEM_FILTER - 1 : 0;
@@ -133,8 +155,10 @@ int sonde__mem_is_decided(void) { return __atomic_load_n(&decided, __ATOMIC_ACQU
 /* libc has no environment yet while the dynamic linker makes its first allocations. */
 uint32_t sonde__mem_wake(void)
 {
+    const int saved = errno;
     if (!sonde__mem_is_decided()) {
         if (environ) sonde__preload_start();
+        errno = saved;
         if (!sonde__mem_is_decided()) return 0;
     }
     const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);

@@ -143,9 +143,11 @@ uint32_t sonde__mem_wake(void);
 
 /* ---- mem_memory.c ---------------------------------------------------------------------------- */
 
-/* Zeroed pages of our own, that a forked child finds empty. NULL: there are none. Changes errno. */
+/* Zeroed pages of our own, that a forked child finds empty. NULL: there are none. */
 void *sonde__mem_pages(uint64_t bytes);
 void sonde__mem_pages_give(void *pages, uint64_t bytes);
+/* The ith of all: where; 0 = that was the last, UINT64_MAX = there is none here. */
+uint64_t sonde__mem_own(uint32_t i, uint64_t *bytes);
 
 /* 0, or -1: whoever holds it does not let go, for seconds. */
 int sonde__mem_lock_wait(uint32_t *lock);
@@ -266,6 +268,8 @@ int sonde__mem_chosen(size_t n);
 
 extern uint32_t sonde__mem_unmaps;      /* mappings that were taken away, ever */
 void sonde__mem_maps_init(void);
+uint64_t sonde__mem_maps_count(void);
+void sonde__mem_maps_each(void (*call)(void *arg, const struct sonde__mem_block *b), void *arg);
 
 /* ---- mem_peak_hot.c -------------------------------------------------------------------------- */
 

@@ -137,6 +137,11 @@ static inline int sonde__live_take(uint64_t addr, struct sonde__live_entry *out)
 int sonde__live_pack(const struct sonde__mem_block *b, struct sonde__live_entry *out);
 void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__mem_block *out);
 
+/* How many there are, and each of them. A part is locked while it is told. */
+typedef void sonde__live_fn(void *arg, const struct sonde__mem_block *b);
+uint64_t sonde__live_count(void);
+void sonde__live_each(sonde__live_fn *call, void *arg);
+
 int sonde__live_init(void);     /* 0, or -1: no memory */
 
 #endif

@@ -73,7 +73,7 @@ int sonde__live_pack(const struct sonde__mem_block *b, struct sonde__live_entry 
     return 0;
 }
 
-void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__mem_block *out)
+static void look(const struct sonde__live_entry *e, struct sonde__mem_block *out)
 {
     *out = (struct sonde__mem_block){
         .addr = (e->key & SONDE__LIVE_KEY) << 3,
@@ -86,7 +86,12 @@ void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__mem_blo
     out->size = side->size;
     out->ticks = side->ticks;
     out->precise = 1;
-    side_give((uint32_t)e->value);
+}
+
+void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__mem_block *out)
+{
+    look(e, out);
+    if (out->precise) side_give((uint32_t)e->value);
 }
 
 /* ---- Buckets --------------------------------------------------------------------------------- */
@@ -215,6 +220,33 @@ int sonde__live_take_far(struct sonde__live_shard *s, uint64_t key, struct sonde
     s->count--;
     for (; b != in; b = after(s, b)) past_add(b, -1);
     return 1;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+uint64_t sonde__live_count(void)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < SONDE__LIVE_SHARDS; i++) {
+        n += __atomic_load_n(&sonde__live_shards[i].count, __ATOMIC_RELAXED);
+    }
+    return n;
+}
+
+void sonde__live_each(sonde__live_fn *call, void *arg)
+{
+    for (uint32_t i = 0; i < SONDE__LIVE_SHARDS; i++) {
+        struct sonde__live_shard *s = &sonde__live_shards[i];
+        struct sonde__mem_block b;
+        if (sonde__mem_lock(&s->lock)) continue;
+        for (uint32_t k = 0; k < s->buckets * 4; k++) {
+            const struct sonde__live_entry *e = &s->bucket[k / 4].e[k % 4];
+            if (!(e->key & SONDE__LIVE_KEY)) continue;
+            look(e, &b);
+            call(arg, &b);
+        }
+        sonde__mem_unlock(&s->lock);
+    }
 }
 
 int sonde__live_init(void)

@@ -187,6 +187,21 @@ void sonde__mem_maps_init(void)
     list_count = list_room = 0;
 }
 
+uint64_t sonde__mem_maps_count(void) { return __atomic_load_n(&list_count, __ATOMIC_RELAXED); }
+
+/* Piece by piece. */
+void sonde__mem_maps_each(void (*call)(void *arg, const struct sonde__mem_block *b), void *arg)
+{
+    if (sonde__mem_lock(&sonde__mem_gate.map_lock)) return;
+    for (uint32_t i = 0; i < list_count; i++) {
+        struct sonde__mem_block b = list[i].block;
+        b.addr = list[i].start;
+        b.size = list[i].end - list[i].start;
+        call(arg, &b);
+    }
+    sonde__mem_unlock(&sonde__mem_gate.map_lock);
+}
+
 /* ---- Coming ---------------------------------------------------------------------------------- */
 
 static void count_alloc(struct sonde__mem_thread *t, struct sonde__mem_row *row, uint64_t size)

@@ -35,6 +35,13 @@ static inline __attribute__((always_inline)) struct sonde__caller sonde__arch_ca
     return (struct sonde__caller){ frame[1], (uint64_t)(uintptr_t)(frame + 2), frame[0] };
 }
 
+/* Have the registers that survive calls on the stack, in the frame of the function that this is
+ * inlined in. */
+static inline __attribute__((always_inline)) void sonde__arch_spill(void)
+{
+    __asm__ volatile("" ::: "rbx", "r12", "r13", "r14", "r15", "memory");
+}
+
 /* In a loop that waits for another processor. */
 static inline void sonde__arch_pause(void) { __builtin_ia32_pause(); }
 

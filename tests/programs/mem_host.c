@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
@@ -452,6 +453,53 @@ static void run_maps(int n)
     for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
 }
 
+/* Some are lost: `one` one by one, `two` in chains, and a mapping. All others can be got at: in all
+ * the ways there are. */
+static void *volatile kept_start[50], *volatile kept_middle, *volatile kept_chain;
+static char **volatile kept_map;
+
+__attribute__((noinline)) static void scrub(void)
+{
+    volatile char room[16384];
+    for (size_t i = 0; i < sizeof(room); i++) room[i] = 0;
+}
+
+__attribute__((noinline)) static void lose(void)
+{
+    memset(one(40), 0, 40);
+    void **head = two(64), **at = head;
+    for (int i = 0; i < 4; i++) at = *at = two(64);
+    *at = head; /* a ring, which points to itself */
+}
+
+static void *holds(void *arg)
+{
+    void *volatile mine[10];
+    for (int i = 0; i < 10; i++) mine[i] = tls(64);
+    sem_post(arg);
+    for (;;) pause();
+    return mine[0];
+}
+
+static void run_lost(int n)
+{
+    pthread_t t;
+    sem_t ready;
+    sem_init(&ready, 0, 0);
+    for (int i = 0; i < n; i++) lose();
+    for (int i = 0; i < 10; i++) CHECK(map(3, NULL, -1) != NULL);
+    for (int i = 0; i < 50; i++) kept_start[i] = four(i % 6, (size_t)(100 + i * 500));
+    kept_middle = (char *)deep(2, 3000) + 1500;
+    void **at = kept_chain = deep(3, 48);
+    for (int i = 0; i < 50; i++) at = *at = deep(i % 5, 48);
+    kept_map = (char **)(void *)remap(map(2, NULL, -1), 2, 5);
+    went(AT_map, 2 * PAGE);
+    kept_map[1000] = handler_place(77);
+    pthread_create(&t, NULL, holds, &ready);
+    sem_wait(&ready);
+    scrub();
+}
+
 /* Known sizes, for estimates: three places, much of it kept. */
 static void *known_kept[1 << 16];
 
@@ -492,6 +540,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "wait")) run_wait(n);
     else if (!strcmp(mode, "fork")) run_fork(n);
     else if (!strcmp(mode, "maps")) run_maps(n);
+    else if (!strcmp(mode, "lost")) run_lost(n);
     else if (!strcmp(mode, "signal")) run_signal(n);
     else if (!strcmp(mode, "known")) run_known(n);
     else if (!strcmp(mode, "plugin") && argc > 3) run_plugin(argv[3], n);

@@ -472,6 +472,42 @@ static void test_peak(void **state)
     run_done(&r);
 }
 
+/* ---- Lost memory ----------------------------------------------------------------------------- */
+
+#define SCAN "mean=1,depth=64,children=0,scan=1,seed=1"
+
+/* shift: of counts. Words that happen to be left somewhere may keep a few. */
+static void check_lost(const char *heap, uint32_t shift)
+{
+    static const char *const kept[] = { "four", "deep", "tls", "handler", "remap" };
+    struct run r;
+    run_program(&r, heap, NULL, (const char *[]){ "mem_host", "lost", "200", NULL });
+    assert_int_equal(r.v.m->scanned, 1);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(row_of(&r, kept[i]).lost, 0);
+        assert_int_equal(row_of(&r, kept[i]).lost_bytes, 0);
+    }
+    assert_in_range(row_of(&r, "one").lost >> shift, 190, 200);
+    assert_int_equal(row_of(&r, "one").lost_bytes, (row_of(&r, "one").lost >> shift) * 40);
+    assert_in_range(row_of(&r, "two").lost >> shift, 950, 1000);
+    /* What points behind the end of a neighbour points to one. */
+    assert_in_range(row_of(&r, "map").lost >> shift, 7, 10);
+    assert_int_equal(row_of(&r, "map").lost_bytes, (row_of(&r, "map").lost >> shift) * 3 * 4096);
+    run_done(&r);
+}
+
+static void test_lost(void **state)
+{
+    struct run r;
+    (void)state;
+    NEED_LIBRARY();
+    check_lost("session=1,mode=full," SCAN, 0);
+    check_lost("session=1,mode=sampled," SCAN, 16); /* with a mean of 1 nearly all are sampled */
+    run_program(&r, FULL, NULL, (const char *[]){ "mem_host", "lost", "1", NULL });
+    assert_int_equal(r.v.m->scanned, 0);
+    run_done(&r);
+}
+
 /* ---- Sampled mode ---------------------------------------------------------------------------- */
 
 static int within(double estimate, double var, double wanted)
@@ -610,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_plugins),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_lost),
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_sampled_threads),
         cmocka_unit_test(test_off),
