@@ -19,7 +19,7 @@ __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
 '
 # In front of libc's functions, so it has to find those; and in signal handlers, where
 # _dl_find_object is the one way to ask for modules.
-allowed_preload="$allowed
+allowed_preload="$allowed __cxa_atexit
 __environ environ _dl_find_object dl_iterate_phdr dlopen dlsym getcwd prctl pthread_key_create
 pthread_setspecific readlink sigdelset stpcpy strstr
 "
