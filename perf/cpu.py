@@ -212,8 +212,20 @@ def measure_start(args, scratch):
 
 # ---- Always on ------------------------------------------------------------------------------
 
+def watch_agent(command, burner):
+    """The agent's share of a core, its memory, and what of that is its own."""
+    agent = subprocess.Popen([*command, burner, str(10 * UNITS), str(burner_cpu())],
+                             stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(3)  # tables and names are made by then
+        return watch(agent.pid, 5), memory_mb(agent.pid, "VmRSS"), memory_mb(agent.pid, "RssAnon")
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
 def measure_always(args, scratch):
-    """The burner alone and under sonde run, in turns; then once more under it, being watched."""
+    """The burner alone and under sonde run, in turns; then the agent is watched."""
     burner, sonde = str(args.build / "perf" / "bench_burner"), str(args.build / "sonde")
     under = [sonde, "run", "--listen", "127.0.0.1:0", "--"]
     off, on = [], []
@@ -230,21 +242,15 @@ def measure_always(args, scratch):
     taken = stats_of([lost(b) - lost(a) for a, b in zip(off, on)],
                      min(map(lost, on)) - min(map(lost, off)))
 
-    agent = subprocess.Popen([*under, burner, str(12 * UNITS), str(burner_cpu())],
-                             stdout=subprocess.DEVNULL)
-    try:
-        time.sleep(3)  # tables and names are made
-        busy = watch(agent.pid, 8)
-        rss, anonymous = memory_mb(agent.pid, "VmRSS"), memory_mb(agent.pid, "RssAnon")
-    finally:
-        agent.terminate()
-        agent.wait()
-    rate = "99 Hz and the agent's own series, one busy thread"
+    busy, rss, anonymous = watch_agent(under, burner)
+    idle, _, _ = watch_agent([sonde, "run", "--no-cpu", *under[2:]], burner)
+    rate = "99 Hz, one busy thread"
     return [
         row("cpu_always", "cpu_always", "always on, taken from the program", "%",
             named("sonde run", taken), None, [], 0.3, f"{rate}; {pairs}"),
         row("cpu_always_agent", "cpu_always", "always on, agent", "% core",
-            named("sonde run", busy), None, [], 0, f"{rate}; judged by the mean"),
+            named("sonde run", busy), named("sonde run --no-cpu", idle), [], 0,
+            f"{rate}; bare: series of host and process alone, no samples; judged by the mean"),
         row("cpu_always_rss", "cpu_always", "always on, agent's memory", "MB",
             named("sonde run", stats_of([rss])), None, [], 32,
             f"of which {anonymous:.1f} MB are its own; the rest is code and rings of samples"),
