@@ -18,14 +18,16 @@ import time
 
 from common import named, row, say, stats_of
 
-CALLS = {"heap_sampled": 10_000_000, "heap_full": 1_000_000}   # a thread; peers take minutes for more
+# A thread; peers take minutes for more.
+CALLS = {"heap_sampled": 10_000_000, "heap_full": 1_000_000}
 DEPTH = {"shallow": 0, "deep": 40}
 SECONDS = {"heap_sampled": 60, "heap_full": 120}
 TIMEOUT = 240
 
 
 def library(name):
-    for line in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines():
+    cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    for line in cache.splitlines():
         if line.strip().startswith(name + " "):
             return line.split("=> ")[1].strip()
     return None
