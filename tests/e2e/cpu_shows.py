@@ -243,7 +243,7 @@ def stripped():
     record("perf", ["bare/burn", "--seconds", "0.5"])
     r, text = report("x.run"), sonde("report", "x.run")
     check_whole(what, r)
-    ours = [f for f in r["functions"] if f["module"] == "burn"]
+    ours = [f for f in r["functions"] if f.get("module") == "burn"]
     for f in ours:
         if not re.fullmatch(r"burn\+0x[0-9a-f]+", f["name"]):
             fail(what, "a name: %s" % f["name"])
