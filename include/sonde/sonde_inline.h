@@ -283,10 +283,23 @@ static inline void sonde_span_begin(struct sonde_span *s, uint32_t name)
     s->start = sonde_ticks();
 }
 
+/* The index of a record of this thread's own ring, which no other thread writes to. */
+static inline uint64_t sonde__own_ring_reserve(struct sonde__ring *ring)
+{
+    uint64_t index = 1;
+#if defined(__x86_64__)
+    __asm__ volatile("xaddq %0, %1" : "+r"(index), "+m"(ring->reserve));
+#else
+    index = __atomic_fetch_add(&ring->reserve, 1, __ATOMIC_RELAXED);
+#endif
+    __atomic_thread_fence(__ATOMIC_RELEASE);  /* the reader must see reserve before the words */
+    return index;
+}
+
 static inline void sonde_span_end(struct sonde_span *s, enum sonde_outcome outcome)
 {
     struct sonde__tls *t = &sonde__tls;
-    uint64_t end, index = 1;
+    uint64_t end, index;
     struct sonde__span_rec *r;
 
     if (!s->flags) return;
@@ -298,12 +311,7 @@ static inline void sonde_span_end(struct sonde_span *s, enum sonde_outcome outco
         sonde__span_end_slow(s, end, (uint32_t)outcome);
         return;
     }
-#if defined(__x86_64__)
-    __asm__ volatile("xaddq %0, %1" : "+r"(index), "+m"(t->ring->reserve));
-#else
-    index = __atomic_fetch_add(&t->ring->reserve, 1, __ATOMIC_RELAXED);
-#endif
-    __atomic_thread_fence(__ATOMIC_RELEASE);  /* the reader must see reserve before the words */
+    index = sonde__own_ring_reserve(t->ring);
     r = &t->ring->rec[index % SONDE__RING_RECS];
     __atomic_store_n(&r->start, s->start, __ATOMIC_RELAXED);
     __atomic_store_n(&r->end, end, __ATOMIC_RELAXED);

@@ -137,7 +137,7 @@ int sonde__span_begin_slow(void)
 }
 
 /* Any number of writers: the record is reserved by a locked add. */
-static void ring_put(const struct sonde__span_rec *r, uint64_t type)
+void sonde__ring_put(const struct sonde__span_rec *r, uint64_t type)
 {
     int shared;
     char *cells = sonde__lane_get(&shared);
@@ -166,7 +166,7 @@ void sonde__span_end_slow(const struct sonde_span *s, uint64_t end, uint32_t out
         .name_tid = (uint64_t)sonde__tls.tid << 32 | (uint64_t)outcome << 24 |
                     (s->name & 0xffffffu),
     };
-    ring_put(&r, SONDE__REC_SPAN);
+    sonde__ring_put(&r, SONDE__REC_SPAN);
 }
 
 static void span_attr(const struct sonde_span *s, uint32_t key, uint32_t type, const void *value,
@@ -179,7 +179,7 @@ static void span_attr(const struct sonde_span *s, uint32_t key, uint32_t type, c
     memcpy(&words[3], value, len);
     struct sonde__span_rec r;
     memcpy(&r, words, sizeof(r));
-    ring_put(&r, SONDE__REC_ATTR);
+    sonde__ring_put(&r, SONDE__REC_ATTR);
 }
 
 void sonde_span_attr_int(struct sonde_span *s, uint32_t key, int64_t value)

@@ -117,6 +117,11 @@ struct sonde__ring *sonde__lane_ring(char *cells);
 /* Give back the lanes this copy holds: it is being unloaded. */
 void sonde__lanes_release(void);
 
+/* ---- record_hot.c ------------------------------------------------------------------------- */
+
+/* A record of this type (SONDE__REC_…) with the words of r to whichever ring this thread may use. */
+void sonde__ring_put(const struct sonde__span_rec *r, uint64_t type);
+
 /* ---- define.c ----------------------------------------------------------------------------- */
 
 int sonde__define_lock(int wait); /* 0, SONDE_EBUSY */

@@ -36,6 +36,28 @@
  *   SPAN  start, end (ticks), trace_hi, trace_lo, id, parent,
  *         name_tid = tid << 32 | outcome << 24 | name's family id
  *   ATTR  span id, key | value type << 24 | length << 32, 40 bytes of value; before its span
+ * Inference events (inference.h) go to the same rings; times are ticks, who = tid << 32 | name of
+ * the model:
+ *   REQUEST        arrival, tokens_max << 32 | profile << 24 | name of the route, trace_hi, trace_lo,
+ *                  id, parent span, who
+ *   REQUEST_END    as SPAN: the request is a span too, of no thread; its name is not stored
+ *   REQUEST_ID     id, length, 40 bytes of text; just before its REQUEST
+ *   REQUEST_ERROR  alike, just before its REQUEST_END
+ *   REQUEST_ATTR   id, key | value type << 24 | length << 32, ticks, 32 bytes of value
+ *   PROMPT         id, ticks, tokens, tokens reused, 0, 0, who
+ *   TOKENS         id, ticks, tokens, 0, 0, 0, who
+ *   PHASE          begin, end, trace_hi, trace_lo, tokens, parent, tid << 32 | flags << 24 | kind:
+ *                  a span as well, whose id is sonde__phase_id. parent is the request's id if the
+ *                  flags say so, else a span
+ *   BATCH          begin, end, trace_hi, trace_lo, tokens of prompts << 32 | of outputs, parent,
+ *                  tid << 32 | flags << 24 | requests in it: a span as well
+ *   BATCH_PART     id of the batch's span, three times: request's id (0 = none), tokens of its
+ *                  prompt << 32 | of its output; before their batch
+ *   MODEL_LOAD     begin, end, bytes, outcome, 0, 0, who
+ *   MODEL_MEMORY   ticks, bytes, length, 24 bytes of text, who
+ *   MODEL_BACKEND  ticks, 0, length, 24 bytes of text, who
+ *   MODEL_KV       ticks, cells used, cells in all, 0, 0, 0, who
+ *   MODEL_WAITING  ticks, requests, 0, 0, 0, 0, who
  *
  * The sampler. A process that libsonde_preload samples has one struct sonde__sampler in the heap,
  * found through header.sampler, with one ring for all threads: timers on CPU time fire as often
@@ -66,7 +88,7 @@
 #include "sonde/sonde.h"
 
 #define SONDE__MAGIC 0x0a3165646e6f73ffull /* "\xffsonde1\n" */
-#define SONDE__ABI 1u
+#define SONDE__ABI 2u
 #define SONDE__PAGE 4096u
 
 /* Why records were dropped; header.drops is indexed by it. Append only. */
@@ -283,6 +305,32 @@ static inline uint32_t sonde__map_chunks(uint32_t path_len)
 {
     return path_len <= SONDE__MAP_FIRST ? 1 : 1 + (path_len - SONDE__MAP_FIRST + 55) / 56;
 }
+
+/* ---- Inference events: see "Span rings" above ------------------------------------------------ */
+
+enum {                  /* beside SONDE__REC_SPAN and SONDE__REC_ATTR */
+    SONDE__REC_REQUEST = 3, SONDE__REC_REQUEST_END, SONDE__REC_REQUEST_ID,
+    SONDE__REC_REQUEST_ERROR, SONDE__REC_REQUEST_ATTR, SONDE__REC_PROMPT, SONDE__REC_TOKENS,
+    SONDE__REC_PHASE, SONDE__REC_BATCH, SONDE__REC_BATCH_PART, SONDE__REC_MODEL_LOAD,
+    SONDE__REC_MODEL_MEMORY, SONDE__REC_MODEL_BACKEND, SONDE__REC_MODEL_KV,
+    SONDE__REC_MODEL_WAITING, SONDE__REC_COUNT
+};
+
+#define SONDE__PHASE_REQUEST 1u     /* the parent is a request */
+#define SONDE__PHASE_ELSEWHERE 2u   /* it was not on the thread that told of it */
+
+#define SONDE__BATCH_PARTS 3u       /* in one record */
+
+/* The id of the span that a PHASE or BATCH is. Not stored, since the record has no room: both sides
+ * make it of what is. Never 0. */
+static inline uint64_t sonde__phase_id(uint64_t begin, uint64_t parent, uint32_t tid, uint32_t kind)
+{
+    uint64_t x = begin ^ (parent << 32 | parent >> 32) ^ ((uint64_t)tid << 24 | kind);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return (x ^ (x >> 31)) | 1;
+}
+#define SONDE__PHASE_BATCH 0xffffffu /* kind of a batch, there */
 
 #define SONDE__ATTR_INT 1u
 #define SONDE__ATTR_DOUBLE 2u

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The public header compiles alone, without a warning, in every language it promises.
+# The public headers compile alone, without a warning, in every language they promise.
 . "$(dirname "$0")/common.sh"
 
 cat >"$scratch/use.c" <<'END'
@@ -23,15 +23,39 @@ int use(void)
     return 0;
 }
 END
-cp "$scratch/use.c" "$scratch/use.cpp"
+cat >"$scratch/inference.c" <<'END'
+#include <sonde/inference.h>
+#include <sonde/inference.h>
+
+int use(void);
+int use(void)
+{
+    struct sonde_request_info info = { sizeof(struct sonde_request_info), 0, 0, 0, { 0, 0, 0 }, 0, 0, 0 };
+    struct sonde_inference_env env;
+    struct sonde_request r;
+    struct sonde_phase p;
+    struct sonde_batch b;
+    env.size = sizeof(env);
+    sonde_request_begin(&r, &info);
+    sonde_phase_begin(&p, &r, SONDE_PHASE_PREFILL);
+    sonde_phase_end(&p, 1);
+    sonde_phase_record(&r, SONDE_PHASE_NAME(sonde_name("rerank")), 1, 2, 0);
+    sonde_batch_begin(&b);
+    sonde_batch_add(&b, &r, 0, 1);
+    sonde_batch_end(&b);
+    sonde_request_end(&r, SONDE_OK, 0);
+    return sonde_inference_env(&env, 0, 0);
+}
+END
+for name in use inference; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
 
 strict=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only "-I$SONDE_SOURCE/include")
 compile() {
-    "$@" "${strict[@]}" >"$scratch/out" 2>&1 || complain "$*: sonde.h does not compile cleanly:" "$(cat "$scratch/out")"
+    "$@" "${strict[@]}" >"$scratch/out" 2>&1 || complain "$*: a public header does not compile cleanly:" "$(cat "$scratch/out")"
 }
 for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
-    for standard in c11 gnu11 c17; do compile $compiler -std=$standard "$scratch/use.c"; done
-    for standard in c++11 c++14 c++17 c++20; do compile $compiler -std=$standard "$scratch/use.cpp"; done
+    for standard in c11 gnu11 c17; do compile $compiler -std=$standard "$scratch/use.c" "$scratch/inference.c"; done
+    for standard in c++11 c++14 c++17 c++20; do compile $compiler -std=$standard "$scratch/use.cpp" "$scratch/inference.cpp"; done
 done
 finish
