@@ -13,8 +13,11 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
+#include "collect/infer_event.h"
 
 #define DRAINS_PER_TICK 10
+#define DRAIN_RECS (SONDE__RING_RECS / 8)  /* records a drain should find in a ring, at most … */
+#define DRAIN_PAUSE_NS_MIN 5000000u        /* … but drains are no closer than this */
 
 double collector_now(void)
 {
@@ -123,7 +126,9 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     group_set(c);
     int rc = dir_set(c, options->dir, err);
     if (rc != 0) goto fail;
-    if (sonde_model_create(&options->limits, &c->model) != 0 || wake_init(&c->wake) != 0) {
+    if (sonde_model_create(&options->limits, &c->model) != 0 ||
+        (options->attach && options->attach(c->model, options->attach_arg) != 0) ||
+        wake_init(&c->wake) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory for the model");
         goto fail;
     }
@@ -224,6 +229,13 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
 
 /* ---- Stepping ----------------------------------------------------------------------------- */
 
+/* What happened before the clock was looked at is in the model now. */
+static void infer_drained(struct sonde_collector *c)
+{
+    const struct sonde_infer_ops *ops = c->model->infer_ops;
+    if (ops) ops->drained(c->model->infer, c->model, c->clock.unix_ns + c->clock.now_mono_ns);
+}
+
 static void step_locked(struct sonde_collector *c)
 {
     sonde_tick_clock_update(&c->clock);
@@ -232,11 +244,13 @@ static void step_locked(struct sonde_collector *c)
     pthread_rwlock_wrlock(&c->model->lock);
     collector_entries_step(c, now_s);
     collector_watched_step(c, now_s);
+    infer_drained(c);
     struct sonde_probe_env env = probe_env(c, now_s);
     for (size_t i = 0; i < c->probe_count; i++) {
         c->probes[i].ops->read(c->probes[i].state, &env);
     }
     self_step(c, began_ns);
+    if (c->model->infer_ops) c->model->infer_ops->tick(c->model->infer, c->model, now_s);
     sonde_model_tick(c->model, now_s);
     pthread_rwlock_unlock(&c->model->lock);
 }
@@ -253,22 +267,41 @@ static void drain_locked(struct sonde_collector *c)
     sonde_tick_clock_update(&c->clock);
     pthread_rwlock_wrlock(&c->model->lock);
     collector_entries_drain(c);
+    infer_drained(c);
     pthread_rwlock_unlock(&c->model->lock);
+}
+
+/* A process that writes much is looked at more often: the pause that would have found DRAIN_RECS in
+ * the fullest ring. */
+static uint64_t next_pause(const struct sonde_collector *c, uint64_t last_ns, uint64_t longest_ns)
+{
+    const uint32_t fullest = collector_entries_fullest(c);
+    if (fullest == 0) return longest_ns;
+    uint64_t ns = last_ns * DRAIN_RECS / fullest;
+    if (ns < DRAIN_PAUSE_NS_MIN) ns = DRAIN_PAUSE_NS_MIN;
+    return ns < longest_ns ? ns : longest_ns;
 }
 
 static void *run(void *arg)
 {
     struct sonde_collector *c = arg;
-    uint64_t pause_ns = (uint64_t)(c->interval_s * 1e9 / DRAINS_PER_TICK);
-    uint64_t next_ns = clock_ns(CLOCK_MONOTONIC);
+    const uint64_t tick_ns = (uint64_t)(c->interval_s * 1e9), longest_ns = tick_ns / DRAINS_PER_TICK;
+    uint64_t tick_at_ns = clock_ns(CLOCK_MONOTONIC), pause_ns = longest_ns;
     pthread_mutex_lock(&c->lock);
-    for (uint64_t i = 0; !c->stopping; i++) {
-        if (i % DRAINS_PER_TICK == 0) step_locked(c);
-        else drain_locked(c);
-        /* On schedule, not a pause after the work; but what was missed is not made up for. */
-        next_ns += pause_ns;
-        uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-        if (next_ns < now_ns) next_ns = now_ns;
+    while (!c->stopping) {
+        const uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+        if (began_ns >= tick_at_ns) {
+            step_locked(c);
+            /* On schedule, not a pause after the work; but what was missed is not made up for. */
+            tick_at_ns += tick_ns;
+            const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+            if (tick_at_ns < now_ns) tick_at_ns = now_ns;
+        } else {
+            drain_locked(c);
+        }
+        pause_ns = next_pause(c, pause_ns, longest_ns);
+        uint64_t next_ns = began_ns + pause_ns;
+        if (next_ns > tick_at_ns) next_ns = tick_at_ns;
         struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u),
                                   .tv_nsec = (long)(next_ns % 1000000000u) };
         while (!c->stopping &&

@@ -26,6 +26,10 @@ struct sonde_collector_options {
      * steps, with the model's write lock held: span is borrowed. NULL = nobody wants them. */
     void (*on_span)(const struct sonde_model_span *span, void *arg);
     void *on_span_arg;
+    /* Called once with the new model, before anybody else knows it, to attach what makes something
+     * of inference events (infer_event.h). 0, or a negative SONDE_E…; NULL = nobody does. */
+    int (*attach)(struct sonde_model *m, const void *arg);
+    const void *attach_arg;
 };
 
 int sonde_collector_create(const struct sonde_collector_options *options,

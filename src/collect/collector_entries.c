@@ -275,15 +275,41 @@ void collector_entries_step(struct sonde_collector *c, double now_s)
     if (dirfd >= 0) close(dirfd);
 }
 
+/* A process that begins now may fill a ring before the next tick. */
+static int dir_changed(struct sonde_collector *c)
+{
+    struct stat st;
+    if (stat(c->dir, &st) != 0) return 0;
+    const uint64_t ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+    const int changed = ns != c->dir_changed_ns;
+    c->dir_changed_ns = ns;
+    return changed;
+}
+
 void collector_entries_drain(struct sonde_collector *c)
 {
     struct sonde_err err;
+    if (dir_changed(c)) {
+        const int dirfd = scan(c);
+        if (dirfd >= 0) close(dirfd);
+    }
     for (size_t i = 0; i < c->entry_count; i++) {
         struct entry *e = &c->entries[i];
         if (!e->segment) continue;
         int rc = sonde_segment_drain(e->segment, c->model, e->process, &c->clock, 0, &err);
         if (rc != 0 && rc != SONDE_ENOMEM) entry_refuse(c, e, &err);
     }
+}
+
+uint32_t collector_entries_fullest(const struct sonde_collector *c)
+{
+    uint32_t fullest = 0;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        if (!c->entries[i].segment) continue;
+        const uint32_t n = sonde_segment_fullest(c->entries[i].segment);
+        if (n > fullest) fullest = n;
+    }
+    return fullest;
 }
 
 /* The agent of a single program is not started again, so it leaves nothing behind. */

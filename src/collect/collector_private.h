@@ -53,6 +53,7 @@ struct sonde_collector {
     int lock_fd;                          /* agent.lock, -1 = not held */
     uint64_t lock_dev, lock_ino;          /* of the directory it is in */
     int dir_refused;                      /* said so already */
+    uint64_t dir_changed_ns;              /* of the directory, when a drain last looked */
     struct sonde_tick_clock clock;
     struct entry *entries;
     size_t entry_count, entry_cap;
@@ -78,6 +79,8 @@ void collector_refuse(struct sonde_collector *c, const char *path, const char *r
 void collector_entries_step(struct sonde_collector *c, double now_s);
 void collector_watched_step(struct sonde_collector *c, double now_s);
 void collector_entries_drain(struct sonde_collector *c);
+/* Most records that the last drain found in a ring. */
+uint32_t collector_entries_fullest(const struct sonde_collector *c);
 void collector_entries_free(struct sonde_collector *c);
 
 #endif

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "collect/infer_event.h"
 #include "collect/model_private.h"
 
 #define LABELS_MAX 64  /* of a series; far above what a segment or a probe can have */
@@ -112,6 +113,7 @@ static void process_free(struct sonde_model_process *p)
 void sonde_model_destroy(struct sonde_model *m)
 {
     if (!m) return;
+    if (m->infer_ops) m->infer_ops->destroy(m->infer);
     for (size_t i = 0; i < m->family_count; i++) {
         struct sonde_model_family *f = m->families[i];
         for (size_t k = 0; k < f->series_count; k++) sonde_model_series_free(m, f->series[k]);
@@ -192,6 +194,9 @@ static struct sonde_model_family *family_add(struct sonde_model *m, uint64_t has
     f->kind = spec->kind;
     f->scale = spec->scale == 0 ? 1 : spec->scale;
     const double divisor = 1 / f->scale, whole = rint(divisor);
+    f->bounds = spec->bounds;
+    f->bound_count = spec->bounds ? spec->bound_count : 0;
+    assert(f->bound_count <= SONDE_BOUNDS_MAX);
     f->divisor = whole >= 1 && fabs(divisor - whole) < 1e-9 * whole ? whole : 0;
     size_t at = family_position(m, f->name);
     memmove(&m->families[at + 1], &m->families[at],
@@ -457,6 +462,7 @@ struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t 
 
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p)
 {
+    if (m->infer_ops) m->infer_ops->forget(m->infer, m, p);
     for (size_t i = m->family_count; i-- > 0;) {
         struct sonde_model_family *f = m->families[i];
         size_t kept = 0, count = f->series_count;

@@ -49,6 +49,7 @@ struct sonde_hist_delta {
     struct sonde_hist_bucket { uint16_t p; uint32_t n; } *bucket; /* ascending p */
 };
 
+struct sonde_infer_ops;
 struct sonde_model_family;
 struct sonde_model_process;
 
@@ -65,6 +66,8 @@ struct sonde_model_series {
     uint64_t counter;                    /* SONDE_COUNTER: times family->scale */
     double gauge;                        /* SONDE_GAUGE */
     struct sonde_hist_value *hist;       /* SONDE_HISTOGRAM */
+    uint64_t *le;                        /* family->bound_count of them: values over the bound before
+                                            and not over this one; NULL until the first */
     struct sonde_exemplar *exemplar;     /* SONDE_EXEMPLARS_MAX of them; NULL until the first */
     size_t exemplar_count;
 
@@ -96,6 +99,8 @@ struct sonde_model_family {
     double divisor;                      /* 1 / scale where that is a whole number; else 0 */
     uint64_t le_shown[2];                /* bounds exporters have shown: serve/classic.h; grows
                                             by atomic or under the read lock */
+    const double *bounds;                /* classic buckets are these; NULL = what exporters choose */
+    size_t bound_count;
     struct sonde_model_series **series;
     size_t series_count, series_cap;
 };
@@ -162,6 +167,8 @@ struct sonde_model {
     uint64_t dropped_spans;       /* for lack of memory */
     void (*on_span)(const struct sonde_model_span *span, void *arg); /* each one added; NULL */
     void *on_span_arg;
+    const struct sonde_infer_ops *infer_ops; /* infer_event.h; NULL = nobody wants events … */
+    void *infer;                  /* … and what they are called with: analyze/inference.h */
     struct sonde_model_index *index; /* private to model.c */
 };
 
@@ -178,7 +185,12 @@ struct sonde_model_family_spec {
     enum sonde_type type;
     enum sonde_kind kind;
     double scale;                             /* 0 = 1 */
+    /* Histograms that sonde_model_record fills: classic buckets that users expect, ascending, in
+     * the exported unit; static, at most SONDE_BOUNDS_MAX. They are counted exactly. */
+    const double *bounds;
+    size_t bound_count;
 };
+#define SONDE_BOUNDS_MAX 32
 
 /* Find or add. NULL: out of memory, or the name exists with another type or scale (counted).
  * A new family has no series yet: whoever lists families passes over empty ones. */
@@ -201,6 +213,12 @@ void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series 
 struct sonde_hist_value *sonde_model_hist(struct sonde_model_series *s);
 /* n more in bucket p, counted in h->count too. 0, SONDE_EINVAL (no such p) or SONDE_ENOMEM. */
 int sonde_hist_value_add(struct sonde_hist_value *h, uint32_t p, uint64_t n);
+
+void sonde_hist_value_free(struct sonde_hist_value *h); /* NULL is fine */
+
+/* A value of a histogram that the agent itself records, n times; raw times the family's scale is in
+ * the exported unit. Out of memory: it is not recorded. */
+void sonde_model_record(struct sonde_model_series *s, uint64_t raw, uint64_t n);
 
 /* Keep e as s's newest exemplar for its bucket. Same trace and value as one there: ignored. */
 void sonde_model_exemplar(struct sonde_model_series *s, const struct sonde_exemplar *e);

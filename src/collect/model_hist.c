@@ -32,6 +32,30 @@ int sonde_hist_value_add(struct sonde_hist_value *h, uint32_t p, uint64_t n)
     return 0;
 }
 
+void sonde_model_record(struct sonde_model_series *s, uint64_t raw, uint64_t n)
+{
+    const struct sonde_model_family *f = s->family;
+    struct sonde_hist_value *h = sonde_model_hist(s);
+    if (!h) return;
+    if (f->bounds && !s->le) s->le = sonde__calloc(f->bound_count, sizeof(*s->le));
+    if (f->bounds && !s->le) return;
+    const double value = sonde_family_value(f, raw);
+    const uint64_t p = sonde__hist_bucket(value);
+    if (p < SONDE__HIST_BUCKETS) {
+        if (sonde_hist_value_add(h, (uint32_t)p, n) != 0) return;
+    } else {
+        h->zero += n;
+        h->count += n;
+    }
+    h->sum_raw += raw * n;
+    h->last_raw = raw;
+    for (size_t i = 0; i < f->bound_count; i++) {
+        if (value > f->bounds[i]) continue;
+        s->le[i] += n;
+        break;
+    }
+}
+
 void sonde_hist_value_free(struct sonde_hist_value *h)
 {
     if (!h) return;
@@ -82,6 +106,7 @@ void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s
     sonde_hist_value_free(s->hist);
     sonde_hist_value_free(s->hist_prev);
     sonde__free(s->exemplar);
+    sonde__free(s->le);
     sonde__free(s);
 }
 

@@ -34,7 +34,6 @@ uint64_t sonde_model_hash(uint64_t seed, const void *data, size_t len);
 int sonde_model_grow(void **array, size_t *cap, size_t count, size_t item_bytes);
 
 void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s);
-void sonde_hist_value_free(struct sonde_hist_value *h);
 void sonde_model_spans_free(struct sonde_model *m);
 void sonde_model_history_push(struct sonde_model *m, struct sonde_model_series *s);
 

@@ -3,10 +3,12 @@
 #define SONDE_COLLECT_SEGMENT_PRIVATE_H
 
 #include "collect/guard.h"
+#include "collect/infer_event.h"
 #include "collect/segment_read.h"
 
 #define SEGMENT_HEAP_SERIES 11u
 #define SEGMENT_PENDING_ATTRS 512u  /* attributes waiting for their span's end */
+#define SEGMENT_PENDING_PARTS 4096u /* parts waiting for their batch's end */
 
 struct segment_family {
     char *text;                   /* owned: all strings below */
@@ -41,13 +43,19 @@ struct segment_series {
 struct segment_ring {
     uint64_t off;                 /* 0 = none yet */
     uint64_t next;                /* index of the record to read next */
-    uint32_t waited;              /* drains that found record next unfinished */
+    uint64_t waits_ns;            /* CLOCK_MONOTONIC when record next was first found unfinished;
+                                     0 = it was not */
 };
 
 struct segment_attr {
     uint64_t span;                /* 0 = empty */
     uint32_t key, type, len;
     unsigned char bytes[SONDE__ATTR_BYTES];
+};
+
+struct segment_part {
+    uint64_t batch;               /* 0 = empty */
+    uint64_t request, tokens;     /* of its prompt << 32 | of its output */
 };
 
 /* A ring of chunks ("The sampler" in segment.h, and mem.h) and how far it has been read. */
@@ -94,6 +102,12 @@ struct sonde_segment {
     struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
     uint32_t attr_next;
     uint64_t attrs_pending;
+    struct segment_part *part;         /* SEGMENT_PENDING_PARTS; with the first part */
+    uint32_t part_next;
+    uint64_t parts_pending;
+    struct sonde_model_series *request_duration[4];            /* by outcome */
+    struct sonde_model_series *phase_duration[SONDE_PHASE_COUNT];
+    uint32_t ring_fullest;             /* most records that the last drain found in a ring */
 
     uint64_t drops[SONDE__DROP_COUNT]; /* as last seen */
     struct sonde_model_series *dropped[SONDE__DROP_COUNT], *lost, *bytes;
@@ -105,6 +119,34 @@ struct segment_counts {
     uint32_t families, series, lanes, cells;
     uint64_t strings, heap_end;        /* heap_end: offset behind the populated heap */
 };
+
+/* What a drain of the rings works with. */
+struct segment_drain {
+    struct sonde_segment *s;
+    struct sonde_model *m;
+    struct sonde_model_process *p;
+    const struct sonde_tick_clock *clock;
+};
+
+/* ---- segment_span.c ---- */
+
+/* NULL: there is no such name. */
+const struct segment_family *segment_name(struct segment_drain *d, uint32_t id);
+/* Keep a record as an attribute of the span whose id is its first word. */
+void segment_attr_keep(struct sonde_segment *s, uint64_t span, uint32_t key, uint32_t type,
+                       uint32_t len, const void *bytes);
+/* Into the model, with the attributes that wait for it; *series is looked up once. */
+void segment_span_deliver(struct segment_drain *d, struct sonde_model_span *span,
+                          struct sonde_model_series **series);
+/* The value of an attribute; 0 = there is no such type. */
+int segment_attr_value(struct sonde_model_attr *to, uint32_t type, const void *bytes, uint32_t len);
+
+/* ---- segment_infer.c ---- */
+
+/* A record of an inference event. */
+void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec *r);
+
+/* ---- segment_read.c ---- */
 
 /* rc, unless the file was cut short meanwhile: then that is the reason for whatever else seemed
  * wrong. */

@@ -33,10 +33,13 @@ int sonde_segment_closed(const struct sonde_segment *s);
 int sonde_segment_read(struct sonde_segment *s, struct sonde_model *m,
                        struct sonde_model_process *p, int last, struct sonde_err *err);
 
-/* Take new spans out of the rings, as above. Cheap when there are none. */
+/* Take new spans and inference events out of the rings, as above. Cheap when there are none. */
 int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, const struct sonde_tick_clock *clock,
                         int last, struct sonde_err *err);
+
+/* Most records that the last drain found in a ring; SONDE__RING_RECS = one was overrun. */
+uint32_t sonde_segment_fullest(const struct sonde_segment *s);
 
 /* ---- Samples: what libsonde_preload writes ----------------------------------------------------- */
 

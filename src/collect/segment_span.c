@@ -1,8 +1,9 @@
 /* segment_span.c - spans out of the lanes' rings; see "Span rings" in segment.h for the protocol.
+ * What is about inference is decoded by segment_infer.c.
  *
- * A record that is reserved but not finished holds up its ring for a few drains, since its
- * writer may only be preempted: in a lane that several threads share that is common. After
- * that, or when the ring fills up meanwhile, it is passed over.
+ * A record that is reserved but not finished holds up its ring for a while, since its writer may
+ * only be preempted: in a lane that several threads share that is common. After that, or when the
+ * ring fills up meanwhile, it is passed over.
  *
  * Attributes come before their span ends, so they wait here; the oldest are given up when too
  * many wait for spans that never end. */
@@ -12,19 +13,12 @@
 #include "base/utf8.h"
 #include "collect/segment_private.h"
 
-#define WAIT_DRAINS 3u
-
-struct drain {
-    struct sonde_segment *s;
-    struct sonde_model *m;
-    struct sonde_model_process *p;
-    const struct sonde_tick_clock *clock;
-};
+#define WAIT_NS 300000000u
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
 /* A name may have been defined after the tables were read. */
-static const struct segment_family *name_find(struct drain *d, uint32_t id)
+const struct segment_family *segment_name(struct segment_drain *d, uint32_t id)
 {
     struct sonde_segment *s = d->s;
     if (id >= s->family_count && segment_tables_read(s, d->m, d->p, NULL) != 0) return NULL;
@@ -40,42 +34,50 @@ static const char *outcome_name(uint32_t outcome)
 
 /* ---- Attributes --------------------------------------------------------------------------- */
 
-static void attr_keep(struct sonde_segment *s, const struct sonde__span_rec *r)
+void segment_attr_keep(struct sonde_segment *s, uint64_t span, uint32_t key, uint32_t type,
+                       uint32_t len, const void *bytes)
 {
     if (!s->attr) s->attr = sonde__calloc(SEGMENT_PENDING_ATTRS, sizeof(*s->attr));
-    if (!s->attr || r->start == 0) return;
+    if (!s->attr || span == 0) return;
     struct segment_attr *a = &s->attr[s->attr_next++ % SEGMENT_PENDING_ATTRS];
     if (a->span == 0) s->attrs_pending++;
-    uint32_t len = (uint32_t)(r->end >> 32);
-    a->span = r->start;
-    a->key = (uint32_t)(r->end & 0xffffff);
-    a->type = (uint32_t)(r->end >> 24 & 0xff);
-    a->len = len > SONDE__ATTR_BYTES ? SONDE__ATTR_BYTES : len;
-    memcpy(a->bytes, &r->trace_hi, sizeof(a->bytes));
+    *a = (struct segment_attr){ .span = span, .key = key, .type = type, .len = len };
+    memcpy(a->bytes, bytes, len);
 }
 
-static int attr_decode(struct drain *d, const struct segment_attr *from,
-                       struct sonde_model_attr *to)
+static void attr_record(struct sonde_segment *s, const struct sonde__span_rec *r)
 {
-    const struct segment_family *key = name_find(d, from->key);
+    uint32_t len = (uint32_t)(r->end >> 32);
+    if (len > SONDE__ATTR_BYTES) len = SONDE__ATTR_BYTES;
+    segment_attr_keep(s, r->start, (uint32_t)(r->end & 0xffffff), (uint32_t)(r->end >> 24 & 0xff),
+                      len, &r->trace_hi);
+}
+
+int segment_attr_value(struct sonde_model_attr *to, uint32_t type, const void *bytes, uint32_t len)
+{
     int changed = 0;
-    if (!key) return 0;
-    memset(to, 0, sizeof(*to));
-    to->key = key->name;
-    to->type = from->type;
-    switch (from->type) {
-    case SONDE__ATTR_INT: memcpy(&to->value.i, from->bytes, sizeof(to->value.i)); return 1;
-    case SONDE__ATTR_DOUBLE: memcpy(&to->value.d, from->bytes, sizeof(to->value.d)); return 1;
+    *to = (struct sonde_model_attr){ .type = type };
+    switch (type) {
+    case SONDE__ATTR_INT: memcpy(&to->value.i, bytes, sizeof(to->value.i)); return 1;
+    case SONDE__ATTR_DOUBLE: memcpy(&to->value.d, bytes, sizeof(to->value.d)); return 1;
     case SONDE__ATTR_STR:
-        sonde__utf8_copy(to->value.str, SONDE__ATTR_BYTES, (const char *)from->bytes, from->len,
-                         &changed);
+        sonde__utf8_copy(to->value.str, SONDE__ATTR_BYTES, bytes, len, &changed);
         return 1;
     default: return 0;
     }
 }
 
+static int attr_decode(struct segment_drain *d, const struct segment_attr *from,
+                       struct sonde_model_attr *to)
+{
+    const struct segment_family *key = segment_name(d, from->key);
+    if (!key || !segment_attr_value(to, from->type, from->bytes, from->len)) return 0;
+    to->key = key->name;
+    return 1;
+}
+
 /* Oldest first; the slots are free afterwards. */
-static uint32_t attrs_take(struct drain *d, uint64_t span,
+static uint32_t attrs_take(struct segment_drain *d, uint64_t span,
                            struct sonde_model_attr out[SONDE_SPAN_ATTRS_MAX])
 {
     struct sonde_segment *s = d->s;
@@ -93,7 +95,7 @@ static uint32_t attrs_take(struct drain *d, uint64_t span,
 
 /* ---- Spans -------------------------------------------------------------------------------- */
 
-static struct sonde_model_series *duration_series(struct drain *d, const char *name,
+static struct sonde_model_series *duration_series(struct segment_drain *d, const char *name,
                                                   uint32_t outcome)
 {
     static const struct sonde_model_family_spec spec = {
@@ -111,18 +113,8 @@ static struct sonde_model_series *duration_series(struct drain *d, const char *n
 
 static void duration_record(struct sonde_model_series *series, const struct sonde_model_span *span)
 {
-    struct sonde_hist_value *h = sonde_model_hist(series);
-    if (!h) return;
     double seconds = (double)span->duration_ns * 1e-9;
-    uint64_t p = sonde__hist_bucket(seconds);
-    if (p < SONDE__HIST_BUCKETS) {
-        if (sonde_hist_value_add(h, (uint32_t)p, 1) != 0) return;
-    } else {
-        h->zero++;
-        h->count++;
-    }
-    h->sum_raw += span->duration_ns;
-    h->last_raw = span->duration_ns;
+    sonde_model_record(series, span->duration_ns, 1);
     if (!(span->trace_hi | span->trace_lo)) return;
     struct sonde_exemplar e = {
         .value = seconds, .trace_hi = span->trace_hi, .trace_lo = span->trace_lo,
@@ -131,35 +123,40 @@ static void duration_record(struct sonde_model_series *series, const struct sond
     sonde_model_exemplar(series, &e);
 }
 
-static void span_deliver(struct drain *d, const struct sonde__span_rec *r)
+void segment_span_deliver(struct segment_drain *d, struct sonde_model_span *span,
+                          struct sonde_model_series **series)
 {
-    struct sonde_segment *s = d->s;
-    int tsc = s->h.tsc != 0;
+    struct sonde_model_attr attrs[SONDE_SPAN_ATTRS_MAX];
+    span->program = d->p->program;
+    span->pid = d->p->pid;
+    span->attrs = attrs;
+    span->attr_count = attrs_take(d, span->id, attrs);
+    sonde_model_span(d->m, span);
+    span->attrs = NULL;
+    span->attr_count = 0;
+    d->p->spans_seen++;
+    if (!*series) *series = duration_series(d, span->name, span->outcome);
+    if (*series) duration_record(*series, span);
+}
+
+static void span_record(struct segment_drain *d, const struct sonde__span_rec *r)
+{
+    int tsc = d->s->h.tsc != 0;
     uint32_t id = (uint32_t)(r->name_tid & 0xffffff);
     uint32_t outcome = (uint32_t)(r->name_tid >> 24 & 0xff);
     if (outcome > SONDE_TIMEOUT) outcome = SONDE_ERROR;
-    struct sonde_model_attr attrs[SONDE_SPAN_ATTRS_MAX];
-    uint32_t attr_count = attrs_take(d, r->id, attrs);
-    const struct segment_family *name = name_find(d, id);
+    const struct segment_family *name = segment_name(d, id);
     struct sonde_model_span span = {
         .name = name ? name->name : "(unnamed)", /* the table of names was full */
-        .program = d->p->program,
-        .pid = d->p->pid,
         .tid = (uint32_t)(r->name_tid >> 32),
         .start_ns = sonde_tick_unix_ns(d->clock, tsc, r->start),
         .duration_ns = sonde_tick_span_ns(d->clock, tsc, r->start, r->end),
         .trace_hi = r->trace_hi, .trace_lo = r->trace_lo, .id = r->id, .parent = r->parent,
         .outcome = outcome,
-        .attrs = attrs, .attr_count = attr_count,
     };
-    sonde_model_span(d->m, &span);
-    d->p->spans_seen++;
     struct sonde_model_series *series = name ? name->duration[outcome] : NULL;
-    if (!series) {
-        series = duration_series(d, span.name, outcome);
-        if (name) s->family[id].duration[outcome] = series;
-    }
-    if (series) duration_record(series, &span);
+    segment_span_deliver(d, &span, &series);
+    if (name) d->s->family[id].duration[outcome] = series; /* the table may have moved */
 }
 
 /* ---- Rings -------------------------------------------------------------------------------- */
@@ -184,7 +181,7 @@ static enum found record_copy(const struct sonde__ring *ring, uint64_t index,
     return FOUND_RECORD;
 }
 
-static int ring_drain(struct drain *d, struct segment_ring *r, int first, int last,
+static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first, int last,
                       struct sonde_err *err)
 {
     const struct sonde__ring *ring =
@@ -193,27 +190,30 @@ static int ring_drain(struct drain *d, struct segment_ring *r, int first, int la
     if (reserve < r->next) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans went backwards");
     }
-    if (reserve - r->next > SONDE__RING_RECS) {
+    const uint64_t waiting = reserve - r->next;
+    const uint32_t full = waiting > SONDE__RING_RECS ? SONDE__RING_RECS : (uint32_t)waiting;
+    if (full > d->s->ring_fullest) d->s->ring_fullest = full;
+    if (waiting > SONDE__RING_RECS) {
         /* What a restarted agent did not see was its predecessor's, not lost. */
         if (!first) d->p->spans_lost += reserve - SONDE__RING_RECS - r->next;
         r->next = reserve - SONDE__RING_RECS;
-        r->waited = 0;
+        r->waits_ns = 0;
     }
     while (r->next < reserve) {
         struct sonde__span_rec rec;
         enum found found = record_copy(ring, r->next, &rec);
-        if (found == FOUND_UNFINISHED && !last && r->waited < WAIT_DRAINS &&
-            reserve - r->next < SONDE__RING_RECS / 2) {
-            r->waited++;
-            return 0;
+        if (found == FOUND_UNFINISHED && !last && reserve - r->next < SONDE__RING_RECS / 2) {
+            if (!r->waits_ns) r->waits_ns = d->clock->now_mono_ns;
+            if (d->clock->now_mono_ns - r->waits_ns < WAIT_NS) return 0;
         }
         if (found == FOUND_OVERWRITTEN) d->p->spans_lost++;
-        if (found == FOUND_RECORD && (rec.seq_type & 0xff) == SONDE__REC_SPAN) {
-            span_deliver(d, &rec);
-        } else if (found == FOUND_RECORD && (rec.seq_type & 0xff) == SONDE__REC_ATTR) {
-            attr_keep(d->s, &rec);
+        if (found == FOUND_RECORD) {
+            const uint64_t type = rec.seq_type & 0xff;
+            if (type == SONDE__REC_SPAN) span_record(d, &rec);
+            else if (type == SONDE__REC_ATTR) attr_record(d->s, &rec);
+            else segment_infer_record(d, &rec);
         }
-        r->waited = 0;
+        r->waits_ns = 0;
         r->next++;
     }
     return 0;
@@ -230,7 +230,7 @@ static int rings_grow(struct sonde_segment *s, uint32_t lanes)
     return 0;
 }
 
-static int rings_drain(struct drain *d, int last, struct sonde_err *err)
+static int rings_drain(struct segment_drain *d, int last, struct sonde_err *err)
 {
     struct sonde_segment *s = d->s;
     struct segment_counts c;
@@ -262,6 +262,9 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
                         struct sonde_model_process *p, const struct sonde_tick_clock *clock,
                         int last, struct sonde_err *err)
 {
-    struct drain d = { s, m, p, clock };
+    struct segment_drain d = { s, m, p, clock };
+    s->ring_fullest = 0;
     return segment_verdict(s, rings_drain(&d, last, err), err);
 }
+
+uint32_t sonde_segment_fullest(const struct sonde_segment *s) { return s->ring_fullest; }

