@@ -44,8 +44,20 @@ static void cover(const struct range *r, uint32_t step, const uint64_t set[2], u
     }
 }
 
+static void expected_bounds(const struct sonde_model_family *f, struct sonde_classic *out)
+{
+    out->count = f->bound_count;
+    for (size_t i = 0; i < f->bound_count; i++) {
+        out->bound[i] = f->bounds[i];
+    }
+}
+
 void sonde_classic_bounds(struct sonde_model_family *f, struct sonde_classic *out)
 {
+    if (f->bounds) {
+        expected_bounds(f, out);
+        return;
+    }
     struct range r = { SONDE_CLASSIC_MAX, 0 };
     for (size_t i = 0; i < f->series_count; i++) {
         if (f->series[i]->hist) widen(&r, f->series[i]->hist);
@@ -70,9 +82,16 @@ void sonde_classic_bounds(struct sonde_model_family *f, struct sonde_classic *ou
     }
 }
 
-void sonde_classic_counts(const struct sonde_classic *c, const struct sonde_hist_value *h,
+void sonde_classic_counts(const struct sonde_classic *c, const struct sonde_model_series *s,
                           uint64_t cumulative[SONDE_CLASSIC_MAX])
 {
+    const struct sonde_hist_value *h = s->hist;
+    if (s->family->bounds) {
+        for (size_t i = 0; i < c->count; i++) {
+            cumulative[i] = (i ? cumulative[i - 1] : 0) + (s->le ? s->le[i] : 0);
+        }
+        return;
+    }
     uint64_t below = h ? h->zero : 0; /* values in octaves < o */
     uint32_t o = 0;
     for (size_t i = 0; i < c->count; i++) {

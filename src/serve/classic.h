@@ -9,6 +9,9 @@
  * has used. It grows by every power of two while it has at most 20; a wider range is covered
  * by every second or every fourth one only, so that 40 is the most there can ever be.
  *
+ * A family may say which bounds its users expect (model.h): then those are shown, and were counted
+ * as the values came.
+ *
  * Rejected: bounds by unit, fixed from the start (they fit nobody); bounds per series (a sum by
  * (le) over series with different bounds is wrong); dropping bounds to stay under 20 (a series
  * that ends makes rate() and histogram_quantile() wrong).
@@ -29,8 +32,8 @@ struct sonde_classic {
 /* Widens f's set by what its series hold now. Read lock held. */
 void sonde_classic_bounds(struct sonde_model_family *f, struct sonde_classic *out);
 
-/* cumulative[i]: values <= bound[i]. h may be NULL (nothing recorded). */
-void sonde_classic_counts(const struct sonde_classic *c, const struct sonde_hist_value *h,
+/* cumulative[i]: values <= bound[i]. */
+void sonde_classic_counts(const struct sonde_classic *c, const struct sonde_model_series *s,
                           uint64_t cumulative[SONDE_CLASSIC_MAX]);
 
 /* The newest exemplar of each bucket, NULL where there is none; [c->count] is that of +Inf. */

@@ -223,7 +223,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     }
     uint64_t cumulative[SONDE_CLASSIC_MAX];
     const struct sonde_exemplar *exemplars[SONDE_CLASSIC_MAX + 1];
-    sonde_classic_counts(&w->classic, h, cumulative);
+    sonde_classic_counts(&w->classic, s, cumulative);
     sonde_classic_exemplars(&w->classic, s, exemplars);
     for (size_t i = 0; i < w->classic.count; i++) {
         put_bucket(w, labels, labels_len, w->le[i], w->le_len[i], cumulative[i], exemplars[i]);

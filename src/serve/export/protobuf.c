@@ -92,7 +92,7 @@ static void put_classic(struct writer *w, const struct sonde_model_series *s)
 {
     uint64_t cumulative[SONDE_CLASSIC_MAX];
     const struct sonde_exemplar *exemplars[SONDE_CLASSIC_MAX + 1];
-    sonde_classic_counts(&w->classic, s->hist, cumulative);
+    sonde_classic_counts(&w->classic, s, cumulative);
     sonde_classic_exemplars(&w->classic, s, exemplars);
     const size_t n = w->classic.count;
     for (size_t i = 0; i < n; i++) {

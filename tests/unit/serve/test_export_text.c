@@ -281,13 +281,39 @@ static void test_no_memory(void **state)
     }
 }
 
+/* Bounds that a family's users expect: counted as values came, each to the last bit. */
+static void test_expected_bounds(void **state)
+{
+    (void)state;
+    static const double bounds[] = { 0.01, 0.025, 2.5 };
+    struct sonde_model_family *f = sonde_model_family(m, &(struct sonde_model_family_spec){
+        .name = "wait_seconds", .help = "W.", .type = SONDE_HISTOGRAM, .scale = 1e-9,
+        .bounds = bounds, .bound_count = 3 });
+    struct sonde_model_series *s = sonde_model_series(m, f, NULL, NULL, 0);
+    check("prometheus", NULL,
+          "# HELP wait_seconds W.\n# TYPE wait_seconds histogram\n"
+          "wait_seconds_bucket{le=\"0.01\"} 0\nwait_seconds_bucket{le=\"0.025\"} 0\n"
+          "wait_seconds_bucket{le=\"2.5\"} 0\nwait_seconds_bucket{le=\"+Inf\"} 0\n"
+          "wait_seconds_sum 0\nwait_seconds_count 0\n");
+    sonde_model_record(s, 10000000, 2);    /* at the bound: in */
+    sonde_model_record(s, 10000001, 1);    /* over it, in the same fine bucket */
+    sonde_model_record(s, 2500000000, 1);
+    sonde_model_record(s, 3000000000, 1);
+    sonde_model_record(s, 0, 1);
+    check("prometheus", NULL,
+          "# HELP wait_seconds W.\n# TYPE wait_seconds histogram\n"
+          "wait_seconds_bucket{le=\"0.01\"} 3\nwait_seconds_bucket{le=\"0.025\"} 4\n"
+          "wait_seconds_bucket{le=\"2.5\"} 5\nwait_seconds_bucket{le=\"+Inf\"} 6\n"
+          "wait_seconds_sum 5.530000001\nwait_seconds_count 6\n");
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         ROW(test_empty),   ROW(test_counters),     ROW(test_gauges), ROW(test_histogram),
         ROW(test_bounds_stay), ROW(test_name_clashes), ROW(test_twins),  ROW(test_filter),
-        ROW(test_long_label), ROW(test_no_memory),
+        ROW(test_long_label), ROW(test_no_memory), ROW(test_expected_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
