@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "profile/heap.h"
+#include "profile/infer.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
 
@@ -172,5 +173,5 @@ int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *fro
     if (!rc) rc = merge_heap(p, from, &m);
     if (!rc) merge_facts(p, from, &m);
     maps_release(&m);
-    return rc;
+    return rc ? rc : sonde_infer_run_merge(p, from);
 }

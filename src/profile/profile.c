@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "profile/heap.h"
+#include "profile/infer.h"
 #include "profile/intern.h"
 #include "sonde/sonde.h"
 
@@ -160,6 +161,7 @@ void sonde_profile_destroy(struct sonde_profile *p)
     sonde__free(p->spans);
     sonde__free(p->samples);
     sonde_heap_destroy(p->heap);
+    sonde_infer_run_destroy(p->infer);
     sonde__free(p);
 }
 

@@ -1,0 +1,135 @@
+/* infer.h - what is known of one inference request after it ended: the figures users ask for, and,
+ * where it was kept, its timeline. The agent's model makes them (analyze/inference.h), run files
+ * keep them, reports and HTTP show them.
+ *
+ * A figure that is not known is 0, and a count beside it says so: no ttft_s without tokens_out, no
+ * itl without itl_count, no phase_s without phase_count, no hit_ratio without tokens_in. */
+#ifndef SONDE_PROFILE_INFER_H
+#define SONDE_PROFILE_INFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "sonde/phases.h"
+#include "sonde/sonde.h"
+
+/* Beside enum sonde_outcome: its end was never told. It was not heard of for long, or its process
+ * is gone. */
+enum { SONDE_INFER_LOST = SONDE_TIMEOUT + 1, SONDE_INFER_OUTCOMES };
+const char *sonde_infer_outcome_name(uint32_t outcome); /* "ok" …, "lost" */
+int sonde_infer_outcome_find(const char *name);         /* or -1 */
+
+#define SONDE_INFER_ID_MAX 40
+#define SONDE_INFER_ATTRS_MAX 8
+#define SONDE_INFER_ITEMS_MAX 256   /* of a timeline */
+
+/* Part of a timeline: a phase, or tokens that came out. When there would be too many, neighbours of
+ * one kind are joined: then it is busy for a part of its time only. */
+struct sonde_infer_item {
+    uint64_t start_ns, end_ns;      /* unix time */
+    uint64_t busy_ns;               /* this request's share of it */
+    uint64_t tokens;
+    const char *name;               /* "prefill", …, "tokens" */
+    uint32_t kind;                  /* enum sonde_phase_kind; SONDE_PHASE_NONE: tokens came out */
+    uint32_t count;                 /* what it was joined of; 1 = nothing */
+    uint32_t batch;                 /* requests that shared it, at most; 0 = it was no batch */
+};
+
+struct sonde_infer_attr { const char *key; char value[48]; };
+
+#define SONDE_INFER_PROFILE 1u       /* a profile of it alone was asked for */
+#define SONDE_INFER_QUEUE_DERIVED 2u /* queue: from arrival to the first work on it */
+#define SONDE_INFER_SLO_MET 4u
+#define SONDE_INFER_SLO_MISSED 8u    /* neither: there is none, or it does not count */
+#define SONDE_INFER_RUNNING 16u      /* it has not ended: figures so far */
+
+/* Texts are "" when not known. Times are seconds. */
+struct sonde_infer_request {
+    uint64_t id, trace_hi, trace_lo;
+    uint32_t pid;
+    uint32_t source;                /* enum sonde_infer_source of collect/infer_event.h */
+    uint32_t outcome, flags;
+    const char *program, *model, *route, *backend;
+    const char *error;              /* its type */
+    const char *invalid;            /* the field that cannot be; then it is part of no statistics */
+    char own_id[SONDE_INFER_ID_MAX + 1]; /* the engine's */
+    uint64_t arrived_ns;            /* unix time */
+    uint64_t tokens_max;
+    uint64_t tokens_in, tokens_reused, tokens_out;
+    double total_s;
+    double ttft_s;                  /* arrival to first token */
+    double phase_s[SONDE_PHASE_COUNT]; /* by kind; batches divided by tokens. [0] is of named ones */
+    uint64_t phase_count[SONDE_PHASE_COUNT];
+    uint64_t itl_count;             /* gaps between tokens */
+    double itl_s;                   /* their mean: first token to last, by tokens less one */
+    double itl_min_s, itl_p50_s, itl_p95_s, itl_p99_s, itl_max_s;
+    double tokens_per_s;            /* as its user saw it: tokens out by total */
+    double hit_ratio;               /* reused of the prompt's tokens */
+    double efficiency;              /* tokens out a millisecond */
+    uint64_t memory_bytes;          /* of its model, all kinds, when it ended; 0 = not known */
+    uint64_t batches;               /* forward passes it was in */
+    struct sonde_infer_item *items; /* owned; NULL = not kept */
+    uint32_t item_count;
+    uint32_t attr_count;
+    struct sonde_infer_attr *attrs; /* owned */
+};
+
+/* 0, or SONDE_EINVAL: a figure is NaN, infinite or negative, a ratio is not in 0 … 1, or figures
+ * cannot be together (the first token after the end, more reused than asked, parts longer than the
+ * whole). field (may be NULL) is the name of the one that is wrong, static; err a sentence. */
+int sonde_infer_validate(const struct sonde_infer_request *r, const char **field,
+                         struct sonde_err *err);
+
+/* Frees what r owns. */
+void sonde_infer_request_release(struct sonde_infer_request *r);
+
+/* Where waiting ended and tokens came: for bars and tables. */
+static inline double sonde_infer_queue_s(const struct sonde_infer_request *r)
+{
+    return r->phase_s[SONDE_PHASE_QUEUE];
+}
+
+/* ---- Of a run ------------------------------------------------------------------------------ */
+
+#define SONDE_INFER_MEMORY_KINDS 16
+
+struct sonde_infer_memory { const char *kind; uint64_t bytes, peak; };
+
+/* What is known of a model in a process, in all. */
+struct sonde_infer_model {
+    uint32_t pid, source;
+    const char *program, *model, *backend;
+    double load_s;                  /* 0 = not seen */
+    uint64_t load_bytes;
+    uint64_t memory_peak;           /* of the sum of all kinds */
+    uint64_t kv_used, kv_total, kv_peak;
+    uint64_t batches, batch_requests, batch_tokens; /* sums, for averages */
+    uint64_t phase_tokens[SONDE_PHASE_COUNT];  /* computed in prefill and decode … */
+    double phase_s[SONDE_PHASE_COUNT];         /* … and the time it took, a batch once */
+    uint32_t memory_count;
+    struct sonde_infer_memory memory[SONDE_INFER_MEMORY_KINDS];
+};
+
+struct sonde_profile;
+
+/* Hung on a profile (profile.h); its texts are strings of that. */
+struct sonde_infer_run {
+    struct sonde_infer_request *requests;  /* in the order they ended */
+    size_t request_count, request_cap;
+    struct sonde_infer_model *models;
+    size_t model_count, model_cap;
+    uint64_t dropped;                      /* requests that did not fit */
+};
+
+/* p's, made if need be; NULL = out of memory. */
+struct sonde_infer_run *sonde_infer_run(struct sonde_profile *p);
+/* Copies r with texts and timeline. 0, or SONDE_ENOMEM (counted as dropped): over p's memory. */
+int sonde_infer_run_add(struct sonde_profile *p, const struct sonde_infer_request *r);
+/* The same for a model; one that is known (pid, source, model) is replaced. */
+int sonde_infer_run_model(struct sonde_profile *p, const struct sonde_infer_model *m);
+/* Takes all of from's over, when profiles are merged. */
+int sonde_infer_run_merge(struct sonde_profile *p, const struct sonde_profile *from);
+void sonde_infer_run_destroy(struct sonde_infer_run *r);  /* NULL is fine */
+
+#endif

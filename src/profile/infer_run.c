@@ -1,0 +1,144 @@
+/* infer_run.c - see infer.h: requests and models kept with a profile. Their texts are strings of it,
+ * so that they live as long and are stored once. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/infer.h"
+#include "profile/profile.h"
+
+enum { REQUESTS_MAX = 1 << 22, MODELS_MAX = 4096 };
+
+struct sonde_infer_run *sonde_infer_run(struct sonde_profile *p)
+{
+    if (!p->infer) p->infer = sonde__calloc(1, sizeof(*p->infer));
+    return p->infer;
+}
+
+void sonde_infer_run_destroy(struct sonde_infer_run *r)
+{
+    if (!r) return;
+    for (size_t i = 0; i < r->request_count; i++) sonde_infer_request_release(&r->requests[i]);
+    sonde__free(r->requests);
+    sonde__free(r->models);
+    sonde__free(r);
+}
+
+/* One more, within p's memory. */
+static int grow(struct sonde_profile *p, void **array, size_t *cap, size_t count, size_t max,
+                size_t item_bytes)
+{
+    if (count < *cap) return 0;
+    const size_t next = *cap ? *cap * 2 : 64, more = (next - *cap) * item_bytes;
+    if (next > max || p->bytes + more > p->bytes_max) return SONDE_ENOMEM;
+    void *grown = sonde__realloc(*array, next * item_bytes);
+    if (!grown) return SONDE_ENOMEM;
+    *array = grown;
+    *cap = next;
+    p->bytes += more;
+    return 0;
+}
+
+/* p's copy of a text; *failed is set when there is no memory for it. */
+static const char *keep(struct sonde_profile *p, const char *text, int *failed)
+{
+    if (!text || !*text) return "";
+    const uint32_t id = sonde_profile_cstring(p, text);
+    if (!id) *failed = 1;
+    return id ? p->strings[id] : "";
+}
+
+static void *copy(struct sonde_profile *p, const void *from, size_t bytes, int *failed)
+{
+    if (!bytes) return NULL;
+    void *to = p->bytes + bytes <= p->bytes_max ? sonde__alloc(bytes) : NULL;
+    if (!to) {
+        *failed = 1;
+        return NULL;
+    }
+    p->bytes += bytes;
+    return memcpy(to, from, bytes);
+}
+
+static int request_copy(struct sonde_profile *p, const struct sonde_infer_request *from,
+                        struct sonde_infer_request *to)
+{
+    int failed = 0;
+    *to = *from;
+    to->program = keep(p, from->program, &failed);
+    to->model = keep(p, from->model, &failed);
+    to->route = keep(p, from->route, &failed);
+    to->backend = keep(p, from->backend, &failed);
+    to->error = keep(p, from->error, &failed);
+    to->invalid = keep(p, from->invalid, &failed);
+    to->items = copy(p, from->items, from->item_count * sizeof(*from->items), &failed);
+    to->attrs = copy(p, from->attrs, from->attr_count * sizeof(*from->attrs), &failed);
+    if (!to->items) to->item_count = 0;
+    if (!to->attrs) to->attr_count = 0;
+    for (uint32_t i = 0; i < to->item_count; i++) {
+        to->items[i].name = keep(p, from->items[i].name, &failed);
+    }
+    for (uint32_t i = 0; i < to->attr_count; i++) {
+        to->attrs[i].key = keep(p, from->attrs[i].key, &failed);
+    }
+    if (!failed) return 0;
+    sonde_infer_request_release(to);
+    return SONDE_ENOMEM;
+}
+
+int sonde_infer_run_add(struct sonde_profile *p, const struct sonde_infer_request *r)
+{
+    struct sonde_infer_run *run = sonde_infer_run(p);
+    struct sonde_infer_request kept;
+    if (!run) return SONDE_ENOMEM;
+    if (grow(p, (void **)&run->requests, &run->request_cap, run->request_count, REQUESTS_MAX,
+             sizeof(*run->requests)) ||
+        request_copy(p, r, &kept)) {
+        run->dropped++;
+        return SONDE_ENOMEM;
+    }
+    run->requests[run->request_count++] = kept;
+    return 0;
+}
+
+int sonde_infer_run_model(struct sonde_profile *p, const struct sonde_infer_model *m)
+{
+    struct sonde_infer_run *run = sonde_infer_run(p);
+    struct sonde_infer_model kept = *m;
+    int failed = !run;
+    kept.program = keep(p, m->program, &failed);
+    kept.model = keep(p, m->model, &failed);
+    kept.backend = keep(p, m->backend, &failed);
+    for (uint32_t i = 0; i < m->memory_count; i++) {
+        kept.memory[i].kind = keep(p, m->memory[i].kind, &failed);
+    }
+    if (failed) return SONDE_ENOMEM;
+    size_t at = 0;
+    while (at < run->model_count &&
+           (run->models[at].pid != m->pid || run->models[at].source != m->source ||
+            strcmp(run->models[at].model, kept.model) != 0)) {
+        at++;
+    }
+    if (at == run->model_count &&
+        grow(p, (void **)&run->models, &run->model_cap, run->model_count, MODELS_MAX,
+             sizeof(*run->models))) {
+        return SONDE_ENOMEM;
+    }
+    if (at == run->model_count) run->model_count++;
+    run->models[at] = kept;
+    return 0;
+}
+
+int sonde_infer_run_merge(struct sonde_profile *p, const struct sonde_profile *from)
+{
+    const struct sonde_infer_run *run = from->infer;
+    int rc = 0;
+    if (!run) return 0;
+    for (size_t i = 0; !rc && i < run->request_count; i++) {
+        rc = sonde_infer_run_add(p, &run->requests[i]);
+    }
+    for (size_t i = 0; !rc && i < run->model_count; i++) {
+        rc = sonde_infer_run_model(p, &run->models[i]);
+    }
+    if (p->infer) p->infer->dropped += run->dropped;
+    return rc;
+}

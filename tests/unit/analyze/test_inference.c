@@ -1,0 +1,991 @@
+/* From events to figures: scenarios whose truth is known, and events that cannot be. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "profile/profile.h"
+#include "unit/analyze/infer_play.h"
+
+#define NEAR(a, b) assert_true(fabs((a) - (double)(b)) <= 1e-9 + fabs((double)(b)) * 1e-9)
+#define WITHIN(a, b, share) assert_true(fabs((a) - (b)) <= (b) * (share))
+
+static const struct sonde_infer_request *need(const struct play *g, uint64_t id)
+{
+    const struct sonde_infer_request *r = play_done(g, id);
+    assert_non_null(r);
+    assert_string_equal(r->invalid, "");
+    assert_int_equal(sonde_infer_validate(r, NULL, NULL), 0);
+    return r;
+}
+
+static uint64_t counter(const struct play *g, const char *family, const char *labels)
+{
+    const struct sonde_model_series *s = play_series(g, family, labels);
+    return s ? s->counter : 0;
+}
+
+/* ---- Scenarios ------------------------------------------------------------------------------ */
+
+/* Arrives at 0, waits 20 ms, encodes 5, prefills 100 tokens of which 60 are reused in 50, then a
+ * token every 10 ms, each with 8 of decode and 1 of sampling. */
+static void streaming(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    play_phase(&g, 1, SONDE_PHASE_QUEUE, 0, 20, 0);
+    play_phase(&g, 1, SONDE_PHASE_ENCODE, 20, 25, 100);
+    play_prompt(&g, 1, 25, 100, 60);
+    play_phase(&g, 1, SONDE_PHASE_PREFILL, 25, 75, 40);
+    play_tokens(&g, 1, 76, 1);
+    for (int i = 1; i <= 9; i++) {
+        play_phase(&g, 1, SONDE_PHASE_DECODE, 76 + 10 * i - 10, 76 + 10 * i - 2, 1);
+        play_phase(&g, 1, SONDE_PHASE_SAMPLE, 76 + 10 * i - 2, 76 + 10 * i - 1, 1);
+        play_tokens(&g, 1, 76 + 10 * i, 1);
+    }
+    play_phase(&g, 1, SONDE_PHASE_NAMED, 166, 168, 0);
+    play_end(&g, 1, 170, SONDE_OK, "");
+    play_until(&g, 1000);
+
+    const struct sonde_infer_request *r = need(&g, 1);
+    assert_int_equal(r->outcome, SONDE_OK);
+    assert_string_equal(r->model, "tiny");
+    assert_string_equal(r->route, "/v1/chat/completions");
+    assert_string_equal(r->program, "engine");
+    NEAR(r->total_s, 0.170);
+    NEAR(r->ttft_s, 0.076);
+    NEAR(sonde_infer_queue_s(r), 0.020);
+    assert_false(r->flags & SONDE_INFER_QUEUE_DERIVED);
+    NEAR(r->phase_s[SONDE_PHASE_ENCODE], 0.005);
+    NEAR(r->phase_s[SONDE_PHASE_PREFILL], 0.050);
+    NEAR(r->phase_s[SONDE_PHASE_DECODE], 0.072);
+    NEAR(r->phase_s[SONDE_PHASE_SAMPLE], 0.009);
+    NEAR(r->phase_s[SONDE_PHASE_NONE], 0.002);
+    assert_int_equal(r->phase_count[SONDE_PHASE_DECODE], 9);
+    assert_int_equal(r->phase_count[SONDE_PHASE_DETOKENIZE], 0);
+    assert_int_equal(r->tokens_in, 100);
+    assert_int_equal(r->tokens_reused, 60);
+    assert_int_equal(r->tokens_out, 10);
+    assert_int_equal(r->itl_count, 9);
+    NEAR(r->itl_s, 0.010);
+    NEAR(r->itl_min_s, 0.010);
+    NEAR(r->itl_max_s, 0.010);
+    WITHIN(r->itl_p50_s, 0.010, 0.006);
+    NEAR(r->tokens_per_s, 10 / 0.170);
+    NEAR(r->efficiency, 10 / 170.0);
+    NEAR(r->hit_ratio, 0.6);
+    assert_int_equal(r->item_count, 1 + 1 + 1 + 1 + 9 * 3 + 1);
+    assert_string_equal(r->items[0].name, "queue");
+    assert_string_equal(r->items[r->item_count - 1].name, "rerank");
+
+    const struct sonde_model_series *s = play_series(
+        &g, "gen_ai_server_time_to_first_token_seconds",
+        "gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"engine\",gen_ai_request_model=\"tiny\"");
+    assert_non_null(s);
+    assert_int_equal(s->hist->count, 1);
+    assert_int_equal(s->hist->sum_raw, 76000000);
+    assert_int_equal(s->le[6], 1); /* 0.06 < 0.076 <= 0.08 */
+    assert_int_equal(s->exemplar_count, 1);
+    assert_int_equal(s->exemplar[0].trace_lo, 1);
+    s = play_series(&g, "sonde_infer_inter_token_seconds", "model=\"tiny\"");
+    assert_int_equal(s->hist->count, 9);
+    assert_int_equal(s->le[0], 9); /* at the bound, not over it */
+    s = play_series(&g, "sonde_infer_phase_seconds", "phase=\"prefill\"");
+    assert_int_equal(s->hist->sum_raw, 50000000);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"ok\""), 1);
+    assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"input\""), 100);
+    assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"reused\""), 60);
+    assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"output\""), 10);
+    assert_int_equal(counter(&g, "sonde_infer_computed_tokens_total", "phase=\"prefill\""), 40);
+    assert_int_equal(counter(&g, "sonde_infer_computed_tokens_total", "phase=\"decode\""), 9);
+    assert_int_equal(counter(&g, "sonde_infer_compute_seconds_total", "phase=\"decode\""), 72000000);
+    NEAR(play_series(&g, "sonde_infer_prefix_hit_ratio", "tiny")->gauge, 0.6);
+    assert_null(play_series(&g, "vllm:time_to_first_token_seconds", ""));
+    play_release(&g);
+}
+
+/* All tokens at once, when it is done: the first token is the last. */
+static void not_streaming(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 5, 0);
+    play_phase(&g, 5, SONDE_PHASE_ENCODE, 20, 25, 7);
+    play_phase(&g, 5, SONDE_PHASE_PREFILL, 30, 80, 7);
+    play_phase(&g, 5, SONDE_PHASE_DECODE, 80, 280, 20);
+    play_tokens(&g, 5, 290, 20);
+    play_end(&g, 5, 300, SONDE_OK, "");
+    play_until(&g, 1000);
+    const struct sonde_infer_request *r = need(&g, 5);
+    NEAR(r->ttft_s, 0.290);
+    assert_int_equal(r->itl_count, 0);
+    assert_int_equal(r->tokens_out, 20);
+    NEAR(sonde_infer_queue_s(r), 0.025); /* nobody told: what was not spent before the first work */
+    assert_true(r->flags & SONDE_INFER_QUEUE_DERIVED);
+    assert_null(play_series(&g, "gen_ai_server_time_per_output_token_seconds", ""));
+    play_release(&g);
+}
+
+/* Two sequences in one batch: 30 ms for a prompt of 9 tokens and a decode of 1, then 20 ms shared by
+ * two decodes. */
+static void batched(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    play_request(&g, 2, 0);
+    play_batch(&g, 10, 20, (const struct play_part[]){ { 1, 10, 0 } }, 1);
+    play_tokens(&g, 1, 21, 1);
+    play_batch(&g, 30, 60, (const struct play_part[]){ { 2, 9, 0 }, { 1, 0, 1 } }, 2);
+    play_tokens(&g, 1, 61, 1);
+    play_tokens(&g, 2, 61, 1);
+    play_batch(&g, 70, 90, (const struct play_part[]){ { 1, 0, 1 }, { 2, 0, 1 } }, 2);
+    play_tokens(&g, 1, 91, 1);
+    play_tokens(&g, 2, 91, 1);
+    play_end(&g, 1, 92, SONDE_OK, "");
+    play_end(&g, 2, 93, SONDE_OK, "");
+    play_until(&g, 1000);
+
+    const struct sonde_infer_request *a = need(&g, 1), *b = need(&g, 2);
+    NEAR(a->phase_s[SONDE_PHASE_PREFILL], 0.010);
+    NEAR(a->phase_s[SONDE_PHASE_DECODE], 0.003 + 0.010); /* a tenth, and a half */
+    NEAR(b->phase_s[SONDE_PHASE_PREFILL], 0.027);
+    NEAR(b->phase_s[SONDE_PHASE_DECODE], 0.010);
+    NEAR(a->ttft_s, 0.021);
+    NEAR(b->ttft_s, 0.061);
+    NEAR(a->itl_s, 0.035);
+    NEAR(b->itl_s, 0.030);
+    NEAR(sonde_infer_queue_s(a), 0.010);
+    NEAR(sonde_infer_queue_s(b), 0.030);
+    assert_int_equal(a->batches, 3);
+    assert_int_equal(b->batches, 2);
+    assert_int_equal(a->items[2].batch, 2);
+
+    struct sonde_infer_model_view v;
+    assert_int_equal(sonde_infer_model_count(g.x), 1);
+    sonde_infer_model_at(g.x, 0, &v);
+    assert_int_equal(v.facts.batches, 3);
+    assert_int_equal(v.facts.batch_requests, 5);
+    assert_int_equal(v.facts.phase_tokens[SONDE_PHASE_PREFILL], 19);
+    assert_int_equal(v.facts.phase_tokens[SONDE_PHASE_DECODE], 3);
+    NEAR(v.facts.phase_s[SONDE_PHASE_PREFILL], 0.010 + 0.027); /* each batch once */
+    NEAR(v.facts.phase_s[SONDE_PHASE_DECODE], 0.003 + 0.020);
+    NEAR(v.prefill_per_s, 19);
+    NEAR(v.output_per_s, 5);
+    assert_true(isnan(v.hit_ratio)); /* nobody told of a prompt */
+    const struct sonde_model_series *s = play_series(&g, "sonde_infer_batch_requests", "tiny");
+    assert_int_equal(s->hist->count, 3);
+    assert_int_equal(s->hist->sum_raw, 5);
+    play_release(&g);
+}
+
+static void outcomes(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    for (uint64_t id = 1; id <= 4; id++) play_request(&g, id, 0);
+    play_tokens(&g, 1, 10, 1);
+    play_end(&g, 1, 20, SONDE_CANCELLED, "");
+    play_end(&g, 2, 20, SONDE_ERROR, "oom");
+    play_end(&g, 3, 20, SONDE_TIMEOUT, "");
+    play_end(&g, 4, 20, 77, ""); /* no such outcome */
+    play_until(&g, 1000);
+    assert_int_equal(need(&g, 1)->outcome, SONDE_CANCELLED);
+    assert_string_equal(need(&g, 2)->error, "oom");
+    assert_int_equal(need(&g, 4)->outcome, SONDE_ERROR);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"error\""), 2);
+    assert_int_equal(counter(&g, "sonde_infer_errors_total", "type=\"oom\""), 1);
+    assert_int_equal(counter(&g, "sonde_infer_errors_total", "type=\"timeout\""), 1);
+    assert_int_equal(counter(&g, "sonde_infer_errors_total", "type=\"cancelled\""), 0);
+    assert_null(play_series(&g, "gen_ai_server_request_duration_seconds", "source=\"api\",process"));
+    assert_non_null(play_series(&g, "gen_ai_server_request_duration_seconds",
+                                "error_type=\"oom\""));
+    play_release(&g);
+}
+
+static void never_ends(void **state)
+{
+    (void)state;
+    struct play g;
+    const struct sonde_infer_options o = { .timeout_s = 60 };
+    play_init(&g, &o);
+    play_request(&g, 1, 0);
+    play_tokens(&g, 1, 100, 1);
+    play_until(&g, 50000);
+    struct sonde_infer_request running[2];
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 50, running, 2), 1);
+    assert_true(running[0].flags & SONDE_INFER_RUNNING);
+    NEAR(running[0].ttft_s, 0.1);
+    NEAR(running[0].total_s, 50);
+    NEAR(play_series(&g, "sonde_infer_requests_running", "tiny")->gauge, 1);
+    play_until(&g, 70000);
+    const struct sonde_infer_request *r = play_done(&g, 1);
+    assert_non_null(r);
+    assert_int_equal(r->outcome, SONDE_INFER_LOST);
+    assert_string_equal(r->error, "not_heard_of");
+    NEAR(r->total_s, 0.1); /* as far as it was heard of */
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 70, running, 2), 0);
+    NEAR(play_series(&g, "sonde_infer_requests_running", "tiny")->gauge, 0);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"lost\""), 1);
+    play_tokens(&g, 1, 70500, 1);
+    play_until(&g, 71000);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 1);
+    play_release(&g);
+}
+
+/* The process dies in the middle: its requests are lost, and later all that is about it goes. */
+static void process_dies(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    play_request(&g, 2, 5);
+    play_until(&g, 300);
+    g.p->state = SONDE_PROCESS_KILLED;
+    g.p->ended_s = (double)T0 + 0.3;
+    play_end(&g, 2, 290, SONDE_OK, ""); /* in its ring when it was read for the last time */
+    play_until(&g, 600);
+    assert_null(play_done(&g, 1));
+    play_until(&g, 1400);
+    assert_int_equal(play_done(&g, 1)->outcome, SONDE_INFER_LOST);
+    assert_string_equal(play_done(&g, 1)->error, "process_ended");
+    assert_int_equal(play_done(&g, 2)->outcome, SONDE_OK);
+    play_request(&g, 3, 1450); /* still waits to be put in order */
+    sonde_model_process_forget(g.m, g.p);
+    assert_int_equal(play_done(&g, 3)->outcome, SONDE_INFER_LOST);
+    assert_int_equal(sonde_infer_group_count(g.x), 0);
+    assert_int_equal(sonde_infer_model_count(g.x), 0);
+    assert_null(play_series(&g, "sonde_infer_requests_total", ""));
+    assert_string_equal(play_done(&g, 2)->model, "tiny"); /* what ended is still known */
+    play_release(&g);
+}
+
+/* ---- Order ---------------------------------------------------------------------------------- */
+
+/* A thread's ring is read before that of the thread where the request began. */
+static void any_order_within_a_drain(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_end(&g, 1, 50, SONDE_OK, "");
+    play_tokens(&g, 1, 40, 1);
+    play_tokens(&g, 1, 20, 1);
+    play_tokens(&g, 1, 30, 1);
+    play_prompt(&g, 1, 5, 10, 0);
+    play_request(&g, 1, 0);
+    play_until(&g, 100);
+    const struct sonde_infer_request *r = need(&g, 1);
+    assert_int_equal(r->tokens_out, 3);
+    NEAR(r->ttft_s, 0.020);
+    NEAR(r->itl_s, 0.010);
+    for (int i = 0; i < SONDE_INFER_REASON_COUNT; i++) {
+        assert_int_equal(sonde_infer_invalid(g.x, (enum sonde_infer_reason)i), 0);
+    }
+    play_release(&g);
+}
+
+/* What is younger than the slack waits. */
+static void waits_for_what_may_come(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_end(&g, 1, 90, SONDE_OK, "");
+    g.m->infer_ops->drained(g.x, g.m, MS(100));
+    play_request(&g, 1, 0);
+    play_tokens(&g, 1, 80, 1);
+    g.m->infer_ops->drained(g.x, g.m, MS(200));
+    assert_null(play_done(&g, 1)); /* may still have tokens of another thread */
+    g.m->infer_ops->drained(g.x, g.m, MS(300));
+    assert_int_equal(need(&g, 1)->tokens_out, 1);
+    play_request(&g, 2, 400);
+    play_end(&g, 2, 410, SONDE_OK, "");
+    sonde_infer_flush(g.m); /* nothing will come */
+    need(&g, 2);
+    play_release(&g);
+}
+
+/* ---- What cannot be ------------------------------------------------------------------------- */
+
+static const struct bad_case {
+    const char *what;
+    struct sonde_infer_event e;
+    enum sonde_infer_reason reason;
+} bad_cases[] = {
+    { "no such request", { .type = SONDE_INFER_TOKENS, .id = 9, .time_ns = MS(10), .tokens = 1 },
+      SONDE_INFER_BAD_unknown_request },
+    { "end of no request", { .type = SONDE_INFER_END, .id = 9, .time_ns = MS(10) },
+      SONDE_INFER_BAD_unknown_request },
+    { "request 0", { .type = SONDE_INFER_REQUEST, .id = 0, .time_ns = MS(10) },
+      SONDE_INFER_BAD_bad_value },
+    { "the same request", { .type = SONDE_INFER_REQUEST, .id = 1, .time_ns = MS(0) },
+      SONDE_INFER_BAD_duplicate },
+    { "tokens before arrival", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(0) - 5000000,
+                                 .tokens = 1 }, SONDE_INFER_BAD_unknown_request },
+    { "no tokens", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(10) },
+      SONDE_INFER_BAD_bad_value },
+    { "too many tokens", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(10),
+                           .tokens = UINT64_MAX }, SONDE_INFER_BAD_bad_value },
+    { "more reused than asked", { .type = SONDE_INFER_PROMPT, .id = 1, .time_ns = MS(10),
+                                  .tokens = 5, .value = 6 }, SONDE_INFER_BAD_bad_value },
+    { "a phase that ends before it begins", { .type = SONDE_INFER_PHASE, .id = 1,
+                                              .begin_ns = MS(20), .time_ns = MS(10),
+                                              .kind = SONDE_PHASE_PREFILL },
+      SONDE_INFER_BAD_negative },
+    { "a phase of too many tokens", { .type = SONDE_INFER_PHASE, .id = 1, .begin_ns = MS(5),
+                                      .time_ns = MS(10), .tokens = UINT64_MAX,
+                                      .kind = SONDE_PHASE_PREFILL }, SONDE_INFER_BAD_bad_value },
+    { "a batch backwards", { .type = SONDE_INFER_BATCH, .begin_ns = MS(20), .time_ns = MS(10),
+                             .tokens = 1, .requests = 1 }, SONDE_INFER_BAD_negative },
+    { "a part larger than its batch", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
+                                        .time_ns = MS(10), .tokens = 3, .value = 2 },
+      SONDE_INFER_BAD_bad_value },
+    { "a part of nothing", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
+                             .time_ns = MS(10), .value = 2 }, SONDE_INFER_BAD_bad_value },
+    { "a part whose sum overflows", { .type = SONDE_INFER_PART, .id = 1, .begin_ns = MS(5),
+                                      .time_ns = MS(10), .tokens = UINT64_MAX, .tokens_out = 2,
+                                      .value = 5 }, SONDE_INFER_BAD_bad_value },
+    { "more cells than there are", { .type = SONDE_INFER_KV, .time_ns = MS(10), .value = 3,
+                                     .total = 2 }, SONDE_INFER_BAD_bad_value },
+    { "a cache of nothing", { .type = SONDE_INFER_KV, .time_ns = MS(10) },
+      SONDE_INFER_BAD_bad_value },
+    { "memory beyond all", { .type = SONDE_INFER_MEMORY, .time_ns = MS(10), .text = "kv",
+                             .value = UINT64_MAX }, SONDE_INFER_BAD_bad_value },
+    { "loaded before it was begun", { .type = SONDE_INFER_LOAD, .begin_ns = MS(20),
+                                      .time_ns = MS(10) }, SONDE_INFER_BAD_negative },
+    { "in an hour", { .type = SONDE_INFER_TOKENS, .id = 1, .time_ns = MS(3600000), .tokens = 1 },
+      SONDE_INFER_BAD_bad_time },
+};
+
+static void what_cannot_be_is_counted(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_cases) / sizeof(bad_cases[0]); i++) {
+        const struct bad_case *c = &bad_cases[i];
+        struct play g;
+        play_init(&g, NULL);
+        play_request(&g, 1, 0);
+        play_event(&g, &c->e);
+        play_tokens(&g, 1, 30, 1);
+        play_end(&g, 1, 40, SONDE_OK, "");
+        play_until(&g, 1000);
+        if (sonde_infer_invalid(g.x, c->reason) != 1) {
+            fail_msg("%s: counted %llu times", c->what,
+                     (unsigned long long)sonde_infer_invalid(g.x, c->reason));
+        }
+        /* And the request is what it would be without. */
+        const struct sonde_infer_request *r = need(&g, 1);
+        assert_int_equal(r->tokens_out, 1);
+        NEAR(r->ttft_s, 0.030);
+        NEAR(r->total_s, 0.040);
+        assert_int_equal(r->phase_count[SONDE_PHASE_PREFILL], 0);
+        uint64_t all = 0;
+        for (int k = 0; k < SONDE_INFER_REASON_COUNT; k++) {
+            all += sonde_infer_invalid(g.x, (enum sonde_infer_reason)k);
+        }
+        assert_int_equal(all, 1);
+        play_release(&g);
+    }
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void no_time_at_all(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .id = 1, .model = "", .route = "",
+                                   .name = "" };
+    g.m->infer_ops->event(g.x, g.m, g.p, &e);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_bad_time), 1);
+    e.time_ns = e.begin_ns = MS(1);
+    e.type = 999; /* of a newer source */
+    g.m->infer_ops->event(g.x, g.m, g.p, &e);
+    play_until(&g, 10);
+    play_release(&g);
+}
+
+static void duplicates_and_repeated_ids(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    for (int i = 0; i < 2; i++) {
+        play_prompt(&g, 1, 5, 10, 2);
+        play_phase(&g, 1, SONDE_PHASE_PREFILL, 10, 20, 8);
+        play_tokens(&g, 1, 30, 1);
+    }
+    play_tokens(&g, 1, 40, 1);
+    play_end(&g, 1, 50, SONDE_OK, "");
+    play_end(&g, 1, 50, SONDE_OK, "");
+    play_until(&g, 100);
+    const struct sonde_infer_request *r = need(&g, 1);
+    assert_int_equal(r->tokens_in, 10);
+    assert_int_equal(r->tokens_out, 2);
+    assert_int_equal(r->phase_count[SONDE_PHASE_PREFILL], 1);
+    NEAR(r->phase_s[SONDE_PHASE_PREFILL], 0.010);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_duplicate), 3);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 1);
+
+    play_request(&g, 1, 200); /* an id may be used again after its end … */
+    play_tokens(&g, 1, 210, 1);
+    play_request(&g, 1, 300); /* … but not before */
+    play_tokens(&g, 1, 305, 1);
+    play_end(&g, 1, 310, SONDE_OK, "");
+    play_until(&g, 1000);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_repeated_id), 1);
+    assert_int_equal(sonde_infer_done_count(g.x), 3);
+    r = sonde_infer_done(g.x, 0);
+    NEAR(r->total_s, 0.010);
+    assert_int_equal(r->tokens_out, 1);
+    assert_int_equal(sonde_infer_done(g.x, 1)->outcome, SONDE_INFER_LOST);
+    assert_string_equal(sonde_infer_done(g.x, 1)->error, "repeated_id");
+    play_release(&g);
+}
+
+/* Late ones of a slow thread: no time goes backwards. */
+static void late_events(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    play_tokens(&g, 1, 10, 1);
+    play_tokens(&g, 1, 30, 1);
+    play_until(&g, 500);
+    play_tokens(&g, 1, 20, 1); /* half a second late */
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = 1, .tokens = 1,
+                                                .time_ns = MS(0) - 1 });
+    play_until(&g, 600);
+    play_end(&g, 1, 25, SONDE_OK, ""); /* before its last token */
+    play_until(&g, 1000);
+    const struct sonde_infer_request *r = need(&g, 1);
+    assert_int_equal(r->tokens_out, 3);
+    assert_int_equal(r->itl_count, 1);
+    NEAR(r->itl_s, 0.020);
+    NEAR(r->total_s, 0.030);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_out_of_order), 1);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_before_arrival), 1);
+    play_release(&g);
+}
+
+/* A forward pass told as a phase and as a batch: the sum is longer than the request. */
+static void contradictions_are_no_statistics(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    play_phase(&g, 1, SONDE_PHASE_DECODE, 0, 90, 1);
+    play_batch(&g, 0, 90, (const struct play_part[]){ { 1, 0, 1 } }, 1);
+    play_tokens(&g, 1, 95, 1);
+    play_end(&g, 1, 100, SONDE_OK, "");
+    play_until(&g, 1000);
+    const struct sonde_infer_request *r = play_done(&g, 1);
+    assert_string_equal(r->invalid, "decode_s");
+    assert_int_equal(counter(&g, "sonde_infer_invalid_requests_total", "field=\"decode_s\""), 1);
+    assert_null(play_series(&g, "gen_ai_server_request_duration_seconds", ""));
+    play_release(&g);
+}
+
+/* ---- Bounds --------------------------------------------------------------------------------- */
+
+static void everything_is_bounded(void **state)
+{
+    (void)state;
+    struct play g;
+    const struct sonde_infer_options o = { .done_max = 100, .running_max = 50 };
+    play_init(&g, &o);
+    for (uint64_t id = 1; id <= 5000; id++) { /* none of them ends */
+        play_request(&g, id, (double)id);
+        play_phase(&g, id, SONDE_PHASE_PREFILL, (double)id, (double)id + 1, 1);
+    }
+    play_until(&g, 10000);
+    struct sonde_infer_request running[60];
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 10, running, 60), 50);
+    assert_int_equal(sonde_infer_done_count(g.x), 100);
+    assert_string_equal(sonde_infer_done(g.x, 0)->error, "too_many");
+    assert_null(sonde_infer_done(g.x, 100));
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"lost\""), 4950);
+
+    /* A thousand routes, each another; and a phase name for each. */
+    for (uint64_t id = 10000; id < 12000; id++) {
+        char route[32], name[32];
+        snprintf(route, sizeof(route), "/users/%u", (unsigned)id);
+        snprintf(name, sizeof(name), "phase%u", (unsigned)id);
+        play_event(&g, &(struct sonde_infer_event){
+            .type = SONDE_INFER_REQUEST, .id = id, .time_ns = MS((double)id + 5000),
+            .model = "tiny", .route = route });
+        play_event(&g, &(struct sonde_infer_event){
+            .type = SONDE_INFER_PHASE, .id = id, .begin_ns = MS((double)id + 5000),
+            .time_ns = MS((double)id + 5001), .kind = SONDE_PHASE_NAMED, .name = name });
+        play_end(&g, id, (double)id + 5002, SONDE_OK, "");
+    }
+    play_until(&g, 20000);
+    assert_true(sonde_infer_group_count(g.x) <= 1024);
+    assert_non_null(play_series(&g, "sonde_infer_requests_total", "route=\"(other)\""));
+    play_release(&g);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* A long answer: the timeline stays short, and nothing of it is lost. */
+static void long_timelines_are_joined(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    const int tokens = 3000;
+    for (int i = 0; i < tokens; i++) {
+        play_phase(&g, 1, SONDE_PHASE_DECODE, i * 4, i * 4 + 3, 1);
+        play_tokens(&g, 1, i * 4 + 3.5, 1);
+    }
+    play_end(&g, 1, tokens * 4, SONDE_OK, "");
+    play_until(&g, tokens * 4 + 1000);
+    const struct sonde_infer_request *r = need(&g, 1);
+    assert_true(r->item_count > SONDE_INFER_ITEMS_MAX / 4 && r->item_count <= SONDE_INFER_ITEMS_MAX);
+    uint64_t busy = 0, out = 0, last = 0, count = 0;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        const struct sonde_infer_item *item = &r->items[i];
+        assert_true(item->start_ns >= last && item->end_ns >= item->start_ns);
+        assert_true(item->busy_ns <= item->end_ns - item->start_ns);
+        last = item->start_ns;
+        count += item->count;
+        busy += item->busy_ns;
+        if (item->kind == SONDE_PHASE_NONE) out += item->tokens;
+    }
+    assert_int_equal(out, tokens);
+    assert_int_equal(count, 2 * tokens);
+    assert_int_equal(busy, 9000000000ull);
+    play_release(&g);
+}
+
+/* Of many, the slowest, the failed and the newest keep their timelines. */
+static void which_timelines_are_kept(void **state)
+{
+    (void)state;
+    struct play g;
+    const struct sonde_infer_options o = { .done_max = 1000 };
+    play_init(&g, &o);
+    for (uint64_t id = 1; id <= 900; id++) {
+        const double at = (double)id * 10;
+        /* 100 and 200 are slow, 300 failed, 400 is to be profiled. */
+        const double ms = id == 100 ? 5000 : id == 200 ? 9 : 1 + (double)id * 1e-3;
+        play_event(&g, &(struct sonde_infer_event){
+            .type = SONDE_INFER_REQUEST, .id = id, .time_ns = MS(at), .model = "tiny",
+            .profile = id == 400 });
+        play_phase(&g, id, SONDE_PHASE_PREFILL, at, at + 0.5, 1);
+        play_tokens(&g, id, at + (id == 200 ? 8 : 0.6), 1);
+        play_end(&g, id, at + ms, id == 300 ? SONDE_ERROR : SONDE_OK, "");
+    }
+    play_until(&g, 15000);
+    size_t kept = 0;
+    for (size_t i = 0; i < sonde_infer_done_count(g.x); i++) {
+        kept += sonde_infer_done(g.x, i)->items != NULL;
+    }
+    assert_true(kept <= 4 * 64 + 1);
+    assert_non_null(need(&g, 100)->items);
+    assert_non_null(need(&g, 200)->items); /* by its first token */
+    assert_non_null(need(&g, 300)->items);
+    assert_non_null(need(&g, 400)->items);
+    assert_non_null(need(&g, 900)->items);
+    assert_null(need(&g, 500)->items);
+    /* What leaves the ring takes its timeline along. */
+    for (uint64_t id = 1000; id < 2000; id++) {
+        play_request(&g, id, 15000 + (double)id);
+        play_end(&g, id, 15000 + (double)id + 1, SONDE_OK, "");
+    }
+    play_until(&g, 30000);
+    assert_null(play_done(&g, 100));
+    play_release(&g);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* ---- Objectives, totals, aliases, models ------------------------------------------------------ */
+
+static void goodput(void **state)
+{
+    (void)state;
+    static const struct { double ttft, itl, total; uint32_t outcome; int met; const char *missed; }
+    cases[] = {
+        { 50, 10, 150, SONDE_OK, 1, NULL },
+        { 101, 10, 150, SONDE_OK, 0, "ttft" },
+        { 50, 21, 150, SONDE_OK, 0, "itl" },
+        { 50, 10, 501, SONDE_OK, 0, "total" },
+        { 50, 10, 150, SONDE_ERROR, 0, NULL },
+        { 50, 10, 150, SONDE_CANCELLED, -1, NULL },
+    };
+    const struct sonde_infer_options o = { .slo_ttft_s = 0.1, .slo_itl_s = 0.02,
+                                           .slo_total_s = 0.5 };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct play g;
+        play_init(&g, &o);
+        play_request(&g, 1, 0);
+        play_tokens(&g, 1, cases[i].ttft, 1);
+        play_tokens(&g, 1, cases[i].ttft + cases[i].itl, 1);
+        play_end(&g, 1, cases[i].total, cases[i].outcome, "");
+        play_until(&g, 1000);
+        const uint32_t flags = need(&g, 1)->flags;
+        assert_int_equal(!!(flags & SONDE_INFER_SLO_MET), cases[i].met == 1);
+        assert_int_equal(!!(flags & SONDE_INFER_SLO_MISSED), cases[i].met == 0);
+        assert_int_equal(counter(&g, "sonde_infer_slo_requests_total", "result=\"met\""),
+                         cases[i].met == 1);
+        if (cases[i].missed) {
+            char text[64];
+            snprintf(text, sizeof(text), "objective=\"%s\"", cases[i].missed);
+            assert_int_equal(counter(&g, "sonde_infer_slo_missed_total", text), 1);
+        }
+        play_release(&g);
+    }
+}
+
+static void totals_and_reset(void **state)
+{
+    (void)state;
+    struct play g;
+    struct sonde_infer_totals t;
+    play_init(&g, NULL);
+    sonde_infer_totals(g.x, (double)T0, &t);
+    assert_true(isnan(t.hit_ratio)); /* none before the first access */
+    for (uint64_t id = 1; id <= 4; id++) {
+        play_request(&g, id, (double)id * 100);
+        play_prompt(&g, id, (double)id * 100 + 1, 10, id == 4 ? 5 : 0);
+        play_tokens(&g, id, (double)id * 100 + 10, 25);
+        play_end(&g, id, (double)id * 100 + 20, id == 1 ? SONDE_ERROR : SONDE_OK, "");
+    }
+    struct sonde_infer_event e = { .type = SONDE_INFER_MEMORY, .time_ns = MS(1), .model = "tiny",
+                                   .text = "weights", .value = 1000 };
+    play_event(&g, &e);
+    strcpy(e.text, "kv");
+    e.time_ns = MS(2);
+    e.value = 500;
+    play_event(&g, &e);
+    e.time_ns = MS(3);
+    e.value = 100;
+    play_event(&g, &e);
+    play_until(&g, 10000);
+    sonde_infer_totals(g.x, (double)T0 + 10, &t);
+    assert_int_equal(t.requests[SONDE_OK], 3);
+    assert_int_equal(t.requests[SONDE_ERROR], 1);
+    assert_int_equal(t.tokens_out, 100);
+    NEAR(t.uptime_s, 10);
+    NEAR(t.tokens_per_s, 10); /* over wall time */
+    NEAR(t.requests_per_s, 0.4);
+    NEAR(t.hit_ratio, 5.0 / 40);
+    assert_int_equal(t.memory_bytes, 1100);
+    assert_int_equal(t.memory_peak, 1500);
+    sonde_infer_reset(g.x, (double)T0 + 10);
+    sonde_infer_totals(g.x, (double)T0 + 12, &t);
+    NEAR(t.uptime_s, 2);
+    assert_int_equal(t.requests[SONDE_OK] + t.tokens_out + t.tokens_in, 0);
+    assert_true(isnan(t.hit_ratio));
+    assert_int_equal(t.memory_peak, 1100); /* what is in use stays in use */
+    NEAR(play_series(&g, "sonde_infer_memory_bytes", "kind=\"kv\"")->gauge, 100);
+    NEAR(play_series(&g, "sonde_infer_memory_peak_bytes", "tiny")->gauge, 1500);
+    play_release(&g);
+}
+
+static void aliases(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
+        "vllm:e2e_request_latency_seconds", "vllm:request_queue_time_seconds",
+        "vllm:request_prefill_time_seconds", "vllm:request_decode_time_seconds",
+        "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
+        "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
+        "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
+    };
+    struct play g;
+    const struct sonde_infer_options o = { .aliases = 1 };
+    play_init(&g, &o);
+    for (uint64_t id = 1; id <= 2; id++) { /* two routes are one model */
+        play_event(&g, &(struct sonde_infer_event){
+            .type = SONDE_INFER_REQUEST, .id = id, .time_ns = MS(1), .model = "tiny",
+            .route = id == 1 ? "/a" : "/b" });
+        play_prompt(&g, id, 2, 10, 4);
+        play_phase(&g, id, SONDE_PHASE_PREFILL, 5, 10, 6);
+        play_phase(&g, id, SONDE_PHASE_DECODE, 10, 20, 1);
+        play_tokens(&g, id, 11, 1);
+        play_tokens(&g, id, 21, 1);
+        play_end(&g, id, 30, SONDE_OK, "");
+    }
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_KV, .model = "tiny",
+                                                .time_ns = MS(3), .value = 1, .total = 4 });
+    play_until(&g, 1000);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (!play_series(&g, names[i], "model_name=\"tiny\",process=\"engine\",pid=\"42\"")) {
+            fail_msg("%s is missing", names[i]);
+        }
+    }
+    assert_int_equal(counter(&g, "vllm:prefix_cache_queries_total", ""), 20);
+    assert_int_equal(counter(&g, "vllm:prefix_cache_hits_total", ""), 8);
+    assert_int_equal(play_series(&g, "vllm:time_to_first_token_seconds", "")->hist->count, 2);
+    NEAR(play_series(&g, "vllm:kv_cache_usage_perc", "")->gauge, 0.25);
+    play_release(&g);
+}
+
+static void models(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_LOAD, .model = "a",
+                                                .begin_ns = MS(0), .time_ns = MS(1500),
+                                                .value = 4096 });
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_LOAD, .model = "b",
+                                                .begin_ns = MS(0), .time_ns = MS(10),
+                                                .outcome = SONDE_ERROR });
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_BACKEND, .model = "a",
+                                                .time_ns = MS(1), .text = "cpu" });
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_BACKEND, .model = "a",
+                                                .time_ns = MS(2), .text = "cuda" });
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_WAITING, .model = "a",
+                                                .time_ns = MS(3), .value = 7 });
+    /* A phase and a batch of nobody, in a process with two models: neither's. */
+    play_phase(&g, 0, SONDE_PHASE_PREFILL, 10, 20, 5);
+    play_batch(&g, 30, 40, NULL, 0);
+    play_until(&g, 2000);
+    NEAR(play_series(&g, "sonde_infer_model_load_seconds", "model=\"a\"")->gauge, 1.5);
+    assert_null(play_series(&g, "sonde_infer_model_load_seconds", "model=\"b\""));
+    assert_int_equal(counter(&g, "sonde_infer_model_loads_total", "model=\"b\""), 1);
+    NEAR(play_series(&g, "sonde_infer_model_info", "backend=\"cpu\"")->gauge, 0);
+    NEAR(play_series(&g, "sonde_infer_model_info", "backend=\"cuda\"")->gauge, 1);
+    NEAR(play_series(&g, "sonde_infer_requests_waiting", "model=\"a\"")->gauge, 7);
+    struct sonde_infer_model_view v;
+    sonde_infer_model_at(g.x, 0, &v);
+    assert_int_equal(v.facts.load_bytes, 4096);
+    assert_int_equal(v.facts.phase_tokens[SONDE_PHASE_PREFILL], 0);
+    const struct sonde_model_series *s =
+        play_series(&g, "sonde_infer_computed_tokens_total", "phase=\"prefill\"");
+    assert_int_equal(s->counter, 5);
+    assert_null(strstr(s->label_text, "model="));
+    play_release(&g);
+}
+
+/* ---- Events of other threads ------------------------------------------------------------------ */
+
+struct poster { struct sonde_infer *x; uint64_t first; };
+
+static void *post_many(void *arg)
+{
+    const struct poster *p = arg;
+    for (uint64_t id = p->first; id < p->first + 500; id++) {
+        char model[16] = "front";
+        struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .source = SONDE_INFER_FRONT,
+                                       .id = id, .begin_ns = MS(10), .time_ns = MS(10),
+                                       .model = model, .route = "/v1", .name = "" };
+        sonde_infer_post(p->x, &e);
+        e.type = SONDE_INFER_END;
+        e.time_ns = MS(20);
+        sonde_infer_post(p->x, &e);
+        memset(model, 'x', sizeof(model) - 1); /* it was copied */
+    }
+    return NULL;
+}
+
+static void posted_by_threads(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    pthread_t t[4];
+    struct poster p[4];
+    for (size_t i = 0; i < 4; i++) {
+        p[i] = (struct poster){ g.x, 1 + i * 1000 };
+        assert_int_equal(pthread_create(&t[i], NULL, post_many, &p[i]), 0);
+    }
+    for (size_t i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    play_until(&g, 1000);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "source=\"front\""), 2000);
+    assert_null(strstr(play_series(&g, "sonde_infer_requests_total", "front")->label_text, "pid"));
+    const struct sonde_infer_event e = { .type = SONDE_INFER_REQUEST, .id = 5, .time_ns = MS(10),
+                                         .begin_ns = MS(10), .pid = 42 };
+    sonde_infer_post(g.x, &e); /* texts may be missing; the process is found */
+    play_until(&g, 2000);
+    assert_non_null(play_series(&g, "sonde_infer_requests_running", "pid=\"42\""));
+    sonde_infer_post(g.x, &e); /* never taken: freed all the same */
+    play_release(&g);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* ---- Validation ----------------------------------------------------------------------------- */
+
+static struct sonde_infer_request good_request(void)
+{
+    return (struct sonde_infer_request){
+        .outcome = SONDE_OK, .tokens_in = 10, .tokens_reused = 5, .tokens_out = 11,
+        .total_s = 2, .ttft_s = 0.5, .itl_count = 10, .itl_s = 0.1, .itl_min_s = 0.05,
+        .itl_p50_s = 0.1, .itl_p95_s = 0.2, .itl_p99_s = 0.2, .itl_max_s = 0.3,
+        .tokens_per_s = 5.5, .hit_ratio = 0.5, .efficiency = 0.0055,
+    };
+}
+
+static void validate_names_the_field(void **state)
+{
+    (void)state;
+    struct sonde_infer_request r = good_request();
+    const char *field;
+    struct sonde_err err;
+    assert_int_equal(sonde_infer_validate(&r, NULL, NULL), 0);
+#define BAD(member, value, named)                                                              \
+    do {                                                                                       \
+        r = good_request();                                                                    \
+        r.member = value;                                                                      \
+        field = "";                                                                            \
+        assert_int_equal(sonde_infer_validate(&r, &field, &err), SONDE_EINVAL);                \
+        assert_string_equal(field, named);                                                     \
+        assert_non_null(strstr(err.text, named));                                              \
+    } while (0)
+    BAD(total_s, NAN, "total_s");
+    BAD(total_s, -1, "total_s");
+    BAD(ttft_s, INFINITY, "ttft_s");
+    BAD(ttft_s, -1e-9, "ttft_s");
+    BAD(tokens_per_s, -1, "tokens_per_s");
+    BAD(efficiency, NAN, "efficiency");
+    BAD(hit_ratio, 1.5, "hit_ratio");
+    BAD(hit_ratio, -0.5, "hit_ratio");
+    BAD(itl_p95_s, NAN, "itl_p95_s");
+    BAD(phase_s[SONDE_PHASE_PREFILL], NAN, "prefill_s");
+    BAD(phase_s[SONDE_PHASE_SAMPLE], -1, "sample_s");
+    BAD(phase_s[SONDE_PHASE_NONE], -1, "other_s");
+    /* Sums that cannot be. */
+    BAD(ttft_s, 2.5, "ttft_s");
+    BAD(tokens_reused, 11, "tokens_reused");
+    BAD(phase_s[SONDE_PHASE_QUEUE], 2.5, "queue_s");
+    BAD(itl_count, 11, "itl_count");
+    BAD(itl_s, 0.2, "itl_s");
+    BAD(itl_p50_s, 0.01, "itl_p50_s");
+    BAD(itl_max_s, 0.1, "itl_max_s");
+    BAD(outcome, 9, "outcome");
+    r = good_request();
+    r.phase_s[SONDE_PHASE_PREFILL] = 1.2;
+    r.phase_s[SONDE_PHASE_DECODE] = 1.2;
+    assert_int_equal(sonde_infer_validate(&r, &field, &err), SONDE_EINVAL);
+    assert_string_equal(field, "decode_s");
+    r.phase_s[SONDE_PHASE_DECODE] = 0.8;
+    assert_int_equal(sonde_infer_validate(&r, &field, &err), 0);
+}
+
+/* ---- Runs, and every allocation failing ------------------------------------------------------- */
+
+static void keep_in_run(const struct sonde_infer_request *r, void *arg)
+{
+    struct sonde_infer_request flat = *r;
+    flat.items = NULL;
+    flat.item_count = 0;
+    sonde_infer_run_add(arg, &flat);
+}
+
+static void play_some(struct play *g)
+{
+    for (uint64_t id = 1; id <= 20; id++) {
+        const double at = (double)id * 10;
+        play_request(g, id, at);
+        play_event(g, &(struct sonde_infer_event){
+            .type = SONDE_INFER_ATTR, .id = id, .time_ns = MS(at),
+            .attr = { .key = "temperature", .type = SONDE__ATTR_DOUBLE, .value.d = 0.5 } });
+        play_prompt(g, id, at + 1, 10, 2);
+        play_phase(g, id, SONDE_PHASE_PREFILL, at + 1, at + 3, 8);
+        play_tokens(g, id, at + 4, 1);
+        play_tokens(g, id, at + 6, 1);
+        play_end(g, id, at + 8, id % 5 ? SONDE_OK : SONDE_ERROR, "oom");
+    }
+    play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_MEMORY, .model = "tiny",
+                                               .time_ns = MS(1), .text = "kv", .value = 77 });
+    play_until(g, 1000);
+}
+
+static void a_run_keeps_requests(void **state)
+{
+    (void)state;
+    struct play g;
+    struct sonde_profile *p, *other;
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    assert_int_equal(sonde_profile_create(0, &other), 0);
+    const struct sonde_infer_options o = { .on_done = keep_in_run, .on_done_arg = p };
+    play_init(&g, &o);
+    play_some(&g);
+    assert_int_equal(sonde_infer_complete_run(g.x, p), 0);
+    play_release(&g); /* the run has its own of everything */
+    assert_int_equal(sonde_profile_merge(other, p), 0);
+    sonde_profile_destroy(p);
+    const struct sonde_infer_run *run = other->infer;
+    assert_int_equal(run->request_count, 20);
+    assert_string_equal(run->requests[3].model, "tiny");
+    assert_string_equal(run->requests[4].error, "oom");
+    assert_int_equal(run->requests[3].item_count, 3);
+    assert_string_equal(run->requests[3].items[0].name, "prefill");
+    assert_string_equal(run->requests[3].attrs[0].key, "temperature");
+    assert_string_equal(run->requests[3].attrs[0].value, "0.5");
+    assert_int_equal(run->model_count, 1);
+    assert_int_equal(run->models[0].memory[0].bytes, 77);
+    assert_string_equal(run->models[0].memory[0].kind, "kv");
+    sonde_profile_destroy(other);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void any_allocation_may_fail(void **state)
+{
+    (void)state;
+    for (uint64_t nth = 1; nth < 400; nth++) {
+        struct play g;
+        struct sonde_profile *p;
+        assert_int_equal(sonde_profile_create(0, &p), 0);
+        const struct sonde_infer_options o = { .on_done = keep_in_run, .on_done_arg = p,
+                                               .aliases = 1 };
+        play_init(&g, &o);
+        sonde__alloc_fail_nth(nth);
+        play_some(&g);
+        sonde_infer_complete_run(g.x, p);
+        sonde__alloc_fail_nth(0);
+        play_release(&g);
+        sonde_profile_destroy(p);
+        assert_int_equal(sonde__alloc_live(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streaming),
+        cmocka_unit_test(not_streaming),
+        cmocka_unit_test(batched),
+        cmocka_unit_test(outcomes),
+        cmocka_unit_test(never_ends),
+        cmocka_unit_test(process_dies),
+        cmocka_unit_test(any_order_within_a_drain),
+        cmocka_unit_test(waits_for_what_may_come),
+        cmocka_unit_test(what_cannot_be_is_counted),
+        cmocka_unit_test(no_time_at_all),
+        cmocka_unit_test(duplicates_and_repeated_ids),
+        cmocka_unit_test(late_events),
+        cmocka_unit_test(contradictions_are_no_statistics),
+        cmocka_unit_test(everything_is_bounded),
+        cmocka_unit_test(long_timelines_are_joined),
+        cmocka_unit_test(which_timelines_are_kept),
+        cmocka_unit_test(goodput),
+        cmocka_unit_test(totals_and_reset),
+        cmocka_unit_test(aliases),
+        cmocka_unit_test(models),
+        cmocka_unit_test(posted_by_threads),
+        cmocka_unit_test(validate_names_the_field),
+        cmocka_unit_test(a_run_keeps_requests),
+        cmocka_unit_test(any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
