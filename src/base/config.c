@@ -374,6 +374,7 @@ static const char *setting_name(const char *variable, char *name, size_t size)
         name[i] = (char)tolower((unsigned char)rest[i]);
     }
     name[len] = 0;
+    if (!strcmp(name, "memory_limit")) return NULL; /* inference.h: for engines, not for us */
     name[section] = 0;
     if (!sonde_config_is_section(name)) return NULL;
     name[section] = '.';

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/inference.h"
 #include "base/buf.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -143,7 +144,11 @@ int sonde_cli_usage(const struct sonde_cli *cli, const char *format, ...)
 /* 1 if fd is a terminal that shows colours and NO_COLOR is not set. */
 int sonde_cli_colour(int fd);
 
-/* Options of a collector from the settings; strings are borrowed from cli. */
+/* What is made of inference events, from the settings. */
+struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli);
+
+/* Options of a collector from the settings, with inference attached; strings, and cli itself, are
+ * borrowed until it is created. */
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli);
 
 /* Options of an engine from the settings, without pid. */

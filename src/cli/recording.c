@@ -42,13 +42,25 @@ void sonde_recording_on_span(const struct sonde_model_span *span, void *arg)
         .trace_lo = span->trace_lo,
         .id = span->id,
         .parent = span->parent,
-        .thread = sonde_profile_thread(p, span->pid, span->tid, NULL),
+        /* A request is of no thread, nor is a wait in a queue. */
+        .thread = sonde_profile_thread(p, span->pid, span->tid, span->tid ? NULL : "requests"),
         .name = sonde_profile_cstring(p, span->name),
         .outcome = span->outcome,
     };
     if (!s.thread || (!s.name && span->name[0]) || sonde_profile_add_span(p, &s)) {
         r->spans_dropped++;
     }
+}
+
+void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg)
+{
+    struct sonde_recording *recording = arg;
+    if (!recording->spans) return;
+    /* Which timelines are worth keeping is known at the end. */
+    struct sonde_infer_request flat = *r;
+    flat.items = NULL;
+    flat.item_count = 0;
+    sonde_infer_run_add(recording->spans, &flat); /* what does not fit is counted there */
 }
 
 static void describe_host(struct sonde_profile *p)

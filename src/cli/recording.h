@@ -8,6 +8,7 @@
 #include "collect/cpu.h"
 #include "collect/mem.h"
 #include "collect/model.h"
+#include "profile/infer.h"
 #include "profile/profile.h"
 
 struct sonde_recording {
@@ -27,6 +28,9 @@ int sonde_recording_keep_spans(struct sonde_recording *r);
 
 /* For sonde_collector_options.on_span; arg is the recording. */
 void sonde_recording_on_span(const struct sonde_model_span *span, void *arg);
+
+/* For sonde_infer_options.on_done, alike. */
+void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg);
 
 /* Stop sampling. Spans that are drained after this still join. */
 int sonde_recording_stop(struct sonde_recording *r);

@@ -45,6 +45,16 @@ static int wants_profile(const struct session *s) { return s->o->record || s->o-
 
 /* ---- Starting --------------------------------------------------------------------------------- */
 
+/* As always, and every request that ends is kept with the recording. */
+static int attach_infer(struct sonde_model *m, const void *arg)
+{
+    const struct session *s = arg;
+    struct sonde_infer_options o = sonde_cli_infer_options(s->cli);
+    o.on_done = sonde_recording_on_request;
+    o.on_done_arg = (void *)(uintptr_t)&s->recording;
+    return sonde_infer_attach(m, &o);
+}
+
 static int start_collector(struct session *s)
 {
     struct sonde_collector_options o = sonde_cli_collector_options(s->cli);
@@ -53,6 +63,8 @@ static int start_collector(struct session *s)
     if (wants_profile(s)) {
         o.on_span = sonde_recording_on_span;
         o.on_span_arg = &s->recording;
+        o.attach = attach_infer;
+        o.attach_arg = s;
     }
     struct sonde_err err = { "" };
     if (sonde_collector_create(&o, &s->collector, &err) == 0) return SONDE_EXIT_OK;
@@ -190,6 +202,18 @@ static void finish_recording(struct session *s)
     }
 }
 
+/* Nothing more is to be expected of its requests. */
+static void end_inference(struct session *s)
+{
+    struct sonde_model *m = sonde_collector_model(s->collector);
+    pthread_rwlock_wrlock(&m->lock);
+    sonde_infer_flush(m);
+    if (s->recording.spans && sonde_infer_of(m)) {
+        sonde_infer_complete_run(sonde_infer_of(m), s->recording.spans);
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
 static void end_recording(struct session *s, int ended, int status)
 {
     if (s->profiler) {
@@ -209,6 +233,7 @@ static void end_recording(struct session *s, int ended, int status)
     if (s->collector) {
         sonde_collector_stop(s->collector);
         sonde_collector_step(s->collector);
+        end_inference(s);
     }
     session_tell_end(s, ended, status);
     session_tell_outside(s);

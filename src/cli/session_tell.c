@@ -81,6 +81,49 @@ static void tell_histogram(const struct session *s, const struct sonde_model_ser
                  sonde_value_format(b, p99, unit, ascii));
 }
 
+static void tell_percentiles(const struct session *s, const char *what,
+                             const struct sonde_model_series *series)
+{
+    if (!series || !series->hist || !series->hist->count) return;
+    const struct sonde_hist_value *h = series->hist;
+    const uint64_t *const *octave = (const uint64_t *const *)h->octave;
+    const int ascii = sonde_text_locale_ascii();
+    char p50[SONDE_VALUE_BYTES], p95[SONDE_VALUE_BYTES], p99[SONDE_VALUE_BYTES];
+    session_tell(s, "  %s: p50 %s, p95 %s, p99 %s", what,
+                 sonde_value_format(p50, sonde_quantile(0.5, h->zero, octave),
+                                    SONDE_UNIT_SECONDS, ascii),
+                 sonde_value_format(p95, sonde_quantile(0.95, h->zero, octave),
+                                    SONDE_UNIT_SECONDS, ascii),
+                 sonde_value_format(p99, sonde_quantile(0.99, h->zero, octave),
+                                    SONDE_UNIT_SECONDS, ascii));
+}
+
+/* Read lock held. */
+static void tell_inference(const struct session *s, const struct sonde_model *m)
+{
+    const struct sonde_infer *x = sonde_infer_of(m);
+    struct sonde_infer_totals t;
+    uint64_t requests = 0;
+    if (!x) return;
+    sonde_infer_totals(x, m->now_s, &t);
+    for (size_t i = 0; i < SONDE_INFER_OUTCOMES; i++) requests += t.requests[i];
+    if (!requests) return;
+    session_tell(s, "%llu inference requests (%llu failed, %llu cancelled, %llu lost), %llu tokens "
+                 "in, %llu out", (unsigned long long)requests,
+                 (unsigned long long)(t.requests[SONDE_ERROR] + t.requests[SONDE_TIMEOUT]),
+                 (unsigned long long)t.requests[SONDE_CANCELLED],
+                 (unsigned long long)t.requests[SONDE_INFER_LOST],
+                 (unsigned long long)t.tokens_in, (unsigned long long)t.tokens_out);
+    for (size_t i = 0; i < sonde_infer_group_count(x); i++) {
+        struct sonde_infer_group_view g;
+        sonde_infer_group(x, i, &g);
+        session_tell(s, " %s%s%s", g.model, g.model[0] && g.route[0] ? " " : "", g.route);
+        tell_percentiles(s, "time to first token", g.series[SONDE_INFER_G_TTFT]);
+        tell_percentiles(s, "between tokens", g.series[SONDE_INFER_G_ITL]);
+        tell_percentiles(s, "in all", g.series[SONDE_INFER_G_DURATION]);
+    }
+}
+
 static void tell_model(const struct session *s)
 {
     struct sonde_model *m = sonde_collector_model(s->collector);
@@ -98,6 +141,7 @@ static void tell_model(const struct session *s)
     }
     session_tell(s, "%zu series, %llu spans", series, (unsigned long long)m->span_next);
     for (size_t i = 0; i < BUSIEST && busy[i].series; i++) tell_histogram(s, busy[i].series);
+    tell_inference(s, m);
     pthread_rwlock_unlock(&m->lock);
 }
 

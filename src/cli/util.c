@@ -45,6 +45,26 @@ int sonde_cli_colour(int fd)
     return term && strcmp(term, "dumb") != 0 && isatty(fd);
 }
 
+struct sonde_infer_options sonde_cli_infer_options(const struct sonde_cli *cli)
+{
+    const struct sonde_config_values *c = &cli->config;
+    return (struct sonde_infer_options){
+        .slo_ttft_s = c->inference_slo_ttft_ms * 1e-3,
+        .slo_itl_s = c->inference_slo_itl_ms * 1e-3,
+        .slo_total_s = c->inference_slo_total_ms * 1e-3,
+        .aliases = c->inference_aliases,
+        .done_max = (size_t)c->inference_max_requests,
+        .running_max = (size_t)c->inference_max_running,
+        .timeout_s = c->inference_timeout_seconds,
+    };
+}
+
+static int attach_infer(struct sonde_model *m, const void *arg)
+{
+    const struct sonde_infer_options o = sonde_cli_infer_options(arg);
+    return sonde_infer_attach(m, &o);
+}
+
 struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cli *cli)
 {
     const struct sonde_config_values *c = &cli->config;
@@ -56,6 +76,8 @@ struct sonde_collector_options sonde_cli_collector_options(const struct sonde_cl
         .processes = c->agent_process_metrics,
         .limits = { .series_max = (size_t)c->agent_max_series,
                     .spans_max = (size_t)c->agent_max_spans },
+        .attach = attach_infer,
+        .attach_arg = cli,
     };
 }
 

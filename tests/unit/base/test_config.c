@@ -187,7 +187,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
 {
     (void)arg;
     static const char *const working[] = {
-        "agent", "server", "cpu.enabled", "cpu.sample_rate_hz", "cpu.max_stack_depth",
+        "agent", "server", "inference", "cpu.enabled", "cpu.sample_rate_hz", "cpu.max_stack_depth",
         "flamegraph.min_width_percent", "flamegraph.color_scheme",
     };
     char name[128];
@@ -281,7 +281,9 @@ static void test_env_not_ours(void **state)
                            "SONDE_SOURCE=s",      "SONDE_=1",          "SONDE_AGENT=1",
                            "SONDE_CPU",           "SONDE_CPUX_Y=1",    "XSONDE_CPU_ENABLED=maybe",
                            "SONDE_cpu_enabled=z", "SONDE_TOKEN_X=abc", "=",
-                           "",                    NULL };
+                           /* An engine's: inference.h. */
+                           "SONDE_MEMORY_LIMIT=1GB", "SONDE_SEED=1", "SONDE_PROFILE_CPU=1",
+                           "SONDE_BATCH_SIZE=4", "", NULL };
     struct sonde_config_values c, defaults;
     struct sonde_err err = { "" };
     sonde_config_defaults(&c);
@@ -307,7 +309,7 @@ static const struct {
       "f:1:35: not valid JSON: duplicate object key near '\"enabled\"'" },
     { "{\"gpus\": {}}", "f:1:2: unknown section gpus; did you mean gpu?" },
     { "{\n  \"xyzzy\": {}}", "f:2:3: unknown section xyzzy; there are cpu, memory, gpu, "
-                             "flamegraph, bottleneck, storage, agent, server" },
+                             "flamegraph, bottleneck, storage, agent, inference, server" },
     { "{\"sample_rate_hz\": 5}",
       "f:1:2: unknown section sample_rate_hz; did you mean cpu.sample_rate_hz?" },
     { "{\"cpu\": true}", "f:1:2: section cpu is true, but must be an object of settings" },
@@ -456,7 +458,7 @@ static const struct {
       "--set: max_serise is not the name of a setting; did you mean agent.max_series?" },
     { "", "1", "--set:  is not the name of a setting; names look like agent.max_series" },
     { ".", "1", "--set: unknown section ; there are cpu, memory, gpu, flamegraph, bottleneck, "
-                "storage, agent, server" },
+                "storage, agent, inference, server" },
     { "agent.max_series", "0x10", "--set: agent.max_series is \"0x10\", but must be a whole "
                                   "number from 1 to 16777216" },
     { "agent.max_series", "-", "--set: agent.max_series is \"-\", but must be a whole number "
