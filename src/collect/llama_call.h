@@ -1,0 +1,33 @@
+/* llama_call.h - one call of a llama.cpp function, whoever saw it: the hooks of libsonde_preload
+ * through the process's segment, or uprobes from outside. What calls mean together (requests,
+ * phases, tokens, memory) is worked out by collect/llama.h, once for both. */
+#ifndef SONDE_COLLECT_LLAMA_CALL_H
+#define SONDE_COLLECT_LLAMA_CALL_H
+
+#include <stdint.h>
+
+#include "segment/llama.h"
+
+/* Tokens of one sequence that stand side by side in a batch. */
+struct sonde_llama_part {
+    int32_t seq, pos;        /* pos of its first token; -1 = not told (the library counts on) */
+    uint32_t row;            /* index in the batch of its first token */
+    uint32_t tokens, outputs;/* of which `outputs` are to give logits */
+};
+
+#define SONDE_LLAMA_PARTS_MAX 256 /* in one batch; the rest is in parts_dropped */
+
+struct sonde_llama_call {
+    uint16_t fn;             /* enum sonde__llama_fn */
+    uint16_t source;         /* SONDE_INFER_HOOK or SONDE_INFER_PROBE */
+    uint32_t pid, tid;
+    uint64_t begin_ns, end_ns;   /* unix time */
+    uint64_t object;         /* first argument: context, model, vocabulary, memory, buffer */
+    uint64_t arg[3];         /* what segment/llama.h says of fn */
+    int64_t result;
+    uint32_t part_count, parts_dropped;
+    const struct sonde_llama_part *parts; /* borrowed */
+    const char *text;        /* name of a model file or of a tensor; "" = none. Borrowed */
+};
+
+#endif
