@@ -8,26 +8,30 @@
 
 #include "segment/llama.h"
 
+#define SONDE_LLAMA_SHARED 1u /* its tokens are also those of an earlier part, and counted there */
+
 /* Tokens of one sequence that stand side by side in a batch. */
 struct sonde_llama_part {
     int32_t seq, pos;        /* pos of its first token; -1 = not told (the library counts on) */
     uint32_t row;            /* index in the batch of its first token */
     uint32_t tokens, outputs;/* of which `outputs` are to give logits */
+    uint32_t flags;
+    uint64_t tail;           /* SONDE__LLAMA_TAIL of its tokens, or SONDE__LLAMA_TAIL_NONE */
 };
 
 #define SONDE_LLAMA_PARTS_MAX 256 /* in one batch; the rest is in parts_dropped */
 
 struct sonde_llama_call {
     uint16_t fn;             /* enum sonde__llama_fn */
-    uint16_t source;         /* SONDE_INFER_HOOK or SONDE_INFER_PROBE */
-    uint32_t pid, tid;
+    uint32_t tid;
     uint64_t begin_ns, end_ns;   /* unix time */
     uint64_t object;         /* first argument: context, model, vocabulary, memory, buffer */
-    uint64_t arg[3];         /* what segment/llama.h says of fn */
+    uint64_t arg[3];         /* what segment/llama.h says of fn; signed ones sign-extended */
     int64_t result;
-    uint32_t part_count, parts_dropped;
+    uint32_t part_count, parts_dropped; /* DECODE and ENCODE */
     const struct sonde_llama_part *parts; /* borrowed */
-    const char *text;        /* name of a model file or of a tensor; "" = none. Borrowed */
+    const char *text;        /* MODEL_LOAD: the file's path or its last part; ALLOC_CTX: name of the
+                                first tensor; "" = none. Borrowed, any bytes */
 };
 
 #endif

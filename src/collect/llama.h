@@ -1,0 +1,68 @@
+/* llama.h - what calls of llama.cpp's functions (collect/llama_call.h) mean: requests with their
+ * phases and tokens, batches, memory, as inference events and spans.
+ *
+ * llama.cpp knows no requests, only sequences of a context. A request is one use of a sequence: it
+ * begins with a batch that starts the sequence anew, and arrived when its prompt was turned into
+ * tokens, which is found by the number of tokens and the last of them. Tokens come out where the
+ * logits of one of its rows are asked for. It ends with the token that ends generation, when its
+ * sequence is used for something else, with its context, or when nothing is heard of it for long;
+ * then it ended with the last that was.
+ *
+ * One tracker is for one process. Calls may come in any order that has those of a thread in theirs:
+ * they are worked out by the time they ended, when nothing earlier is to come. Memory is bounded,
+ * and any values are put up with: they are another process's. */
+#ifndef SONDE_COLLECT_LLAMA_H
+#define SONDE_COLLECT_LLAMA_H
+
+#include "collect/infer_event.h"
+#include "collect/llama_call.h"
+
+struct sonde_llama;
+
+/* Both are called from within the functions below; what they are given is borrowed. */
+struct sonde_llama_ops {
+    void (*event)(void *arg, const struct sonde_infer_event *e);
+    /* A phase or batch of a thread, so that samples inside belong to it; and whole requests, of no
+     * thread. NULL = nobody wants them. */
+    void (*span)(void *arg, const struct sonde_model_span *span);
+};
+
+/* source: SONDE_INFER_HOOK or SONDE_INFER_PROBE. NULL = out of memory. ops is borrowed. */
+struct sonde_llama *sonde_llama_create(uint32_t pid, uint16_t source,
+                                       const struct sonde_llama_ops *ops, void *arg);
+void sonde_llama_destroy(struct sonde_llama *x); /* NULL is fine; tells nothing */
+
+/* Copies c. */
+void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c);
+
+/* All calls that ended before unix time since_ns have been tracked: work them out. */
+void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns);
+
+/* No more calls will come: work out everything, and end the requests that are left. */
+void sonde_llama_end(struct sonde_llama *x);
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+/* What llama.cpp counted of a context (llama_perf_context), and what calls say of the same, summed
+ * over the contexts of the process that were asked. Evaluation is, as there, of one token. */
+struct sonde_llama_check {
+    uint64_t contexts;                         /* compared; 0 = nothing is known */
+    uint64_t theirs_prompt_ns, theirs_eval_ns, theirs_prompt_tokens, theirs_eval_tokens;
+    uint64_t ours_prompt_ns, ours_eval_ns, ours_prompt_tokens, ours_eval_tokens;
+};
+
+struct sonde_llama_figures {
+    uint64_t calls;
+    uint64_t dropped;        /* calls for which there was no room, or that make no sense */
+    uint64_t late;           /* calls that came when later ones had been worked out */
+    uint64_t warmups;        /* decodes that were for no request */
+    uint64_t seen[SONDE__LLAMA_COUNT]; /* calls by function */
+    struct sonde_llama_check check;
+};
+void sonde_llama_figures(const struct sonde_llama *x, struct sonde_llama_figures *out);
+
+/* The sentence for a check that failed: times further apart than 1 % (and 5 ms), or other token
+ * counts. Returns 0 = it holds or nothing is known; 1 = out has the sentence. */
+int sonde_llama_check_text(const struct sonde_llama_check *c, char *out, size_t size);
+
+#endif
