@@ -6,7 +6,8 @@
  *   symbol_wire.c  what the child sends
  *   symbol_resolve.c  one job: choose the source of names
  *   symbol_open.c  the file that was really mapped, or none
- *   symbol_elf.c   symbol tables, file offset to address; symbol_plt.c: name@plt
+ *   symbol_elf.c   symbol tables, file offset to address; symbol_plt.c: name@plt; symbol_fde.c:
+ *                  functions without names
  *   symbol_dwarf.c lines and inlined frames; symbol_die.c, symbol_die_name.c, symbol_path.c: the
  *                  functions around an address, their names and files
  *   symbol_cache.c what is known of a build stays known

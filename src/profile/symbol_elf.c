@@ -179,6 +179,7 @@ void sonde__symbol_elf_close(struct sonde__symbol_elf *e)
 {
     sonde__symbol_plt_release(&e->plt);
     sonde__symbol_table_release(&e->symbols);
+    sonde__symbol_table_release(&e->nameless.functions);
     if (e->dwfl) dwfl_end(e->dwfl);
     free(e->debug_path);
     e->dwfl = NULL;

@@ -15,12 +15,19 @@ struct sonde__symbol_plt {          /* made at the first address in a PLT */
     char text[SONDE__SYMBOL_TEXT_MAX + 8];
 };
 
+struct sonde__symbol_nameless {     /* made at the first address that has no name */
+    struct sonde__symbol_table functions; /* values: where they start */
+    int made;
+    char text[SONDE__SYMBOL_TEXT_MAX + 24];
+};
+
 struct sonde__symbol_elf {
     Dwfl *dwfl;
     Dwfl_Module *module;
     Elf *elf;                       /* of the file itself; borrowed from module */
     struct sonde__symbol_table symbols; /* values: const char *, mangled */
     struct sonde__symbol_plt plt;
+    struct sonde__symbol_nameless nameless;
     struct sonde__demangler *demangler; /* borrowed */
     Dwfl_Callbacks callbacks;
     char *debug_path;               /* where separate debug files are looked for */
@@ -45,6 +52,9 @@ const char *sonde__symbol_elf_find(const struct sonde__symbol_elf *e, uint64_t v
 /* "name@plt" for an address in a PLT stub, or NULL. Lives until the next call. */
 const char *sonde__symbol_plt_find(struct sonde__symbol_elf *e, uint64_t vaddr);
 void sonde__symbol_plt_release(struct sonde__symbol_plt *p);
+
+/* "burn+0x1a30" for an address in the function that starts there, or NULL. Lives as above. */
+const char *sonde__symbol_fde_find(struct sonde__symbol_elf *e, uint64_t vaddr);
 
 /* Lines and inlined frames. Emits what lies in a unit of the debug information and sets done[i]
  * for it; vaddr ascending. */

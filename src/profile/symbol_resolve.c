@@ -1,5 +1,5 @@
 /* symbol_resolve.c - one job: the file, its symbols, its debug information; what the last does not
- * know comes from the symbols, then from the PLT. */
+ * know comes from the symbols, then from the PLT, then from where functions start. */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +72,7 @@ static int emit_symbol(struct sonde__symbol_elf *e, const struct sonde__symbol_a
     const char *name = sonde__symbol_elf_find(e, a->vaddr);
     frame.name = name ? sonde__demangle_versioned(e->demangler, name)
                       : sonde__symbol_plt_find(e, a->vaddr);
+    if (!frame.name) frame.name = sonde__symbol_fde_find(e, a->vaddr);
     return frame.name ? emit(arg, a->index, &frame, 1) : 0;
 }
 

@@ -238,7 +238,7 @@ def wait_for(true):
 
 
 def stripped():
-    """No names at all: it says so, and places are module+offset."""
+    """No names at all: it says so, and functions are module+offset, but still functions."""
     what = "stripped, perf"
     record("perf", ["bare/burn", "--seconds", "0.5"])
     r, text = report("x.run"), sonde("report", "x.run")
@@ -249,6 +249,8 @@ def stripped():
             fail(what, "a name: %s" % f["name"])
     if not ours:
         fail(what, "nothing of the program")
+    elif not 0.5 < ours[0]["self_share"] < 0.7:
+        fail(what, "the first function has %g of the time, not 0.6" % ours[0]["self_share"])
     if not re.search(r"bare/burn .*no symbols: install its debug symbols", text):
         fail(what, "the report does not say that there are no symbols")
     print("%s: %s" % (what, ours[0]["name"]))
