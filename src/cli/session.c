@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
@@ -174,6 +175,22 @@ static void start_collecting(struct session *s)
 
 /* ---- Ending ----------------------------------------------------------------------------------- */
 
+/* The disk is full, or the folder is gone: what was recorded cannot be recorded again. */
+static void write_elsewhere(struct session *s, const struct sonde_profile *p)
+{
+    char path[4096];
+    struct sonde_err err = { "" };
+    const char *dir = getenv("TMPDIR");
+    const char *slash = strrchr(s->o->record, '/');
+    snprintf(path, sizeof(path), "%s/%u-%s", dir && *dir ? dir : "/tmp", s->pid,
+             slash ? slash + 1 : s->o->record);
+    if (sonde_run_save(path, p, &err) == 0) {
+        session_tell_profile(s, p, path);
+        return;
+    }
+    session_tell_failure(s, "the recording is lost", &err);
+}
+
 static void write_run(struct session *s, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
@@ -183,6 +200,7 @@ static void write_run(struct session *s, const struct sonde_profile *p)
     }
     s->failed = 1;
     sonde_cli_fail(s->cli, "%s", err.text);
+    write_elsewhere(s, p);
 }
 
 /* Samples and spans become a profile, and that a file. */
@@ -403,5 +421,9 @@ static int attach(struct session *s)
 int sonde_session_run(struct sonde_cli *cli, const struct sonde_session_options *options)
 {
     struct session s = { .cli = cli, .o = options };
+    struct sonde_err err = { "" };
+    if (options->record && sonde_run_check(options->record, &err) != 0) {
+        return sonde_cli_usage(cli, "--output: %s", err.text);
+    }
     return options->argv ? launch(&s) : attach(&s);
 }

@@ -16,6 +16,10 @@
  * symbolized first: the file must make sense on another machine. */
 int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde_err *err);
 
+/* Whether a run could be written there now: to be asked before an hour is recorded. 0 or the error
+ * that saving would end with. */
+int sonde_run_check(const char *path, struct sonde_err *err);
+
 /* Read a run file, or import another format by looking at its first bytes; path "-" is the
  * standard input. Errors name the file and what is wrong with it; a run file of a newer version is
  * refused. SONDE_ENOENT, SONDE_EACCES, SONDE_EIO: it cannot be read; SONDE_EFORMAT,

@@ -368,18 +368,25 @@ static int finish(const struct writer *w, int fd, const char *temp, const char *
     return sonde_err_set(w->err, SONDE_EIO, "writing '%s' failed: %s", w->path, strerror(errno));
 }
 
+/* An empty file that can be renamed to real: a descriptor, or what is wrong. */
+static int create_beside(const char *path, const char *real, char *temp, size_t temp_size,
+                         struct sonde_err *err)
+{
+    const int n = snprintf(temp, temp_size, "%s.XXXXXX", real);
+    if (n < 0 || (size_t)n >= temp_size) {
+        return sonde_err_set(err, SONDE_EINVAL, "'%s' is too long a path", path);
+    }
+    const int fd = mkostemp(temp, O_CLOEXEC);
+    if (fd >= 0) return fd;
+    return sonde_err_set(err, errno == EACCES || errno == EROFS ? SONDE_EACCES : SONDE_EIO,
+                         "cannot create a file beside '%s': %s", path, strerror(errno));
+}
+
 static int save_to(struct writer *w, const char *real)
 {
     char temp[4096];
-    const int n = snprintf(temp, sizeof(temp), "%s.XXXXXX", real);
-    if (n < 0 || (size_t)n >= sizeof(temp)) {
-        return sonde_err_set(w->err, SONDE_EINVAL, "'%s' is too long a path", w->path);
-    }
-    const int fd = mkostemp(temp, O_CLOEXEC);
-    if (fd < 0) {
-        return sonde_err_set(w->err, errno == EACCES || errno == EROFS ? SONDE_EACCES : SONDE_EIO,
-                             "cannot create a file beside '%s': %s", w->path, strerror(errno));
-    }
+    const int fd = create_beside(w->path, real, temp, sizeof(temp), w->err);
+    if (fd < 0) return fd;
     int rc = write_database(w, temp);
     if (!rc) rc = finish(w, fd, temp, real);
     if (rc) unlink(temp);
@@ -387,18 +394,36 @@ static int save_to(struct writer *w, const char *real)
     return rc;
 }
 
+static int check_kind(const char *path, struct sonde_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) return 0;
+    return sonde_err_set(err, SONDE_EINVAL, "'%s' is not a file: a run is written to a file", path);
+}
+
+int sonde_run_check(const char *path, struct sonde_err *err)
+{
+    char temp[4096];
+    int rc = check_kind(path, err);
+    if (rc) return rc;
+    char *real = realpath(path, NULL);
+    const int fd = create_beside(path, real ? real : path, temp, sizeof(temp), err);
+    free(real); /* realpath's own allocation */
+    if (fd < 0) return fd;
+    unlink(temp);
+    close(fd);
+    return 0;
+}
+
 int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde_err *err)
 {
     assert(path && p);
     struct writer w = { .p = p, .path = path, .err = err };
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        return sonde_err_set(err, SONDE_EINVAL, "'%s' is not a file: a run is written to a file",
-                             path);
-    }
+    int rc = check_kind(path, err);
+    if (rc) return rc;
     /* Replace what a symbolic link points to, not the link. */
     char *real = realpath(path, NULL);
-    const int rc = save_to(&w, real ? real : path);
-    free(real); /* realpath's own allocation */
+    rc = save_to(&w, real ? real : path);
+    free(real);
     return rc;
 }

@@ -23,6 +23,15 @@ names() {
 }
 field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$1" "$2"; }
 
+# ---- a file that cannot be written ------------------------------------------------------------
+status 2 "$sonde" record -o no/such/x.run -- touch ran
+has "the folder is missing" "cannot create a file beside 'no/such/x.run': No such file" err
+[ ! -e ran ] || complain "the command ran, and its recording was lost"
+mkdir away elsewhere
+status 1 env TMPDIR=elsewhere "$sonde" record -o away/x.run -- sh -c 'rmdir away; touch ran'
+has "the folder went away" "cannot create a file beside 'away/x.run'" err
+status 0 "$sonde" report elsewhere/*-x.run
+
 # ---- record a command -------------------------------------------------------------------------
 status 0 "$sonde" record -o spans.run -- "$burn" --spans --seconds 2
 has "the command's output is its own" '^truth alpha' out
@@ -97,8 +106,6 @@ status 143 "$sonde" record -q -o x.run -- bash -c 'kill -TERM $$; sleep 60'
 status 127 "$sonde" record -o y.run -- ./no-such-command
 has "no such command" 'no such file' err
 [ ! -e y.run ] || complain "a run of a command that was not found"
-status 1 "$sonde" record -o no/where.run -- true
-has "cannot be written" "no/where.run" err
 status 2 "$sonde" record
 status 2 "$sonde" record -p $$ -- true
 status 2 "$sonde" record -F 20000 -- true
