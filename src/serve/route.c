@@ -21,6 +21,34 @@ const struct sonde_route *const sonde_routes[] = {
     NULL,
 };
 
+/* 1 if path is of this route. *name as in sonde_route_find. */
+static int path_matches(const struct sonde_route *route, const char *path, const char **name)
+{
+    const size_t len = strlen(route->path);
+    *name = NULL;
+    if (route->path[len - 1] != '*') return strcmp(route->path, path) == 0;
+    if (strncmp(route->path, path, len - 1) != 0) return 0;
+    *name = path + len - 1;
+    return **name && !strchr(*name, '/');
+}
+
+const struct sonde_route *sonde_route_find(const char *path, const char *method, const char **name,
+                                           char *allow, size_t allow_size)
+{
+    size_t used = 0;
+    if (allow_size) *allow = '\0';
+    if (strcmp(method, "HEAD") == 0) method = "GET";
+    for (size_t i = 0; sonde_routes[i]; i++) {
+        const struct sonde_route *route = sonde_routes[i];
+        if (!path_matches(route, path, name)) continue;
+        if (strcmp(route->method, method) == 0) return route;
+        if (used >= allow_size) continue;
+        used += (size_t)snprintf(allow + used, allow_size - used, "%s%s%s", used ? ", " : "",
+                                 route->method, strcmp(route->method, "GET") == 0 ? ", HEAD" : "");
+    }
+    return NULL;
+}
+
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
 {
     char text[1024];

@@ -11,12 +11,15 @@
 #include "collect/collector.h"
 #include "serve/profiler.h"
 
-enum { SONDE_PARAMS_MAX = 64 };
+enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64 };
 
 struct sonde_param { const char *name, *value; }; /* decoded; value "" if there was none */
 
 struct sonde_request {
-    const char *path;
+    const char *path;                /* of the route */
+    const char *name;                /* what "*" in the route's path stands for; decoded */
+    const char *body;                /* NUL-terminated; "" = none */
+    size_t body_len;
     struct sonde_param params[SONDE_PARAMS_MAX];
     size_t param_count;
     const char *accept;              /* headers; NULL = not there */
@@ -32,22 +35,28 @@ struct sonde_response {
     int vary_accept;                 /* the answer depends on Accept */
     int packed;                      /* the body is compressed already */
     const char *filename;            /* what a browser saves it as; NULL = it shows it */
-    const char *allow;               /* methods, for a 405 */
+    char allow[SONDE_ALLOW_MAX];     /* methods, for a 405 */
     struct sonde_buf body;
 };
 
 struct sonde_route {
-    const char *method;              /* "GET": HEAD is answered too; "POST", without a body */
-    const char *path;                /* exact */
+    const char *method;              /* "GET": HEAD is answered too; "POST", "DELETE" */
+    const char *path;                /* exact, or up to a last "*": one part of any name follows */
     const char *summary;             /* one line; NULL = not listed */
     const char *const *params;       /* names, NULL-terminated; others are refused. NULL = any
                                         are passed over */
+    size_t body_max;                 /* bytes; more are refused. 0 = it takes no body */
     int slow;                        /* takes seconds: is handled in a thread of its own */
     void (*handle)(const struct sonde_request *r, struct sonde_response *a);
 };
 
 /* NULL-terminated. */
 extern const struct sonde_route *const sonde_routes[];
+
+/* The route of a path that takes the method; NULL = none. *name is what its "*" stands for, NULL
+ * without one. allow gets the methods that the path does take, "" if there is no such path. */
+const struct sonde_route *sonde_route_find(const char *path, const char *method, const char **name,
+                                           char *allow, size_t allow_size);
 
 /* The answer {"error": …} with this status; anything in the body is replaced. */
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)

@@ -1,8 +1,8 @@
 /* server.c - HTTP around the table of routes, by libmicrohttpd.
  *
  * A few threads share the listening socket, so that /livez answers while a large scrape renders.
- * Everything a client can send is bounded: connections, the time one may be idle, and the memory
- * of one, which holds its request line and headers. No route takes a body.
+ * Everything a client can send is bounded: connections, the time one may be idle, the memory of
+ * one, which holds its request line and headers, and the body, by route.
  *
  * A route that takes seconds (a profile is taken) would hold up all connections of its thread, so
  * its connection is suspended and it runs in a thread of its own; the library calls again when the
@@ -74,7 +74,7 @@ static void add_headers(struct MHD_Response *response, const struct sonde_respon
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (compressed) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
-    if (a->allow) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
+    if (a->status == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
     if (a->filename && (!a->status || a->status == 200)) {
         char value[128];
         snprintf(value, sizeof(value), "attachment; filename=\"%s\"", a->filename);
@@ -162,14 +162,6 @@ static int params_known(const struct sonde_route *route, const struct sonde_requ
     return 1;
 }
 
-static const struct sonde_route *find_route(const char *path)
-{
-    for (size_t i = 0; sonde_routes[i]; i++) {
-        if (strcmp(sonde_routes[i]->path, path) == 0) return sonde_routes[i];
-    }
-    return NULL;
-}
-
 /* 1 if the request may be answered at all. */
 static int admissible(struct MHD_Connection *connection, const char *version,
                       struct sonde_response *a)
@@ -201,22 +193,16 @@ static int origin_ok(struct MHD_Connection *connection)
 /* The route for a request that may be answered, or NULL with the reason in a. */
 static const struct sonde_route *resolve(struct MHD_Connection *connection, const char *path,
                                          const char *method, const char *version,
-                                         struct sonde_response *a)
+                                         struct sonde_response *a, const char **name)
 {
     if (!admissible(connection, version, a)) return NULL;
-    const struct sonde_route *route = find_route(path);
-    if (!route) {
+    const struct sonde_route *route =
+        sonde_route_find(path, method, name, a->allow, sizeof(a->allow));
+    if (!route && a->allow[0]) {
+        sonde_response_error(a, 405, "%.200s does not take %.20s, only %s", path, method, a->allow);
+    } else if (!route) {
         sonde_response_error(a, 404, "no such path: \"%.200s\"; / lists all there are", path);
-        return NULL;
-    }
-    const int head = strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0;
-    if (!head && strcmp(method, route->method) != 0) {
-        sonde_response_error(a, 405, "%s does not take %.20s, only %s", path, method,
-                             route->method);
-        a->allow = strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method;
-        return NULL;
-    }
-    if (strcmp(route->method, "GET") != 0 && !origin_ok(connection)) {
+    } else if (strcmp(route->method, "GET") != 0 && !origin_ok(connection)) {
         sonde_response_error(a, 403, "%s is not for pages of another origin", path);
         return NULL;
     }
@@ -225,12 +211,12 @@ static const struct sonde_route *resolve(struct MHD_Connection *connection, cons
 
 /* 1 if r is complete, else the reason is in a. r borrows from the connection. */
 static int parse(const struct sonde_server *s, struct MHD_Connection *connection,
-                 const struct sonde_route *route, struct sonde_request *r,
+                 const struct sonde_route *route, const char *name, struct sonde_request *r,
                  struct sonde_response *a)
 {
-    *r = (struct sonde_request){ .path = route->path, .collector = s->collector,
-                                 .profiler = s->profiler, .started_s = s->started_s,
-                                 .url = s->url };
+    *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
+                                 .collector = s->collector, .profiler = s->profiler,
+                                 .started_s = s->started_s, .url = s->url };
     struct parsing parsing = { r, NULL };
     MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
     if (parsing.problem) {
@@ -242,7 +228,7 @@ static int parse(const struct sonde_server *s, struct MHD_Connection *connection
     return 1;
 }
 
-/* ---- Slow ones ---------------------------------------------------------------------------- */
+/* ---- Slow ones, and those with a body ------------------------------------------------------ */
 
 struct pending {
     struct sonde_server *server;
@@ -250,7 +236,21 @@ struct pending {
     const struct sonde_route *route;
     struct sonde_request request;
     struct sonde_response answer;
+    struct sonde_buf body;   /* of the request */
+    int answered;            /* a worker has it, or had it: the library calls again to send */
 };
+
+static struct pending *make_pending(struct sonde_server *s, struct MHD_Connection *connection,
+                                    const struct sonde_route *route)
+{
+    struct pending *p = sonde__calloc(1, sizeof(*p));
+    if (!p) return NULL;
+    p->server = s;
+    p->connection = connection;
+    p->route = route;
+    sonde_buf_init(&p->body, route->body_max);
+    return p;
+}
 
 static void *work(void *arg)
 {
@@ -280,22 +280,14 @@ static int start_worker(struct pending *p)
     return -1;
 }
 
-/* Takes a over; the answer is sent when the library calls again, with *state. */
-static enum MHD_Result run_slow(struct sonde_server *s, struct MHD_Connection *connection,
-                                const struct sonde_route *route, struct sonde_request *r,
-                                struct sonde_response *a, void **state)
+/* The answer is sent when the library calls again. */
+static enum MHD_Result run_slow(struct pending *p)
 {
-    struct pending *p = sonde__alloc(sizeof(*p));
-    if (!p) {
-        sonde_response_error(a, 500, "the agent is out of memory");
-        return send_answer(connection, a);
-    }
-    *p = (struct pending){ s, connection, route, *r, *a };
-    *state = p;
-    MHD_suspend_connection(connection);
+    p->answered = 1;
+    MHD_suspend_connection(p->connection);
     if (start_worker(p) != 0) {
         sonde_response_error(&p->answer, 503, "too many requests of this kind: try later");
-        MHD_resume_connection(connection);
+        MHD_resume_connection(p->connection);
     }
     return MHD_YES;
 }
@@ -311,6 +303,7 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
     if (!*state || *state == &headers_seen) return;
     struct pending *p = *state;
     sonde_buf_release(&p->answer.body);
+    sonde_buf_release(&p->body);
     sonde__free(p);
     *state = NULL;
 }
@@ -326,33 +319,80 @@ static int announces_body(struct MHD_Connection *connection)
                                        MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-/* libmicrohttpd calls once when the headers are there, and again when all is. */
+static enum MHD_Result out_of_memory(struct MHD_Connection *connection, struct sonde_response *a)
+{
+    sonde_response_error(a, 500, "the agent is out of memory");
+    return send_answer(connection, a);
+}
+
+/* A body is to come: it is refused before it is sent, or *state takes it. */
+static enum MHD_Result expect_body(struct sonde_server *s, struct MHD_Connection *connection,
+                                   const char *path, const char *method, const char *version,
+                                   void **state)
+{
+    const char *name;
+    struct sonde_response a = { 0 };
+    sonde_buf_init(&a.body, (size_t)BODY_MIB_MAX << 20);
+    const struct sonde_route *route = resolve(connection, path, method, version, &a, &name);
+    if (route && !route->body_max) sonde_response_error(&a, 413, "%s takes no body", path);
+    if (!route || !route->body_max) return send_answer(connection, &a);
+    *state = make_pending(s, connection, route);
+    if (*state) return MHD_YES;
+    *state = &headers_seen;
+    return out_of_memory(connection, &a);
+}
+
+/* All of the request is there. p: what has come of its body; NULL = it has none. */
+static enum MHD_Result answer(struct sonde_server *s, struct MHD_Connection *connection,
+                              const char *path, const char *method, const char *version,
+                              struct pending *p, void **state)
+{
+    const char *name;
+    struct sonde_request r;
+    struct sonde_response a = { 0 };
+    sonde_buf_init(&a.body, (size_t)BODY_MIB_MAX << 20);
+    const struct sonde_route *route = resolve(connection, path, method, version, &a, &name);
+    if (!route || !parse(s, connection, route, name, &r, &a)) return send_answer(connection, &a);
+    if (p && p->body.error) {
+        sonde_response_error(&a, 413, "%s takes a body of up to %zu bytes", path, route->body_max);
+        return send_answer(connection, &a);
+    }
+    if (p && p->body.len) {
+        r.body = p->body.data;
+        r.body_len = p->body.len;
+    }
+    if (!route->slow) {
+        route->handle(&r, &a);
+        return send_answer(connection, &a);
+    }
+    if (!p) p = make_pending(s, connection, route);
+    if (!p) return out_of_memory(connection, &a);
+    *state = p;
+    p->request = r;
+    p->answer = a;
+    return run_slow(p);
+}
+
+/* libmicrohttpd calls once when the headers are there, again for each piece of a body, and when
+ * all is there. */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data,
                                   size_t *data_len, void **state)
 {
-    (void)data;
-    const int first = !*state;
-    if (!first && *state != &headers_seen) {
-        return send_answer(connection, &((struct pending *)*state)->answer);
+    if (!*state) {
+        *state = &headers_seen;
+        return announces_body(connection)
+                   ? expect_body(arg, connection, path, method, version, state)
+                   : MHD_YES;
     }
-    *state = &headers_seen;
-    if (first && !announces_body(connection)) return MHD_YES;
-    if (!first && *data_len) {
+    struct pending *p = *state == &headers_seen ? NULL : *state;
+    if (p && p->answered) return send_answer(connection, &p->answer);
+    if (*data_len) {
+        if (p) sonde_buf_add(&p->body, data, *data_len); /* too much is remembered there */
         *data_len = 0;
         return MHD_YES;
     }
-    struct sonde_response a = { 0 };
-    sonde_buf_init(&a.body, (size_t)BODY_MIB_MAX << 20);
-    const struct sonde_route *route = resolve(connection, path, method, version, &a);
-    struct sonde_request r;
-    if (route && first) {
-        sonde_response_error(&a, 413, "%s takes no body", path);
-    } else if (route && parse(arg, connection, route, &r, &a)) {
-        if (route->slow) return run_slow(arg, connection, route, &r, &a, state);
-        route->handle(&r, &a);
-    }
-    return send_answer(connection, &a);
+    return answer(arg, connection, path, method, version, p, state);
 }
 
 static void on_log(void *arg, const char *format, va_list args)
@@ -440,7 +480,10 @@ int sonde_server_owns(const char *path, int health)
     for (size_t i = 0; i < sizeof(healths) / sizeof(healths[0]); i++) {
         if (strcmp(path, healths[i]) == 0) return health;
     }
-    return strcmp(path, "/") != 0 && find_route(path) != NULL;
+    const char *name;
+    char allow[SONDE_ALLOW_MAX];
+    return strcmp(path, "/") != 0 &&
+           (sonde_route_find(path, "GET", &name, allow, sizeof(allow)) || allow[0]);
 }
 
 const char *sonde_server_url(const struct sonde_server *s) { return s->url; }
