@@ -94,6 +94,8 @@ static double clamp(double v, double low, double high)
 static void gap_figures(const struct infer_flight *f, struct sonde_infer_request *out)
 {
     const struct sonde_hist_value *h = f->itl;
+    /* How many there were is known better than by pieces of a stream. */
+    if (out->itl_count && f->exact) out->itl_count = out->tokens_out - 1;
     if (!out->itl_count) return;
     out->itl_s = (double)(f->last_token_ns - f->first_token_ns) * 1e-9 / (double)out->itl_count;
     out->itl_min_s = (double)f->itl_ns_min * 1e-9;

@@ -215,6 +215,51 @@ static void on_prompt(struct sonde_infer *x, struct infer_flight *f,
     f->model->tokens_reused += e->value;
 }
 
+/* Of n that are added, those that have not been counted before. */
+static uint64_t beyond(uint64_t *owed, uint64_t n)
+{
+    const uint64_t paid = n < *owed ? n : *owed;
+    *owed -= paid;
+    return n - paid;
+}
+
+static void count_out(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
+{
+    f->r.tokens_out += n;
+    x->totals.tokens_out += n;
+    if (f->model) f->model->tokens_out += beyond(&f->model->out_owed, n);
+    if (f->group) infer_add(x, f->group, SONDE_INFER_G_TOKENS_OUT, beyond(&f->group->out_owed, n));
+}
+
+/* Pieces of a stream were counted as tokens, and may have been more than those. Counters never go
+ * back: what is too much is owed, and taken off what comes next. */
+static void count_back(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
+{
+    f->r.tokens_out -= n;
+    x->totals.tokens_out -= n < x->totals.tokens_out ? n : x->totals.tokens_out;
+    if (f->model) f->model->out_owed += n;
+    if (f->group) f->group->out_owed += n;
+}
+
+static void on_usage(struct sonde_infer *x, struct infer_flight *f,
+                     const struct sonde_infer_event *e)
+{
+    const uint64_t out = e->tokens_out;
+    if (e->tokens != SONDE_INFER_UNSAID) {
+        struct sonde_infer_event prompt = *e;
+        if (prompt.value == SONDE_INFER_UNSAID) prompt.value = 0;
+        on_prompt(x, f, &prompt);
+    }
+    if (out == SONDE_INFER_UNSAID) return;
+    if (out > INFER_TOKENS_MAX || (out == 0 && f->r.tokens_out)) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    if (out > f->r.tokens_out) count_out(x, f, out - f->r.tokens_out);
+    else if (out < f->r.tokens_out) count_back(x, f, f->r.tokens_out - out);
+    f->exact = 1;
+}
+
 /* Seconds in a histogram of its own, for this request's percentiles. */
 static void keep_gap(struct infer_flight *f, uint64_t gap_ns, uint64_t n)
 {
@@ -251,11 +296,8 @@ static void on_tokens(struct sonde_infer *x, struct infer_flight *f,
         infer_count(x, SONDE_INFER_BAD_duplicate);
         return;
     }
-    f->r.tokens_out += e->tokens;
     f->last_token_tid = e->tid;
-    x->totals.tokens_out += e->tokens;
-    if (f->model) f->model->tokens_out += e->tokens;
-    infer_add(x, f->group, SONDE_INFER_G_TOKENS_OUT, e->tokens);
+    count_out(x, f, e->tokens);
     if (!f->first_token_ns) {
         on_first_token(x, f, e->time_ns);
     } else if (e->time_ns < f->last_token_ns) {
@@ -400,6 +442,7 @@ void infer_on_event(struct sonde_infer *x, const struct infer_event *in)
     case SONDE_INFER_ATTR: on_attr(x, f, e); break;
     case SONDE_INFER_PROMPT: on_prompt(x, f, e); break;
     case SONDE_INFER_TOKENS: on_tokens(x, f, e); break;
+    case SONDE_INFER_USAGE: on_usage(x, f, e); break;
     case SONDE_INFER_PHASE: on_phase(x, f, e); break;
     default: on_part(x, f, e); break;
     }

@@ -175,7 +175,8 @@ void infer_models_tick(struct sonde_infer *x, double seconds)
     for (size_t i = 0; i < x->model_count; i++) x->models[i]->running = x->models[i]->waiting = 0;
     for (const struct infer_flight *f = x->oldest; f; f = f->after) {
         if (!f->model) continue;
-        if (f->work_ns || f->first_token_ns) f->model->running++;
+        /* The front cannot see whether an upstream computes, or makes it wait. */
+        if (f->work_ns || f->first_token_ns || f->r.source == SONDE_INFER_FRONT) f->model->running++;
         else f->model->waiting++;
     }
     for (size_t i = 0; i < x->model_count; i++) {

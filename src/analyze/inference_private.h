@@ -38,6 +38,7 @@ struct infer_group {
     struct sonde_model_process *process;
     uint32_t source;
     const char *model, *route;     /* names of x */
+    uint64_t out_owed;             /* tokens out that were counted too many: see on_usage */
     struct infer_series slot[SONDE_INFER_GROUP_SLOT_COUNT];
 };
 
@@ -50,6 +51,7 @@ struct infer_model {
     uint64_t told_waiting;         /* by the engine … */
     int waiting_told;              /* … if it did */
     uint64_t tokens_in, tokens_reused, tokens_out;
+    uint64_t out_owed;             /* alike */
     uint64_t last_prefill, last_decode, last_output; /* at the last tick */
     double prefill_per_s, decode_per_s, output_per_s;
     uint64_t memory_now;
@@ -66,6 +68,7 @@ struct infer_flight {
     uint64_t first_token_ns, last_token_ns;
     uint64_t work_ns, encode_ns;           /* first forward pass begins; encoding before it took */
     uint32_t last_token_tid;
+    int exact;                             /* tokens_out is what the server says */
     uint64_t phase_ns[SONDE_PHASE_COUNT];
     struct sonde_hist_value *itl;          /* gaps, in seconds */
     uint64_t itl_ns_min, itl_ns_max;

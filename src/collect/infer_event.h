@@ -15,6 +15,9 @@ enum sonde_infer_event_type {
     SONDE_INFER_ATTR,      /* id, attr */
     SONDE_INFER_PROMPT,    /* id, tokens of the prompt, value = of which reused */
     SONDE_INFER_TOKENS,    /* id, tokens that came out */
+    SONDE_INFER_USAGE,     /* id, what a server says itself: tokens of the prompt, value = of which
+                              reused, tokens_out = all that came out; SONDE_INFER_UNSAID each.
+                              Corrects what TOKENS said so far */
     SONDE_INFER_PHASE,     /* id (0 = of no one request), begin_ns, kind, name, tokens */
     SONDE_INFER_BATCH,     /* begin_ns, requests, tokens of prompts, tokens_out */
     SONDE_INFER_PART,      /* of a batch: id, begin_ns, requests, tokens, tokens_out of this one,
@@ -30,6 +33,7 @@ enum sonde_infer_event_type {
 enum sonde_infer_source { SONDE_INFER_API, SONDE_INFER_HOOK, SONDE_INFER_PROBE, SONDE_INFER_FRONT };
 
 #define SONDE_INFER_TEXT 41 /* with the NUL */
+#define SONDE_INFER_UNSAID UINT64_MAX
 
 struct sonde_infer_event {
     uint16_t type;                /* enum sonde_infer_event_type */

@@ -387,26 +387,29 @@ int front_pass_request(struct front_client *c)
 
 /* ---- And back ----------------------------------------------------------------------------- */
 
-/* One piece of text has been read. */
-static void token(struct front_client *c)
+/* Pieces of text have been read at once. */
+static void tokens(struct front_client *c, unsigned pieces)
 {
     struct sonde_front_request *r = &c->x.r;
+    if (!pieces) return;
     r->previous_token_ns = r->last_token_ns;
     r->last_token_ns = c->up->s.read_ns;
-    if (!r->chunks++) r->first_token_ns = r->last_token_ns;
+    if (!r->chunks) r->first_token_ns = r->last_token_ns;
+    r->chunks += pieces;
+    r->pieces = pieces;
     if (!r->model[0]) set_model(r, c->x.said.model);
     tell(c, SONDE_FRONT_TOKEN);
 }
 
-static void look_at(struct front_client *c, const char *data, uint32_t len)
+/* Returns how many pieces of text end in it. */
+static unsigned look_at(struct front_client *c, const char *data, uint32_t len)
 {
     struct front_exchange *x = &c->x;
     if (!x->r.first_byte_ns) {
         x->r.first_byte_ns = c->up->s.read_ns;
         tell(c, SONDE_FRONT_BYTE);
     }
-    unsigned chunks = sonde_scan_answer_feed(&x->said, data, len);
-    for (; chunks; chunks--) token(c);
+    return sonde_scan_answer_feed(&x->said, data, len);
 }
 
 /* The answer has come to its end. */
@@ -414,7 +417,7 @@ static void answer_over(struct front_client *c)
 {
     struct front_exchange *x = &c->x;
     const struct front_upstream *u = c->up;
-    if (sonde_scan_answer_end(&x->said)) token(c);
+    tokens(c, sonde_scan_answer_end(&x->said));
     x->phase = FRONT_DONE;
     const int whole = x->request.progress == SONDE_HTTP_DONE;
     if (!whole) x->keep_alive = 0;
@@ -507,6 +510,7 @@ static int pass_answer_body(struct front_client *c)
     struct front_exchange *x = &c->x;
     struct front_upstream *u = c->up;
     struct front_bytes *in = &u->s.in, *out = &c->s.out;
+    unsigned pieces = 0;
     int moved = 0;
     while (x->answer.progress == SONDE_HTTP_MORE && front_held(in)) {
         const uint32_t room = front_room(out), held = front_held(in);
@@ -515,7 +519,7 @@ static int pass_answer_body(struct front_client *c)
         if (!room) break;
         const size_t n =
             sonde_http_body_feed(&x->answer, data, held < room ? held : room, &payload);
-        if (payload.len) look_at(c, data + payload.at, payload.len);
+        if (payload.len) pieces += look_at(c, data + payload.at, payload.len);
         const struct sonde_http_span kept =
             x->dechunk ? payload : (struct sonde_http_span){ 0, (uint32_t)n };
         memcpy(out->data + out->end, data + kept.at, kept.len);
@@ -523,6 +527,7 @@ static int pass_answer_body(struct front_client *c)
         front_consume(in, (uint32_t)n);
         moved = 1;
     }
+    tokens(c, pieces);
     if (x->answer.progress == SONDE_HTTP_MORE && u->s.eof && !front_held(in)) {
         if (u->s.broken) x->answer.progress = SONDE_HTTP_BAD;
         else sonde_http_body_end(&x->answer);

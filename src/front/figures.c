@@ -1,72 +1,72 @@
 /* figures.c - see figures.h.
  *
- * Names of models come from clients, so there are at most ROWS pairs of route and model, and what
- * comes after is counted under the model "other". */
+ * Names of models and errors come from clients and upstreams, so there are limits to how many are
+ * told apart; what comes after is counted as "other". */
 #include "front/figures.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "analyze/inference.h"
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "sonde/sonde.h"
 
 enum {
     ROWS = 64,          /* pairs of route and model */
+    COUNTS = 256,       /* pairs of route and status */
     ERRORS = 32,        /* kinds of errors */
-    NOTES = 8192,       /* figures between two ticks; more: wait for the lock */
-    OUTCOMES = SONDE_FRONT_UPSTREAM + 1,
-};
-
-/* Series of a row. */
-enum {
-    FIRST_TOKEN, INTER_TOKEN, PROMPT_TOKENS, COMPLETION_TOKENS, CACHED_TOKENS,
-    REQUESTS,                           /* one for each outcome */
-    REQUEST_SECONDS = REQUESTS + OUTCOMES,
-    ROW_SERIES = REQUEST_SECONDS + OUTCOMES,
-};
-
-static const struct sonde_model_family_spec row_specs[] = {
-    [FIRST_TOKEN] = { .name = "sonde_front_time_to_first_token_seconds", .unit = "seconds",
-                      .help = "From a request's arrival to the first piece of text in its stream.",
-                      .type = SONDE_HISTOGRAM, .kind = SONDE_KIND_TIME, .scale = 1e-9 },
-    [INTER_TOKEN] = { .name = "sonde_front_inter_token_seconds", .unit = "seconds",
-                      .help = "Between two pieces of text of one stream.",
-                      .type = SONDE_HISTOGRAM, .kind = SONDE_KIND_TIME, .scale = 1e-9 },
-    [PROMPT_TOKENS] = { .name = "sonde_front_prompt_tokens_total",
-                        .help = "Tokens of prompts, as the upstream counted them.",
-                        .type = SONDE_COUNTER, .kind = SONDE_KIND_THROUGHPUT },
-    [COMPLETION_TOKENS] = { .name = "sonde_front_completion_tokens_total",
-                            .help = "Tokens of answers, as the upstream counted them.",
-                            .type = SONDE_COUNTER, .kind = SONDE_KIND_THROUGHPUT },
-    [CACHED_TOKENS] = { .name = "sonde_front_cached_tokens_total",
-                        .help = "Tokens of prompts that the upstream had computed before.",
-                        .type = SONDE_COUNTER, .kind = SONDE_KIND_THROUGHPUT },
-    [REQUESTS] = { .name = "sonde_front_requests_total",
-                   .help = "Requests passed on to the upstream that have ended.",
-                   .type = SONDE_COUNTER, .kind = SONDE_KIND_COUNTER },
-    [REQUEST_SECONDS] = { .name = "sonde_front_request_seconds", .unit = "seconds",
-                          .help = "From a request's arrival to the last byte of its answer.",
-                          .type = SONDE_HISTOGRAM, .kind = SONDE_KIND_TIME, .scale = 1e-9 },
+    NOTES = 4096,       /* times between two ticks; more: wait for the lock */
+    SPANS = 512,        /* alike */
 };
 
 struct row {
     enum sonde_front_route route;
     char model[SONDE_JSON_TEXT_MAX + 1];
-    struct sonde_model_series *series[ROW_SERIES];
 };
 
-struct error_row {
-    char type[48];
+/* A counter that is ahead of its series. */
+struct count {
+    enum sonde_front_route route;
+    char text[48];      /* status, error or direction */
+    uint64_t value;
     struct sonde_model_series *series;
 };
 
-/* One figure that is not in the model yet. */
-struct note {
-    struct sonde_model_series **series;
-    uint16_t row, what;              /* what: a series of the row; ROW_SERIES = an error's */
-    uint64_t value;                  /* added to a counter; ns for a histogram */
-    uint64_t trace_hi, trace_lo;     /* of the request; 0 = no exemplar is kept */
+/* A time that is not in the model yet. */
+enum { FORWARD, ANSWER, HISTOGRAMS };
+struct note { uint64_t ns; uint16_t what, route; };
+
+struct noted_span {
+    uint64_t start_ns, duration_ns, trace_hi, trace_lo, id, parent;
+    uint32_t outcome;
+    unsigned status;
+    enum sonde_front_route route;
+    char model[SONDE_JSON_TEXT_MAX + 1];
 };
+
+static const struct sonde_model_family_spec histograms[HISTOGRAMS] = {
+    [FORWARD] = { .name = "sonde_front_forward_seconds", .unit = "seconds",
+                  .help = "From a request's arrival until the upstream had been given all of it.",
+                  .type = SONDE_HISTOGRAM, .kind = SONDE_KIND_TIME, .scale = 1e-9 },
+    [ANSWER] = { .name = "sonde_front_answer_seconds", .unit = "seconds",
+                 .help = "From then until the head of the upstream's answer.",
+                 .type = SONDE_HISTOGRAM, .kind = SONDE_KIND_TIME, .scale = 1e-9 },
+};
+
+static const struct sonde_model_family_spec requests_spec = {
+    .name = "sonde_front_requests_total", .type = SONDE_COUNTER, .kind = SONDE_KIND_COUNTER,
+    .help = "Requests passed on to the upstream that have ended, by the status that the client got." };
+
+static const struct sonde_model_family_spec errors_spec = {
+    .name = "sonde_front_errors_total", .type = SONDE_COUNTER, .kind = SONDE_KIND_COUNTER,
+    .help = "Requests that an upstream or a client broke off, by how; what an upstream answers is no "
+            "such error." };
+
+static const struct sonde_model_family_spec bytes_spec = {
+    .name = "sonde_front_bytes_total", .unit = "bytes", .type = SONDE_COUNTER,
+    .kind = SONDE_KIND_THROUGHPUT,
+    .help = "Bytes read from clients (in) and written to them (out), of requests passed on." };
 
 /* Series without labels of requests. */
 static const struct {
@@ -98,15 +98,24 @@ static const struct {
 };
 enum { STATE_SERIES = sizeof(state_series) / sizeof(state_series[0]) };
 
+enum { IN, OUT, DIRECTIONS };
+
 struct sonde_figures {
     struct sonde_model *model;
+    struct sonde_infer *infer;       /* the model's; NULL = none */
     struct row rows[ROWS + SONDE_FRONT_ROUTE_COUNT]; /* the last: models that do not fit */
     size_t row_count;
-    struct error_row errors[ERRORS + 1]; /* the last: all that do not fit */
+    struct count counts[COUNTS + SONDE_FRONT_ROUTE_COUNT]; /* alike */
+    size_t count_count;
+    struct count errors[ERRORS + 1]; /* the last: all that do not fit */
     size_t error_count;
+    struct count bytes[DIRECTIONS];
     struct sonde_model_series *state[STATE_SERIES];
+    struct sonde_model_series *times[HISTOGRAMS][SONDE_FRONT_ROUTE_COUNT];
     struct note notes[NOTES];
     size_t note_count;
+    struct noted_span spans[SPANS];
+    size_t span_count;
 };
 
 /* ---- Into the model (write lock held) ----------------------------------------------------- */
@@ -123,67 +132,66 @@ static struct sonde_model_series *make(struct sonde_model *m,
     return s;
 }
 
-static struct sonde_model_series *make_of_row(struct sonde_model *m, const struct row *row,
-                                              unsigned what)
+static void apply_times(struct sonde_figures *g)
 {
-    const unsigned first = what >= REQUEST_SECONDS ? REQUEST_SECONDS : REQUESTS;
-    struct sonde_label labels[3] = { { "route", sonde_front_route_name(row->route) },
-                                     { "model", row->model } };
-    if (what < REQUESTS) return make(m, &row_specs[what], labels, 2);
-    labels[2] = (struct sonde_label){
-        "outcome", sonde_front_outcome_name((enum sonde_front_outcome)(what - first)) };
-    return make(m, &row_specs[first], labels, 3);
-}
-
-static struct sonde_model_series *make_of_error(struct sonde_model *m, const char *type)
-{
-    static const struct sonde_model_family_spec spec = {
-        .name = "sonde_front_errors_total", .type = SONDE_COUNTER, .kind = SONDE_KIND_COUNTER,
-        .help = "Requests that ended other than well, by what went wrong." };
-    const struct sonde_label label = { "error", type };
-    return make(m, &spec, &label, 1);
-}
-
-static void record(struct sonde_model_series *s, const struct note *n, double now_s)
-{
-    if (s->family->type == SONDE_COUNTER) {
-        s->counter += n->value;
-        return;
-    }
-    struct sonde_hist_value *h = sonde_model_hist(s);
-    if (!h) return;
-    const double value = (double)n->value * s->family->scale;
-    const uint64_t p = sonde__hist_bucket(value);
-    if (p >= SONDE__HIST_BUCKETS) {
-        h->zero++;
-        h->count++;
-    } else if (sonde_hist_value_add(h, (uint32_t)p, 1) != 0) {
-        return;
-    }
-    h->sum_raw += n->value;
-    h->last_raw = n->value;
-    if (n->trace_hi | n->trace_lo) {
-        sonde_model_exemplar(s, &(struct sonde_exemplar){ .value = value, .time_s = now_s,
-                                                          .trace_hi = n->trace_hi,
-                                                          .trace_lo = n->trace_lo });
-    }
-}
-
-static void apply(struct sonde_figures *g)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const double now_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     for (size_t i = 0; i < g->note_count; i++) {
         const struct note *n = &g->notes[i];
-        if (!*n->series) {
-            *n->series = n->what == ROW_SERIES
-                             ? make_of_error(g->model, g->errors[n->row].type)
-                             : make_of_row(g->model, &g->rows[n->row], n->what);
-        }
-        if (*n->series) record(*n->series, n, now_s);
+        struct sonde_model_series **s = &g->times[n->what][n->route];
+        const struct sonde_label label = {
+            "route", sonde_front_route_name((enum sonde_front_route)n->route) };
+        if (!*s) *s = make(g->model, &histograms[n->what], &label, 1);
+        if (*s) sonde_model_record(*s, n->ns, 1);
     }
     g->note_count = 0;
+}
+
+static void apply_count(struct sonde_figures *g, struct count *c,
+                        const struct sonde_model_family_spec *spec,
+                        const struct sonde_label *labels, size_t count)
+{
+    if (!c->value) return;
+    if (!c->series) c->series = make(g->model, spec, labels, count);
+    if (c->series) c->series->counter = c->value;
+}
+
+static void apply_counts(struct sonde_figures *g)
+{
+    for (size_t i = 0; i < COUNTS + SONDE_FRONT_ROUTE_COUNT; i++) {
+        struct count *c = &g->counts[i];
+        apply_count(g, c, &requests_spec, (const struct sonde_label[]){
+            { "route", sonde_front_route_name(c->route) }, { "status", c->text } }, 2);
+    }
+    for (size_t i = 0; i < ERRORS + 1; i++) {
+        const struct sonde_label label = { "error", g->errors[i].text };
+        apply_count(g, &g->errors[i], &errors_spec, &label, 1);
+    }
+    for (size_t i = 0; i < DIRECTIONS; i++) {
+        const struct sonde_label label = { "direction", i == IN ? "in" : "out" };
+        apply_count(g, &g->bytes[i], &bytes_spec, &label, 1);
+    }
+}
+
+static void apply_spans(struct sonde_figures *g)
+{
+    for (size_t i = 0; i < g->span_count; i++) {
+        const struct noted_span *n = &g->spans[i];
+        struct sonde_model_attr attrs[3] = {
+            { .key = "route", .type = SONDE__ATTR_STR },
+            { .key = "status", .type = SONDE__ATTR_INT, .value.i = n->status },
+            { .key = "model", .type = SONDE__ATTR_STR },
+        };
+        snprintf(attrs[0].value.str, sizeof(attrs[0].value.str), "%s",
+                 sonde_front_route_name(n->route));
+        int changed = 0;
+        sonde__utf8_copy(attrs[2].value.str, SONDE__ATTR_BYTES, n->model, strlen(n->model),
+                         &changed);
+        sonde_model_span(g->model, &(struct sonde_model_span){
+            .name = "front", .program = "sonde", .start_ns = n->start_ns,
+            .duration_ns = n->duration_ns, .trace_hi = n->trace_hi, .trace_lo = n->trace_lo,
+            .id = n->id, .parent = n->parent, .outcome = n->outcome,
+            .attr_count = n->model[0] ? 3 : 2, .attrs = attrs });
+    }
+    g->span_count = 0;
 }
 
 static void apply_state(struct sonde_figures *g, const struct sonde_front_state *state)
@@ -201,119 +209,208 @@ static void apply_state(struct sonde_figures *g, const struct sonde_front_state 
     }
 }
 
+static void apply_noted(struct sonde_figures *g)
+{
+    apply_times(g);
+    apply_spans(g);
+}
+
 static void on_tick(void *arg, const struct sonde_front_state *state)
 {
     struct sonde_figures *g = arg;
     /* Readers are in: the next tick is soon enough, unless there are too many notes. */
     if (pthread_rwlock_trywrlock(&g->model->lock) != 0) {
-        if (g->note_count < NOTES / 2 && state->in_flight) return;
+        if (g->note_count < NOTES / 2 && g->span_count < SPANS / 2 && state->in_flight) return;
         pthread_rwlock_wrlock(&g->model->lock);
     }
-    apply(g);
+    apply_noted(g);
+    apply_counts(g);
     apply_state(g, state);
     pthread_rwlock_unlock(&g->model->lock);
 }
 
 /* ---- Noting ------------------------------------------------------------------------------- */
 
-static size_t find_row(struct sonde_figures *g, enum sonde_front_route route, const char *model)
+static struct row *find_row(struct sonde_figures *g, enum sonde_front_route route,
+                            const char *model)
 {
     if (!*model) model = "unknown";
     for (size_t i = 0; i < g->row_count; i++) {
-        if (g->rows[i].route == route && strcmp(g->rows[i].model, model) == 0) return i;
+        if (g->rows[i].route == route && strcmp(g->rows[i].model, model) == 0) return &g->rows[i];
     }
     if (g->row_count < ROWS) {
-        struct row *row = &g->rows[g->row_count];
+        struct row *row = &g->rows[g->row_count++];
         row->route = route;
         memcpy(row->model, model, strlen(model) + 1);
-        return g->row_count++;
+        return row;
     }
     struct row *others = &g->rows[ROWS + (size_t)route];
     others->route = route;
     strcpy(others->model, "other");
-    return ROWS + (size_t)route;
+    return others;
 }
 
-static size_t find_error(struct sonde_figures *g, const char *type)
+/* One of `max` counts, *count of which are taken; the one behind them when there are no more. */
+static struct count *find_count(struct count *counts, size_t *count, size_t max, struct count *rest,
+                                enum sonde_front_route route, const char *text)
 {
-    for (size_t i = 0; i < g->error_count; i++) {
-        if (strcmp(g->errors[i].type, type) == 0) return i;
+    for (size_t i = 0; i < *count; i++) {
+        if (counts[i].route == route && strcmp(counts[i].text, text) == 0) return &counts[i];
     }
-    if (g->error_count == ERRORS) {
-        strcpy(g->errors[ERRORS].type, "other");
-        return ERRORS;
-    }
-    memcpy(g->errors[g->error_count].type, type, strlen(type) + 1);
-    return g->error_count++;
+    struct count *c = *count < max ? &counts[(*count)++] : rest;
+    c->route = route;
+    snprintf(c->text, sizeof(c->text), "%s", c == rest ? "other" : text);
+    return c;
 }
 
-static struct note *new_note(struct sonde_figures *g)
+/* Room for one more note and one more span. */
+static void make_room(struct sonde_figures *g)
 {
-    if (g->note_count == NOTES) {
-        pthread_rwlock_wrlock(&g->model->lock);
-        apply(g);
-        pthread_rwlock_unlock(&g->model->lock);
-    }
-    return &g->notes[g->note_count++];
+    if (g->note_count < NOTES && g->span_count < SPANS) return;
+    pthread_rwlock_wrlock(&g->model->lock);
+    apply_noted(g);
+    pthread_rwlock_unlock(&g->model->lock);
 }
 
-static void note(struct sonde_figures *g, size_t row, unsigned what, uint64_t value,
-                 const struct sonde_front_request *traced)
+static void note(struct sonde_figures *g, unsigned what, enum sonde_front_route route,
+                 uint64_t from_ns, uint64_t to_ns)
 {
-    *new_note(g) = (struct note){ &g->rows[row].series[what], (uint16_t)row, (uint16_t)what, value,
-                                  traced ? traced->trace_hi : 0, traced ? traced->trace_lo : 0 };
+    make_room(g);
+    g->notes[g->note_count++] =
+        (struct note){ to_ns > from_ns ? to_ns - from_ns : 0, (uint16_t)what, (uint16_t)route };
 }
 
-static void note_tokens(struct sonde_figures *g, size_t row, unsigned what, int64_t tokens)
+static uint32_t outcome_of(enum sonde_front_outcome outcome)
 {
-    if (tokens > 0) note(g, row, what, (uint64_t)tokens, NULL);
-}
-
-/* The row of a request whose model is known; found once a stream. */
-static size_t row_of(struct sonde_figures *g, struct sonde_front_request *r)
-{
-    if (!r->user) r->user = &g->rows[find_row(g, r->route, r->model)];
-    return (size_t)((struct row *)r->user - g->rows);
-}
-
-static void on_token(struct sonde_figures *g, struct sonde_front_request *r)
-{
-    const size_t row = row_of(g, r);
-    if (r->previous_token_ns) {
-        note(g, row, INTER_TOKEN, r->last_token_ns - r->previous_token_ns, NULL);
-    } else {
-        note(g, row, FIRST_TOKEN, r->first_token_ns - r->arrived_ns, r);
+    switch (outcome) {
+    case SONDE_FRONT_OK: return SONDE_OK;
+    case SONDE_FRONT_CANCELLED: return SONDE_CANCELLED;
+    default: return SONDE_ERROR;
     }
 }
 
-static void on_end(struct sonde_figures *g, struct sonde_front_request *r)
+static void note_span(struct sonde_figures *g, const struct sonde_front_request *r)
 {
-    const size_t row = row_of(g, r);
-    note(g, row, REQUESTS + r->outcome, 1, NULL);
-    note(g, row, REQUEST_SECONDS + r->outcome, r->ended_ns - r->arrived_ns, r);
-    note_tokens(g, row, PROMPT_TOKENS, r->usage.prompt_tokens);
-    note_tokens(g, row, COMPLETION_TOKENS, r->usage.completion_tokens);
-    note_tokens(g, row, CACHED_TOKENS, r->usage.cached_tokens);
-    if (r->outcome != SONDE_FRONT_OK) {
-        const size_t error = find_error(g, r->error);
-        *new_note(g) = (struct note){ &g->errors[error].series, (uint16_t)error, ROW_SERIES, 1,
-                                      0, 0 };
+    make_room(g);
+    struct noted_span *s = &g->spans[g->span_count++];
+    *s = (struct noted_span){
+        .start_ns = r->arrived_unix_ns, .duration_ns = r->ended_ns - r->arrived_ns,
+        .trace_hi = r->trace_hi, .trace_lo = r->trace_lo, .id = r->span, .parent = r->parent,
+        .outcome = outcome_of(r->outcome), .status = r->status, .route = r->route };
+    memcpy(s->model, r->model, sizeof(s->model));
+}
+
+/* ---- Inference events --------------------------------------------------------------------- */
+
+static uint64_t unix_of(const struct sonde_front_request *r, uint64_t ns)
+{
+    return r->arrived_unix_ns + (ns > r->arrived_ns ? ns - r->arrived_ns : 0);
+}
+
+/* id is the span that the upstream gets as parent. */
+static struct sonde_infer_event event_at(const struct sonde_front_request *r, uint16_t type,
+                                         uint64_t ns)
+{
+    const uint64_t time_ns = unix_of(r, ns);
+    return (struct sonde_infer_event){ .type = type, .source = SONDE_INFER_FRONT, .id = r->span,
+                                       .begin_ns = time_ns, .time_ns = time_ns };
+}
+
+/* That it has arrived is told when its model is known: in the request's body, else in the answer
+ * (must: it will not be known any better). */
+static void tell_request(struct sonde_figures *g, struct sonde_front_request *r, int must)
+{
+    if (r->user || (!r->model[0] && !must)) return;
+    const struct row *row = r->user = find_row(g, r->route, r->model);
+    struct sonde_infer_event e = event_at(r, SONDE_INFER_REQUEST, r->arrived_ns);
+    e.model = row->model;
+    e.route = sonde_front_route_name(row->route);
+    e.trace_hi = r->trace_hi;
+    e.trace_lo = r->trace_lo;
+    e.parent = r->parent;
+    e.profile = r->profile != 0;
+    if (r->max_tokens > 0 && r->max_tokens <= UINT32_MAX) e.tokens_max = (uint32_t)r->max_tokens;
+    sonde_infer_post(g->infer, &e);
+}
+
+static void tell_tokens(struct sonde_figures *g, struct sonde_front_request *r, uint64_t ns,
+                        uint64_t tokens)
+{
+    struct sonde_infer_event e = event_at(r, SONDE_INFER_TOKENS, ns);
+    e.tokens = tokens;
+    e.tid = (uint32_t)r->chunks; /* tells what was read at one time from what was told twice */
+    sonde_infer_post(g->infer, &e);
+}
+
+static uint64_t said(int64_t tokens)
+{
+    return tokens < 0 ? SONDE_INFER_UNSAID : (uint64_t)tokens;
+}
+
+static void tell_end(struct sonde_figures *g, struct sonde_front_request *r)
+{
+    /* An answer in one piece: all its tokens come out with it. */
+    if (!r->chunks && r->usage.completion_tokens > 0 && r->first_byte_ns) {
+        tell_tokens(g, r, r->first_byte_ns, (uint64_t)r->usage.completion_tokens);
     }
+    struct sonde_infer_event e = event_at(r, SONDE_INFER_USAGE, r->ended_ns);
+    e.tokens = said(r->usage.prompt_tokens);
+    e.value = said(r->usage.cached_tokens);
+    e.tokens_out = said(r->usage.completion_tokens);
+    if (e.tokens != SONDE_INFER_UNSAID || e.tokens_out != SONDE_INFER_UNSAID) {
+        sonde_infer_post(g->infer, &e);
+    }
+    e = event_at(r, SONDE_INFER_END, r->ended_ns);
+    e.outcome = outcome_of(r->outcome);
+    snprintf(e.text, sizeof(e.text), "%.*s", SONDE_INFER_TEXT - 1, r->error);
+    sonde_infer_post(g->infer, &e);
+}
+
+static void tell(struct sonde_figures *g, enum sonde_front_event event,
+                 struct sonde_front_request *r)
+{
+    if (!g->infer || r->route == SONDE_FRONT_OTHER) return;
+    if (event == SONDE_FRONT_ARRIVED || event == SONDE_FRONT_BYTE) return;
+    tell_request(g, r, event == SONDE_FRONT_TOKEN || event == SONDE_FRONT_ENDED);
+    if (event == SONDE_FRONT_TOKEN) tell_tokens(g, r, r->last_token_ns, r->pieces);
+    if (event == SONDE_FRONT_ENDED) tell_end(g, r);
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+static void on_end(struct sonde_figures *g, const struct sonde_front_request *r)
+{
+    char status[16] = "none"; /* it went away before there was one */
+    if (r->status) snprintf(status, sizeof(status), "%u", r->status);
+    find_count(g->counts, &g->count_count, COUNTS, &g->counts[COUNTS + (size_t)r->route], r->route,
+               status)->value++;
+    if (r->outcome == SONDE_FRONT_UPSTREAM || r->outcome == SONDE_FRONT_CANCELLED) {
+        find_count(g->errors, &g->error_count, ERRORS, &g->errors[ERRORS], SONDE_FRONT_OTHER,
+                   r->error)->value++;
+    }
+    g->bytes[IN].value += r->bytes_in;
+    g->bytes[OUT].value += r->bytes_out;
+    /* Health checks would push out all spans that somebody may look for. */
+    if (r->route != SONDE_FRONT_OTHER) note_span(g, r);
 }
 
 static void on_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
 {
-    if (event == SONDE_FRONT_TOKEN) on_token(arg, r);
-    else if (event == SONDE_FRONT_ENDED) on_end(arg, r);
+    struct sonde_figures *g = arg;
+    tell(g, event, r);
+    if (event == SONDE_FRONT_SENT) note(g, FORWARD, r->route, r->arrived_ns, r->sent_ns);
+    if (event == SONDE_FRONT_HEADERS && r->sent_ns) {
+        note(g, ANSWER, r->route, r->sent_ns, r->headers_ns);
+    }
+    if (event == SONDE_FRONT_ENDED) on_end(g, r);
 }
-
-/* ---- The whole ---------------------------------------------------------------------------- */
 
 int sonde_figures_create(struct sonde_model *m, struct sonde_figures **out)
 {
     struct sonde_figures *g = sonde__calloc(1, sizeof(*g));
     if (!g) return SONDE_ENOMEM;
     g->model = m;
+    g->infer = sonde_infer_of(m);
     /* So that rates are known from the first scrape on. */
     const struct sonde_front_state nothing = { 0 };
     on_tick(g, &nothing);

@@ -1,5 +1,10 @@
-/* figures.h - an observer of the front that puts what it sees into the agent's model: requests,
- * latencies, tokens, errors, by route and model.
+/* figures.h - an observer of the front that tells the agent's model what it sees.
+ *
+ * Requests to measured routes become inference events (analyze/inference.h, source "front"), so
+ * that they are worked out like those of engines that tell about themselves: time to first token,
+ * percentiles by model and route, objectives, timelines. What only a proxy knows are series of its
+ * own: answers by status, bytes, connections, what went wrong on the way. And each of those
+ * requests is a span, the parent of what the upstream records with the traceparent it got.
  *
  * The model's lock may be held for milliseconds by whoever renders it, and the front's thread
  * must not wait that long with streams in its hands. So figures are noted in memory of their own
@@ -12,7 +17,8 @@
 
 struct sonde_figures;
 
-/* m is borrowed. SONDE_ENOMEM. */
+/* m is borrowed; without an inference model attached to it there are only the front's own series.
+ * SONDE_ENOMEM. */
 int sonde_figures_create(struct sonde_model *m, struct sonde_figures **out);
 /* The front has been stopped. NULL is fine. */
 void sonde_figures_destroy(struct sonde_figures *g);

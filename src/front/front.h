@@ -83,6 +83,7 @@ struct sonde_front_request {
     uint64_t first_token_ns, last_token_ns; /* of pieces that carry text or a tool call */
     uint64_t previous_token_ns;      /* of the one before the last; 0 = the last is the first */
     uint64_t chunks;                 /* how many of those */
+    unsigned pieces;                 /* TOKEN: how many of them came at last_token_ns */
 
     /* When it has ENDED. */
     uint64_t ended_ns;               /* last byte given to the client, or when it broke off */
@@ -102,7 +103,7 @@ enum sonde_front_event {
     SONDE_FRONT_SENT,     /* the whole request has been passed on; not if the answer came first */
     SONDE_FRONT_HEADERS,  /* the answer begins; nothing of it has been passed on */
     SONDE_FRONT_BYTE,     /* the first byte of its body */
-    SONDE_FRONT_TOKEN,    /* one piece that carries text: its time is last_token_ns */
+    SONDE_FRONT_TOKEN,    /* pieces that carry text have been read, at last_token_ns */
     SONDE_FRONT_ENDED,    /* once for each that ARRIVED; r is gone afterwards */
 };
 

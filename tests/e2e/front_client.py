@@ -118,17 +118,18 @@ async def between(streams, text):
     truth, off = logged(), []
     for s in streams:
         sent = truth[s.model]["sent"]
-        ttft = value(text, "sonde_front_time_to_first_token_seconds_sum", model=s.model) * 1e9
+        ttft = value(text, "gen_ai_server_time_to_first_token_seconds_sum",
+                     gen_ai_request_model=s.model) * 1e9
         low, high = sent[0] - truth[s.model]["received"], s.got[0] - s.asked
         check(f"{s.model}: first token after {ttft:.0f} ns, not {low} to {high}",
               low - 1 <= ttft <= high + 1)
         off.append(abs(ttft - (sent[0] - s.asked)))
-        gaps = value(text, "sonde_front_inter_token_seconds_sum", model=s.model) * 1e9
+        gaps = value(text, "sonde_infer_inter_token_seconds_sum", model=s.model) * 1e9
         low, high = sent[-1] - s.got[0], s.got[-1] - sent[0]
         check(f"{s.model}: {gaps:.0f} ns between tokens, not {low} to {high}",
               low - 1 <= gaps <= high + 1)
         off.append(abs(gaps - (sent[-1] - sent[0])) / max(1, len(sent) - 1))
-        count = value(text, "sonde_front_inter_token_seconds_count", model=s.model)
+        count = value(text, "sonde_infer_inter_token_seconds_count", model=s.model)
         check(f"{s.model}: {count} gaps", count == len(sent) - 1)
     return sorted(off)
 
@@ -152,7 +153,7 @@ async def test_times():
 
 
 async def ended(n):
-    return value(await metrics(), "sonde_front_requests_total", route="chat") >= n
+    return value(await metrics(), "sonde_infer_requests_total", route="chat") >= n
 
 
 async def test_many():
@@ -160,18 +161,19 @@ async def test_many():
     before = await metrics()
     streams = [Stream("many", "tokens=10&first_ms=100&gap_ms=40&split=1") for _ in range(200)]
     await asyncio.gather(*(s.run() for s in streams))
-    wanted = value(before, "sonde_front_requests_total", route="chat") + 200
+    wanted = value(before, "sonde_infer_requests_total", route="chat") + 200
     await until("all requests counted", lambda: ended(wanted))
     text = await metrics()
     check("200 streams: not all whole", all(s.whole for s in streams))
     check("200 streams: not all the same", len({s.text for s in streams}) == 1)
-    for name, n in [("sonde_front_time_to_first_token_seconds_count", 200),
-                    ("sonde_front_inter_token_seconds_count", 1800),
-                    ("sonde_front_completion_tokens_total", 2000),
-                    ("sonde_front_prompt_tokens_total", 1400),
-                    ("sonde_front_cached_tokens_total", 600)]:
-        got = value(text, name, model="many")
-        check(f"200 streams: {name} is {got}, not {n}", got == n)
+    for n, name, labels in [
+            (200, "gen_ai_server_time_to_first_token_seconds_count", {"gen_ai_request_model": "many"}),
+            (1800, "sonde_infer_inter_token_seconds_count", {"model": "many"}),
+            (2000, "sonde_infer_tokens_total", {"model": "many", "type": "output"}),
+            (1400, "sonde_infer_tokens_total", {"model": "many", "type": "input"}),
+            (600, "sonde_infer_tokens_total", {"model": "many", "type": "reused"})]:
+        got = value(text, name, source="front", **labels)
+        check(f"200 streams: {name} {labels} is {got}, not {n}", got == n)
     check("200 streams: in flight", value(text, "sonde_front_in_flight") == 0)
 
 
@@ -184,7 +186,7 @@ async def test_disconnects():
 
     async def counted():
         text = await metrics()
-        return sum(value(text, "sonde_front_requests_total", model=name, outcome="cancelled")
+        return sum(value(text, "sonde_infer_requests_total", model=name, outcome="cancelled")
                    for name in names) == 10
     await until("disconnects are counted", counted)
 
@@ -197,8 +199,8 @@ async def test_crashes():
               not s.whole and s.status == 200 and len(s.got) == i + 1)
 
     async def counted():
-        return value(await metrics(), "sonde_front_requests_total", model="crash",
-                     outcome="upstream_failure") == 5
+        return value(await metrics(), "sonde_infer_errors_total", model="crash",
+                     type="closed_early") == 5
     await until("crashes are counted", counted)
     check("crashes by kind", value(await metrics(), "sonde_front_errors_total",
                                    error="closed_early") == 5)

@@ -40,7 +40,7 @@ wait "$curl" || status=$?
 curl -s -w '%{http_code}' -o "$scratch/refused" -d '{"model":"killed"}' "$url/v1/chat/completions" |
     grep -qx 502 || complain "no server: not 502"
 grep -q '"type":"connect_refused"' "$scratch/refused" || complain "no server: $(cat "$scratch/refused")"
-counted() { curl -s "$url/metrics" | grep -qE 'sonde_front_requests_total\{.*model="killed".*failure"} 2$'; }
+counted() { curl -s "$url/metrics" | grep -qE 'sonde_infer_requests_total\{model="killed".*"error"} 2$'; }
 until_true counted
 
 kill -TERM "$sonde"
