@@ -30,6 +30,7 @@
 #include "base/err.h"
 #include "collect/collector.h"
 #include "collect/cpu.h"
+#include "serve/server.h"
 
 enum { SONDE_EXIT_OK = 0, SONDE_EXIT_FAIL = 1, SONDE_EXIT_USAGE = 2 };
 
@@ -156,6 +157,14 @@ struct sonde_cpu_options sonde_cli_cpu_options(const struct sonde_cli *cli);
 
 /* The directory of segments that the settings name, or the default. -1: does not fit. */
 int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size);
+
+/* Who may ask, and TLS, from the settings; token: room for one, which o borrows. */
+int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_options *o,
+                             char token[SONDE_TOKEN_MAX + 1], struct sonde_err *err);
+
+/* What every request to an agent carries: a handle of libcurl's (CURL *). The token is that of
+ * SONDE_TOKEN, and SSL_CERT_FILE says whom to trust besides the system's. */
+void sonde_cli_curl(void *curl);
 
 /* "http://…" or "https://…" */
 int sonde_cli_is_url(const char *text);

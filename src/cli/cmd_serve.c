@@ -78,7 +78,7 @@ static int adopt(int fd, void *arg)
     return sonde_server_adopt(((const struct running *)arg)->server, fd);
 }
 
-/* Two descriptors a stream: the usual 1024 are soon used up. */
+/* One a connection, two a stream: the usual 1024 are soon used up. */
 static void raise_descriptors(void)
 {
     struct rlimit limit;
@@ -95,15 +95,19 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
     struct sonde_front_options o = { .own = owns, .adopt = adopt, .arg = r,
                                      .host_ok = sonde_listen_host_ok, .drain_ms = DRAIN_MS };
     struct sonde_listen where;
-    char url[80];
+    char url[80], token[SONDE_TOKEN_MAX + 1];
+    struct sonde_server_options s = { .url = url, .collector = r->collector,
+                                      .profiler = r->profiler };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
+    if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
     if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
+    if (!rc && (!sonde_listen_is_loopback(&where) || *s.tls_certificate)) {
+        rc = sonde_err_set(err, SONDE_EINVAL, "with an upstream sonde listens on loopback "
+                                              "addresses only, without TLS: put a proxy before it");
+    }
     if (!rc) rc = sonde_listen_open(&where, 0, &o.listen_fd, err);
     if (rc) return rc;
-    raise_descriptors();
-    sonde_listen_url(&where, url, sizeof(url));
-    const struct sonde_server_options s = { .url = url, .collector = r->collector,
-                                            .profiler = r->profiler };
+    sonde_listen_url(&where, 0, url, sizeof(url));
     r->own_health = cli->config.server_own_health;
     rc = sonde_server_start(&s, &r->server, err);
     if (!rc && sonde_figures_create(sonde_collector_model(r->collector), &r->figures) != 0) {
@@ -121,10 +125,13 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
 
 static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err)
 {
+    raise_descriptors();
     if (cli->config.server_upstream[0]) return start_front(cli, r, err);
-    const struct sonde_server_options o = { .listen = cli->config.server_listen,
-                                            .collector = r->collector, .profiler = r->profiler };
-    return sonde_server_start(&o, &r->server, err);
+    char token[SONDE_TOKEN_MAX + 1];
+    struct sonde_server_options o = { .listen = cli->config.server_listen,
+                                      .collector = r->collector, .profiler = r->profiler };
+    const int rc = sonde_cli_server_options(cli, &o, token, err);
+    return rc ? rc : sonde_server_start(&o, &r->server, err);
 }
 
 static void stop(struct running *r)
@@ -203,7 +210,14 @@ const struct sonde_command sonde_cmd_serve = {
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "
         "/profiling/…, /debug/pprof/… and its own /api/… are answered by sonde itself. When it is "
-        "told to end, requests under way have five seconds to do so.",
+        "told to end, requests under way have five seconds to do so.\n"
+        "\n"
+        "Any program of this machine may ask. To ask callers for a token put one of 16 characters "
+        "or more in SONDE_TOKEN or in the file of server.token_file: then `Authorization: Bearer "
+        "TOKEN` is needed for everything but health (and /metrics, if server.open_metrics is set), "
+        "and other than loopback addresses may be listened on; server.hosts are names they may be "
+        "called by. Commands that take a URL send SONDE_TOKEN. server.tls_certificate and "
+        "server.tls_key make it HTTPS.",
     .options = options,
     .operands_max = 0,
     .run = run,

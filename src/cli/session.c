@@ -140,13 +140,17 @@ static int start_server(struct session *s)
     sonde_config_defaults(&defaults);
     const int chosen = sonde_cli_was_set(cli, "server.listen") ||
                        strcmp(cli->config.server_listen, defaults.server_listen) != 0;
-    const struct sonde_server_options o = {
+    char token[SONDE_TOKEN_MAX + 1];
+    struct sonde_server_options o = {
         .listen = cli->config.server_listen,
         .port_tries = chosen ? 0 : PORT_TRIES,
         .collector = s->collector,
         .profiler = s->profiler,
     };
     struct sonde_err err = { "" };
+    if (sonde_cli_server_options(cli, &o, token, &err) != 0) {
+        return sonde_cli_usage(cli, "%s", err.text);
+    }
     if (sonde_server_start(&o, &s->server, &err) == 0) return SONDE_EXIT_OK;
     if (chosen) return sonde_cli_usage(cli, "%s", err.text);
     session_tell_failure(s, "HTTP is not served", &err);

@@ -287,16 +287,13 @@ int sonde_top_source_url(const char *url, struct sonde_top_source **out, struct 
         sonde__free(s);
         return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     }
-    curl_easy_setopt(s->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    sonde_cli_curl(s->curl);
     curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(s->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
     curl_easy_setopt(s->curl, CURLOPT_XFERINFODATA, s);
     curl_easy_setopt(s->curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(s->curl, CURLOPT_ACCEPT_ENCODING, "");
-    curl_easy_setopt(s->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(s->curl, CURLOPT_CONNECTTIMEOUT, 3L);
     curl_easy_setopt(s->curl, CURLOPT_TIMEOUT, 10L);
-    curl_easy_setopt(s->curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
     *out = s;
     return 0;
 }

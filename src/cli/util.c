@@ -122,6 +122,33 @@ int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path)
     return n >= 0 && (size_t)n < out_size ? 0 : -1;
 }
 
+int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_options *o,
+                             char token[SONDE_TOKEN_MAX + 1], struct sonde_err *err)
+{
+    const struct sonde_config_values *c = &cli->config;
+    const int rc = sonde_token_read(c->server_token_file, token, err);
+    o->guard = (struct sonde_guard_options){ .token = token, .hosts = c->server_hosts,
+                                             .open_metrics = c->server_open_metrics };
+    o->tls_certificate = c->server_tls_certificate;
+    o->tls_key = c->server_tls_key;
+    return rc;
+}
+
+void sonde_cli_curl(void *curl)
+{
+    const char *token = getenv("SONDE_TOKEN"), *trusted = getenv("SSL_CERT_FILE");
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*"); /* none could reach a loopback address */
+    curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
+    if (token && *token) {
+        curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, token);
+    }
+    if (trusted && *trusted) curl_easy_setopt(curl, CURLOPT_CAINFO, trusted);
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct sonde_buf *b = arg;
@@ -157,16 +184,12 @@ static int request(const char *url, int post, const char *accept, size_t max, do
 
     char why[CURL_ERROR_SIZE] = "";
     curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_NOPROXY, "*"); /* none could reach a loopback address */
+    sonde_cli_curl(curl);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
-    curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "");
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
-    curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
     if (post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, "");
     struct curl_slist *headers = NULL;
     if (accept) {

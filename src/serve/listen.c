@@ -75,33 +75,30 @@ int sonde_listen_parse(const char *text, struct sonde_listen *out, struct sonde_
     struct sonde_listen l = { .length = sizeof(l.address.v4) };
     struct in_addr v4;
     struct in6_addr v6;
-    int loopback = 1;
     if (bracketed && inet_pton(AF_INET6, host, &v6) == 1) {
         l.address.v6.sin6_family = AF_INET6;
         l.address.v6.sin6_port = htons((uint16_t)port);
         l.address.v6.sin6_addr = v6;
         l.length = sizeof(l.address.v6);
-        loopback = IN6_IS_ADDR_LOOPBACK(&v6);
     } else if (!bracketed && (!host[0] || strcasecmp(host, "localhost") == 0 ||
                               inet_pton(AF_INET, host, &v4) == 1)) {
         if (!host[0] || !isdigit((unsigned char)host[0])) v4.s_addr = htonl(INADDR_LOOPBACK);
         l.address.v4.sin_family = AF_INET;
         l.address.v4.sin_port = htons((uint16_t)port);
         l.address.v4.sin_addr = v4;
-        loopback = is_loopback4(&v4);
     } else {
         return sonde_err_set(err, SONDE_EINVAL,
                              "cannot listen on \"%.100s\": not an IP address; %s", text, form);
     }
-    if (!loopback) {
-        return sonde_err_set(err, SONDE_EINVAL,
-                             "cannot listen on \"%.100s\": only loopback addresses are allowed in "
-                             "this version, since nothing asks callers for a token; use "
-                             "127.0.0.1:%d and reach it through an SSH tunnel or a proxy",
-                             text, port);
-    }
     *out = l;
     return 0;
+}
+
+int sonde_listen_is_loopback(const struct sonde_listen *l)
+{
+    return l->address.any.sa_family == AF_INET6
+               ? IN6_IS_ADDR_LOOPBACK(&l->address.v6.sin6_addr)
+               : is_loopback4(&l->address.v4.sin_addr);
 }
 
 int sonde_listen_host_ok(const char *host)
@@ -225,7 +222,7 @@ int sonde_listen_open(struct sonde_listen *l, int tries, int *fd, struct sonde_e
     }
     const int error = errno;
     set_port(l, first);
-    sonde_listen_url(l, url, sizeof(url));
+    sonde_listen_url(l, 0, url, sizeof(url));
     const char *address = url + strlen("http://");
     if (error == EADDRINUSE) {
         holder_of(first, holder, sizeof(holder));
@@ -242,12 +239,13 @@ int sonde_listen_open(struct sonde_listen *l, int tries, int *fd, struct sonde_e
     return sonde_err_set(err, SONDE_EIO, "cannot listen on %s: %s", address, strerror(error));
 }
 
-void sonde_listen_url(const struct sonde_listen *l, char *out, size_t size)
+void sonde_listen_url(const struct sonde_listen *l, int tls, char *out, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "";
     const int v6 = l->address.any.sa_family == AF_INET6;
     inet_ntop(l->address.any.sa_family,
               v6 ? (const void *)&l->address.v6.sin6_addr : (const void *)&l->address.v4.sin_addr,
               host, sizeof(host));
-    snprintf(out, size, v6 ? "http://[%s]:%d" : "http://%s:%d", host, port_of(l));
+    snprintf(out, size, v6 ? "http%s://[%s]:%d" : "http%s://%s:%d", tls ? "s" : "", host,
+             port_of(l));
 }

@@ -1,5 +1,4 @@
-/* listen.h - the address the service listens on. Only loopback ones: what it serves says much
- * about the host, and there is no token yet to ask strangers for. */
+/* listen.h - the address the service listens on. */
 #ifndef SONDE_SERVE_LISTEN_H
 #define SONDE_SERVE_LISTEN_H
 
@@ -22,12 +21,14 @@ struct sonde_listen {
  * sentence for anything else. */
 int sonde_listen_parse(const char *text, struct sonde_listen *out, struct sonde_err *err);
 
+int sonde_listen_is_loopback(const struct sonde_listen *l);
+
 /* A listening socket in *fd, and *l the address it really has. The port in use: tries the next
  * `tries` ports, then SONDE_EBUSY and, where it can be found, who holds it. */
 int sonde_listen_open(struct sonde_listen *l, int tries, int *fd, struct sonde_err *err);
 
-/* "http://127.0.0.1:6060" */
-void sonde_listen_url(const struct sonde_listen *l, char *out, size_t size);
+/* "http://127.0.0.1:6060", or with https. */
+void sonde_listen_url(const struct sonde_listen *l, int tls, char *out, size_t size);
 
 /* 1 if a Host header of this value can only mean this machine: a browser that was led here by
  * somebody else's name (DNS rebinding) sends that name. */

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -26,11 +27,14 @@
 #include "serve/accept.h"
 #include "serve/gzip.h"
 #include "serve/listen.h"
+#include "serve/quiet.h"
 #include "serve/route.h"
+#include "serve/tls.h"
 
 enum {
     THREADS = 4,
-    CONNECTIONS = 1024,
+    CONNECTIONS = 1024,      /* then the quietest has to go */
+    CONNECTIONS_OVER = 256,  /* that are on their way out */
     IDLE_S = 30,
     HEADERS_MAX = 32 << 10,  /* bytes of a connection's request line and headers */
     BODY_MIB_MAX = 1024,     /* of an answer */
@@ -45,6 +49,9 @@ struct sonde_server {
     pthread_mutex_t lock;    /* of the two below */
     pthread_cond_t idle;     /* workers became 0 */
     int workers, stopping;
+    struct sonde_guard *guard;
+    struct sonde_quiet *quiet;
+    struct sonde_tls tls;
     double started_s;
     char url[80];
 };
@@ -74,6 +81,9 @@ static void add_headers(struct MHD_Response *response, const struct sonde_respon
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (compressed) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+    if (a->status == 401) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    }
     if (a->status == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
     if (a->filename && (!a->status || a->status == 200)) {
         char value[128];
@@ -162,47 +172,65 @@ static int params_known(const struct sonde_route *route, const struct sonde_requ
     return 1;
 }
 
+/* 1 if the caller has the token, where there is one. */
+static int authorized(const struct sonde_server *s, struct MHD_Connection *connection,
+                      const char *path, struct sonde_response *a)
+{
+    const char *sent =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    switch (sonde_guard_ask(s->guard, path, sent)) {
+    case SONDE_GUARD_YES: return 1;
+    case SONDE_GUARD_LATER:
+        sonde_response_error(a, 429, "too many wrong tokens: try again in some seconds");
+        return 0;
+    default:
+        sonde_response_error(a, 401, sent ? "the token is wrong"
+                                          : "a token is needed: Authorization: Bearer TOKEN");
+        return 0;
+    }
+}
+
 /* 1 if the request may be answered at all. */
-static int admissible(struct MHD_Connection *connection, const char *version,
-                      struct sonde_response *a)
+static int admissible(const struct sonde_server *s, struct MHD_Connection *connection,
+                      const char *path, const char *version, struct sonde_response *a)
 {
     const char *host =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
-    if (!host && strcmp(version, MHD_HTTP_VERSION_1_0) == 0) return 1; /* no browser */
-    if (!host) {
+    if (!host && strcmp(version, MHD_HTTP_VERSION_1_0) != 0) { /* else it is no browser */
         sonde_response_error(a, 400, "the request has no Host header");
         return 0;
     }
-    if (!sonde_listen_host_ok(host)) {
+    if (host && !sonde_guard_host_ok(s->guard, host)) {
         sonde_response_error(a, 403,
                              "Host \"%.100s\" is not this machine: use localhost, 127.0.0.1 or "
-                             "[::1]", host);
+                             "[::1], or name it in server.hosts", host);
         return 0;
     }
-    return 1;
+    return authorized(s, connection, path, a);
 }
 
 /* 1 unless a web page from elsewhere asks. */
-static int origin_ok(struct MHD_Connection *connection)
+static int origin_ok(const struct sonde_server *s, struct MHD_Connection *connection)
 {
     const char *origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin");
     const char *host = origin ? strstr(origin, "://") : NULL;
-    return !origin || (host && sonde_listen_host_ok(host + 3));
+    return !origin || (host && sonde_guard_host_ok(s->guard, host + 3));
 }
 
 /* The route for a request that may be answered, or NULL with the reason in a. */
-static const struct sonde_route *resolve(struct MHD_Connection *connection, const char *path,
+static const struct sonde_route *resolve(const struct sonde_server *s,
+                                         struct MHD_Connection *connection, const char *path,
                                          const char *method, const char *version,
                                          struct sonde_response *a, const char **name)
 {
-    if (!admissible(connection, version, a)) return NULL;
+    if (!admissible(s, connection, path, version, a)) return NULL;
     const struct sonde_route *route =
         sonde_route_find(path, method, name, a->allow, sizeof(a->allow));
     if (!route && a->allow[0]) {
         sonde_response_error(a, 405, "%.200s does not take %.20s, only %s", path, method, a->allow);
     } else if (!route) {
         sonde_response_error(a, 404, "no such path: \"%.200s\"; / lists all there are", path);
-    } else if (strcmp(route->method, "GET") != 0 && !origin_ok(connection)) {
+    } else if (strcmp(route->method, "GET") != 0 && !origin_ok(s, connection)) {
         sonde_response_error(a, 403, "%s is not for pages of another origin", path);
         return NULL;
     }
@@ -292,14 +320,37 @@ static enum MHD_Result run_slow(struct pending *p)
     return MHD_YES;
 }
 
+/* ---- Connections --------------------------------------------------------------------------- */
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct sonde_server *s = arg;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *state = info ? sonde_quiet_add(s->quiet, info->connect_fd) : NULL;
+    } else {
+        sonde_quiet_remove(s->quiet, *state);
+        *state = NULL;
+    }
+}
+
+static struct sonde_quiet_one *quiet_one(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
 static int headers_seen; /* its address marks requests whose headers have been looked at */
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode code)
 {
-    (void)arg;
-    (void)connection;
+    const struct sonde_server *s = arg;
     (void)code;
+    sonde_quiet_idle(s->quiet, quiet_one(connection));
     if (!*state || *state == &headers_seen) return;
     struct pending *p = *state;
     sonde_buf_release(&p->answer.body);
@@ -333,7 +384,7 @@ static enum MHD_Result expect_body(struct sonde_server *s, struct MHD_Connection
     const char *name;
     struct sonde_response a = { 0 };
     sonde_buf_init(&a.body, (size_t)BODY_MIB_MAX << 20);
-    const struct sonde_route *route = resolve(connection, path, method, version, &a, &name);
+    const struct sonde_route *route = resolve(s, connection, path, method, version, &a, &name);
     if (route && !route->body_max) sonde_response_error(&a, 413, "%s takes no body", path);
     if (!route || !route->body_max) return send_answer(connection, &a);
     *state = make_pending(s, connection, route);
@@ -351,7 +402,7 @@ static enum MHD_Result answer(struct sonde_server *s, struct MHD_Connection *con
     struct sonde_request r;
     struct sonde_response a = { 0 };
     sonde_buf_init(&a.body, (size_t)BODY_MIB_MAX << 20);
-    const struct sonde_route *route = resolve(connection, path, method, version, &a, &name);
+    const struct sonde_route *route = resolve(s, connection, path, method, version, &a, &name);
     if (!route || !parse(s, connection, route, name, &r, &a)) return send_answer(connection, &a);
     if (p && p->body.error) {
         sonde_response_error(&a, 413, "%s takes a body of up to %zu bytes", path, route->body_max);
@@ -386,6 +437,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
                    : MHD_YES;
     }
     struct pending *p = *state == &headers_seen ? NULL : *state;
+    const struct sonde_server *s = arg;
+    if (!*data_len) sonde_quiet_busy(s->quiet, quiet_one(connection));
     if (p && p->answered) return send_answer(connection, &p->answer);
     if (*data_len) {
         if (p) sonde_buf_add(&p->body, data, *data_len); /* too much is remembered there */
@@ -416,13 +469,52 @@ static int start_daemon(struct sonde_server *s, int fd, int v6)
         { fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, fd, NULL },
         { MHD_OPTION_END, 0, NULL },
     };
+    if (s->tls.key) flags |= MHD_USE_TLS;
+    const struct MHD_OptionItem tls_options[] = {
+        { s->tls.key ? MHD_OPTION_HTTPS_MEM_KEY : MHD_OPTION_END, 0, s->tls.key },
+        { MHD_OPTION_HTTPS_MEM_CERT, 0, s->tls.certificate },
+        { MHD_OPTION_END, 0, NULL },
+    };
     s->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_ARRAY, socket_option,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_ARRAY, socket_option, MHD_OPTION_ARRAY, tls_options,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)THREADS,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS + CONNECTIONS_OVER), MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADERS_MAX, MHD_OPTION_END);
     return s->daemon ? 0 : -1;
+}
+
+static void release(struct sonde_server *s)
+{
+    sonde_guard_destroy(s->guard);
+    sonde_quiet_destroy(s->quiet);
+    sonde_tls_release(&s->tls);
+    pthread_cond_destroy(&s->idle);
+    pthread_mutex_destroy(&s->lock);
+    sonde__free(s);
+}
+
+/* Connections to have at most: half of the descriptors are for everything else. */
+static unsigned connections_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 2 > CONNECTIONS) {
+        return CONNECTIONS;
+    }
+    return (unsigned)(limit.rlim_cur / 2);
+}
+
+/* What is needed before a port is opened; where: NULL = none will be. */
+static int prepare(struct sonde_server *s, const struct sonde_server_options *o,
+                   const struct sonde_listen *where, struct sonde_err *err)
+{
+    int rc = sonde_guard_create(&o->guard, where, &s->guard, err);
+    if (!rc) rc = sonde_tls_read(&s->tls, o->tls_certificate, o->tls_key, err);
+    if (!rc && !(s->quiet = sonde_quiet_create(connections_max()))) {
+        rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
+    }
+    return rc;
 }
 
 int sonde_server_start(const struct sonde_server_options *options, struct sonde_server **out,
@@ -436,9 +528,12 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     }
     struct sonde_server *s = sonde__calloc(1, sizeof(*s));
     if (!s) return sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
-    if (!options->url) rc = sonde_listen_open(&where, options->port_tries, &fd, err);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->idle, NULL);
+    rc = prepare(s, options, options->url ? NULL : &where, err);
+    if (!rc && !options->url) rc = sonde_listen_open(&where, options->port_tries, &fd, err);
     if (rc) {
-        sonde__free(s);
+        release(s);
         return rc;
     }
     struct timespec now;
@@ -446,15 +541,16 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     s->collector = options->collector;
     s->profiler = options->profiler;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->idle, NULL);
     if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
-    else sonde_listen_url(&where, s->url, sizeof(s->url));
+    else sonde_listen_url(&where, s->tls.key != NULL, s->url, sizeof(s->url));
     if (start_daemon(s, fd, where.address.any.sa_family == AF_INET6) != 0) {
         /* fd is not closed: some failures in there have done it already. */
-        sonde__free(s);
-        return sonde_err_set(err, SONDE_EIO,
-                             "cannot start the server's threads: out of memory or threads");
+        const int tls = s->tls.key != NULL;
+        release(s);
+        return sonde_err_set(err, SONDE_EIO, "cannot start the server's threads: %s",
+                             tls ? "the certificate and its key do not go together, or out of "
+                                   "memory or threads"
+                                 : "out of memory or threads");
     }
     *out = s;
     return 0;
@@ -497,7 +593,5 @@ void sonde_server_stop(struct sonde_server *s)
     while (s->workers) pthread_cond_wait(&s->idle, &s->lock);
     pthread_mutex_unlock(&s->lock);
     MHD_stop_daemon(s->daemon);
-    pthread_cond_destroy(&s->idle);
-    pthread_mutex_destroy(&s->lock);
-    sonde__free(s);
+    release(s);
 }

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "collect/collector.h"
+#include "serve/guard.h"
 #include "serve/profiler.h"
 
 struct sonde_server;
@@ -14,6 +15,9 @@ struct sonde_server_options {
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
     struct sonde_collector *collector; /* borrowed; must outlive the server */
     struct sonde_profiler *profiler;   /* alike; NULL = profiles are not taken */
+    struct sonde_guard_options guard;
+    const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
+    const char *tls_key;
     const char *url;                   /* set = it listens nowhere and serves only what it adopts;
                                           this is how clients reach it */
 };

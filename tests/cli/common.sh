@@ -71,4 +71,4 @@ until_true() {
 until_line() { until_true grep -qE -- "$1" "$2"; }
 
 # The URL that a log or stderr of sonde names.
-url_in() { grep -oE 'http://[0-9.]+:[0-9]+' "$1" | head -n 1; }
+url_in() { grep -oE 'https?://[0-9.]+:[0-9]+' "$1" | head -n 1; }

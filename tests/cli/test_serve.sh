@@ -46,7 +46,7 @@ has "https" 'speaks plain HTTP to it, not HTTPS' "$scratch/err"
 status 2 "$sonde" serve --listen 127.0.0.1:0 --upstream 127.0.0.1:8000
 has "no URL" 'use http://HOST:PORT' "$scratch/err"
 status 2 "$sonde" serve --listen 0.0.0.0:0 --upstream http://127.0.0.1:8000
-has "not loopback" 'only loopback' "$scratch/err"
+has "not loopback" 'listens on loopback' "$scratch/err"
 SONDE_SERVER_UPSTREAM=http://nowhere.invalid status 1 "$sonde" serve --listen 127.0.0.1:0
 has "no such host" 'cannot find the upstream.s host "nowhere.invalid"' "$scratch/err"
 

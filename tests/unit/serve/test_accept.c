@@ -86,10 +86,9 @@ static const struct { const char *text, *url, *error; } listens[] = {
     { "[::1]6060", NULL, "ADDRESS:PORT" },
     { "[127.0.0.1]:1", NULL, "not an IP" },
     { "example.org:6060", NULL, "not an IP" },
-    { "0.0.0.0:6060", NULL, "only loopback" },
-    { "192.168.1.1:6060", NULL, "only loopback" },
-    { "[::]:6060", NULL, "only loopback" },
-    { "[fe80::1]:6060", NULL, "only loopback" },
+    { "0.0.0.0:6060", "http://0.0.0.0:6060", NULL },
+    { "192.168.1.1:6060", "http://192.168.1.1:6060", NULL },
+    { "[::]:6060", "http://[::]:6060", NULL },
 };
 
 static void test_listen(void **state)
@@ -102,7 +101,7 @@ static void test_listen(void **state)
         const int rc = sonde_listen_parse(listens[i].text, &l, &err);
         assert_int_equal(rc, listens[i].url ? 0 : SONDE_EINVAL);
         if (listens[i].url) {
-            sonde_listen_url(&l, url, sizeof(url));
+            sonde_listen_url(&l, 0, url, sizeof(url));
             assert_string_equal(url, listens[i].url);
         } else {
             assert_non_null(strstr(err.text, listens[i].text));

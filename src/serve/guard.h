@@ -1,0 +1,47 @@
+/* guard.h - who may ask: a token, the names this machine goes by, and room for those who ask while
+ * others hold connections and say nothing.
+ *
+ * Without a token only loopback addresses are listened on, and every program of this machine may
+ * ask. With one, everything but health (and, if so configured, /metrics) takes
+ *     Authorization: Bearer TOKEN
+ * from everybody, this machine's programs too. */
+#ifndef SONDE_SERVE_GUARD_H
+#define SONDE_SERVE_GUARD_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "serve/listen.h"
+
+#define SONDE_TOKEN_MIN 16   /* bytes; shorter ones are guessed */
+#define SONDE_TOKEN_MAX 256
+
+/* The token of the environment (SONDE_TOKEN), else of the file (path "" = none), into out; "" =
+ * there is none. SONDE_EINVAL: it cannot be read, others may read it too, or it is too short, too
+ * long or not printable. */
+int sonde_token_read(const char *path, char out[SONDE_TOKEN_MAX + 1], struct sonde_err *err);
+
+struct sonde_guard_options {
+    const char *token;       /* "" or NULL = none is asked for */
+    const char *hosts;       /* further names in Host headers: "sonde.lan,10.0.0.7"; NULL = none */
+    int open_metrics;        /* /metrics takes no token */
+};
+
+struct sonde_guard;
+
+/* where: what is listened on, NULL = nothing. SONDE_EINVAL: not loopback, and no token. */
+int sonde_guard_create(const struct sonde_guard_options *o, const struct sonde_listen *where,
+                       struct sonde_guard **out, struct sonde_err *err);
+void sonde_guard_destroy(struct sonde_guard *g); /* NULL is fine */
+
+/* 1 if a Host header, or the part of an Origin behind "//", can only mean this machine. */
+int sonde_guard_host_ok(const struct sonde_guard *g, const char *host);
+
+enum sonde_guard_answer { SONDE_GUARD_YES, SONDE_GUARD_NO, SONDE_GUARD_LATER };
+
+/* Whether a request may be answered; authorization: the header, NULL = not there. LATER: too many
+ * wrong tokens lately. Any thread. */
+enum sonde_guard_answer sonde_guard_ask(struct sonde_guard *g, const char *path,
+                                        const char *authorization);
+
+#endif

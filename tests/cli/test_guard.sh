@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Who may ask: tokens, names, TLS, and thousands of connections that say nothing.
+. "$(dirname "$0")/common.sh"
+cd "$scratch" || exit
+token=correct-horse-battery-staple
+printf '%s\n' "$token" >token
+chmod 600 token
+
+serve() { # LOG OPTIONS…
+    local log=$1
+    shift
+    "$sonde" serve --listen 127.0.0.1:0 --no-processes "$@" 2>"$log" &
+    agent=$!
+    started+=("$agent")
+    until_line 'listening on http' "$log"
+    url=$(url_in "$log")
+}
+end() {
+    kill -TERM "$agent"
+    wait "$agent"
+}
+code() { curl -sk -o body -w '%{http_code}' "$@"; }
+
+# ---- a token ----------------------------------------------------------------------------------
+serve log --set server.token_file=token
+same "health is open" 200 "$(code "$url/livez")"
+for path in / /metrics /api/series /nothing /profiling/dashboard; do
+    same "$path without" 401 "$(code "$url$path")"
+    has "$path: why" 'a token is needed' body
+done
+same "POST without" 401 "$(code -X POST "$url/admin/profile/mark")"
+curl -s -D headers -o body "$url/api/series"
+has "the scheme" '^WWW-Authenticate: Bearer' headers
+same "a wrong one" 401 "$(code -H "Authorization: Bearer x$token" "$url/metrics")"
+has "a wrong one: why" 'the token is wrong' body
+same "a part of it" 401 "$(code -H "Authorization: Bearer ${token%?}" "$url/metrics")"
+same "none after the scheme" 401 "$(code -H "Authorization: Bearer " "$url/metrics")"
+same "another scheme" 401 "$(code -u "me:$token" "$url/metrics")"
+same "in the address" 401 "$(code "$url/metrics?token=$token")"
+same "the right one" 200 "$(code -H "Authorization: Bearer $token" "$url/metrics")"
+same "another name for this machine" 403 "$(code -H "Authorization: Bearer $token" -H 'Host: evil.example' "$url/metrics")"
+same "a page from elsewhere" 403 "$(code -X POST -H "Authorization: Bearer $token" -H 'Origin: http://evil.example' "$url/admin/profile/mark")"
+status 1 "$sonde" export "$url" --format json
+has "commands tell" 'a token is needed' err
+SONDE_TOKEN=$token status 0 "$sonde" export "$url" --format json
+
+# Guessing gets slow, and does not lock anybody out.
+for _ in $(seq 40); do code -H 'Authorization: Bearer wrong-wrong-wrong-wrong' "$url/metrics"; done >codes
+grep -q 429 codes || complain "guesses are not slowed: $(cat codes)"
+same "the right one is always taken" 200 "$(code -H "Authorization: Bearer $token" "$url/metrics")"
+end
+
+SONDE_TOKEN=$token serve log --set server.open_metrics=true --set server.hosts=probe.lan,other.lan
+same "open metrics" 200 "$(code "$url/metrics")"
+same "the rest is not" 401 "$(code "$url/api/series")"
+same "a name that is told" 200 "$(code -H 'Host: other.lan:1' "$url/metrics")"
+end
+
+chmod 644 token
+status 2 "$sonde" serve --listen 127.0.0.1:0 --set server.token_file=token
+has "others may read it" 'open to others: chmod 600' err
+status 2 env SONDE_TOKEN=short "$sonde" serve --listen 127.0.0.1:0
+has "too short" 'has 5 characters, it must have 16 to 256' err
+status 2 "$sonde" serve --listen 127.0.0.1:0 --set server.token_file=nowhere
+has "no such file" 'nowhere' err
+status 2 "$sonde" serve --listen 0.0.0.0:0
+has "not without a token" 'only loopback addresses are listened on without a token' err
+
+# ---- TLS --------------------------------------------------------------------------------------
+openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 1 -subj /CN=localhost \
+    -addext subjectAltName=IP:127.0.0.1 2>/dev/null || complain "no certificate was made"
+chmod 600 key.pem
+serve log --set server.tls_certificate=cert.pem --set server.tls_key=key.pem
+case $url in https://*) ;; *) complain "the URL is not https: $url" ;; esac
+same "over TLS, checked" 200 "$(curl -s --cacert cert.pem -o body -w '%{http_code}' "$url/metrics")"
+curl -s --max-time 5 -o body "http://${url#https://}/metrics" && complain "plain HTTP was answered: $(cat body)"
+SSL_CERT_FILE=cert.pem status 0 "$sonde" export "$url" --format json
+status 1 "$sonde" export "$url" --format json
+has "whom to trust" 'certificate' err
+end
+status 2 "$sonde" serve --listen 127.0.0.1:0 --set server.tls_certificate=cert.pem
+has "no key" 'server.tls_key' err
+chmod 644 key.pem
+status 2 "$sonde" serve --listen 127.0.0.1:0 --set server.tls_certificate=cert.pem --set server.tls_key=key.pem
+has "others may read the key" 'chmod 600' err
+
+# ---- thousands that say nothing, or half of something -------------------------------------------
+serve log
+same "before" 200 "$(code "$url/livez")"
+python3 - "${url#http://}" >quiet.out 2>&1 <<'PY' || complain "while others keep quiet:" "$(cat quiet.out)"
+import http.client, resource, socket, sys
+host, port = sys.argv[1].split(":")
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+wanted = min(10000, hard - 100)
+held = []
+for i in range(wanted):
+    s = socket.create_connection((host, int(port)), 20)
+    if i % 2:
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+    held.append(s)
+    if i % 500 == 499:
+        c = http.client.HTTPConnection(host, int(port), timeout=30)
+        c.request("GET", "/livez")
+        assert c.getresponse().status == 200
+        c.close()
+# Those that were sent away are the first ones.
+held[0].settimeout(20)
+assert held[0].recv(10) == b"", "the quietest is still there"
+print(len(held), "connections")
+PY
+has "all were tried" '^[0-9]{3,} connections$' quiet.out
+same "after" 200 "$(code "$url/livez")"
+end
+finish
