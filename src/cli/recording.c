@@ -33,23 +33,7 @@ int sonde_recording_keep_spans(struct sonde_recording *r)
 void sonde_recording_on_span(const struct sonde_model_span *span, void *arg)
 {
     struct sonde_recording *r = arg;
-    if (!r->spans) return;
-    struct sonde_profile *p = r->spans;
-    const struct sonde_profile_span s = {
-        .start_ns = span->start_ns,
-        .end_ns = span->start_ns + span->duration_ns,
-        .trace_hi = span->trace_hi,
-        .trace_lo = span->trace_lo,
-        .id = span->id,
-        .parent = span->parent,
-        /* A request is of no thread, nor is a wait in a queue. */
-        .thread = sonde_profile_thread(p, span->pid, span->tid, span->tid ? NULL : "requests"),
-        .name = sonde_profile_cstring(p, span->name),
-        .outcome = span->outcome,
-    };
-    if (!s.thread || (!s.name && span->name[0]) || sonde_profile_add_span(p, &s)) {
-        r->spans_dropped++;
-    }
+    if (r->spans && sonde_model_span_add_to(span, r->spans)) r->spans_dropped++;
 }
 
 void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg)

@@ -119,6 +119,12 @@ struct sonde_model_attr {
 };
 #define SONDE_SPAN_ATTRS_MAX 8
 
+/* Of a batch, whose tokens it was about. */
+struct sonde_model_part {
+    uint64_t request;             /* its id; 0 = of nobody that is known */
+    uint32_t tokens_in, tokens_out;
+};
+
 struct sonde_model_span {
     const char *name;             /* interned in the model */
     const char *program;          /* interned */
@@ -129,6 +135,8 @@ struct sonde_model_span {
     uint32_t outcome;             /* enum sonde_outcome */
     uint32_t attr_count;
     struct sonde_model_attr *attrs; /* owned by the model; NULL if none */
+    struct sonde_model_part *parts; /* of a batch; owned by the model; NULL if none */
+    uint32_t part_count, pad;
 };
 
 enum sonde_process_state { SONDE_PROCESS_RUNNING, SONDE_PROCESS_EXITED, SONDE_PROCESS_KILLED };
@@ -228,7 +236,8 @@ struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t 
                                                 uint64_t start_time, const char *program);
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p);
 
-/* Copies span; its strings are interned, attrs copied (at most SONDE_SPAN_ATTRS_MAX). */
+/* Copies span; its strings are interned, attrs copied (at most SONDE_SPAN_ATTRS_MAX), and parts,
+ * unless there are too many of all spans. */
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span);
 
 /* Close an interval: push every series' history. The first interval is now_s less the
@@ -248,6 +257,10 @@ struct sonde_filter {
     struct sonde_label label[4]; /* value is a glob */
     size_t label_count;
 };
+
+/* Add a span with its parts to a profile. 0 or SONDE_ENOMEM. */
+struct sonde_profile;
+int sonde_model_span_add_to(const struct sonde_model_span *span, struct sonde_profile *p);
 
 /* 1 = passes. _family looks at name, source and type only, to skip whole families; _series at
  * everything. f NULL = everything passes. A label that a series lacks counts as "". */

@@ -25,6 +25,7 @@ struct sonde_model_index {
     struct sonde_model_intern **intern;
     size_t intern_slots, intern_count;
     size_t history_series;                 /* series that have a history */
+    size_t parts;                          /* of all spans that are kept */
 };
 
 uint64_t sonde_model_hash(uint64_t seed, const void *data, size_t len);

@@ -4,6 +4,8 @@
 #include "base/alloc.h"
 #include "collect/model_private.h"
 
+#define PARTS_MAX ((size_t)1 << 20) /* of all spans in the ring: 16 MB */
+
 /* ---- Interned text ------------------------------------------------------------------------ */
 
 static void intern_rehash(struct sonde_model_index *x)
@@ -72,6 +74,8 @@ static void span_clear(struct sonde_model_index *x, struct sonde_model_span *s)
     intern_drop(x, s->program);
     for (uint32_t i = 0; i < s->attr_count; i++) intern_drop(x, s->attrs[i].key);
     sonde__free(s->attrs);
+    if (s->parts) x->parts -= s->part_count;
+    sonde__free(s->parts);
     *s = (struct sonde_model_span){ 0 };
 }
 
@@ -87,12 +91,20 @@ static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
 {
     *to = *from;
     to->attrs = NULL;
+    to->parts = NULL;
     to->attr_count = 0;
     to->program = NULL;
     to->name = intern(x, from->name);
     if (!to->name) return SONDE_ENOMEM;
     to->program = intern(x, from->program);
     if (!to->program) return SONDE_ENOMEM;
+    if (from->part_count && x->parts + from->part_count <= PARTS_MAX) {
+        to->parts = sonde__alloc(from->part_count * sizeof(*to->parts));
+        if (!to->parts) return SONDE_ENOMEM;
+        memcpy(to->parts, from->parts, from->part_count * sizeof(*to->parts));
+        x->parts += from->part_count;
+    }
+    if (!to->parts) to->part_count = 0;
     uint32_t count = from->attr_count;
     if (count > SONDE_SPAN_ATTRS_MAX) count = SONDE_SPAN_ATTRS_MAX;
     if (count == 0) return 0;

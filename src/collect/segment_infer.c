@@ -187,26 +187,38 @@ static void on_parts(struct segment_drain *d, const uint64_t w[8])
     }
 }
 
-/* An event for each; returns the request of the last one, 0 if there was none. */
-static uint64_t parts_deliver(struct segment_drain *d, uint64_t batch,
-                              const struct sonde_infer_event *whole)
+static void part_add(struct sonde_model_span *span, uint64_t request, uint64_t in, uint64_t out)
+{
+    if (!span->parts || !(in | out)) return;
+    span->parts[span->part_count++] =
+        (struct sonde_model_part){ request, (uint32_t)in, (uint32_t)out };
+}
+
+/* An event for each, and a part of the span. Numbers of tokens are of 32 bits. */
+static void parts_deliver(struct segment_drain *d, const struct sonde_infer_event *whole,
+                          struct sonde_model_span *span)
 {
     struct sonde_segment *s = d->s;
     struct sonde_infer_event e = *whole;
+    uint64_t in = whole->tokens, out = whole->tokens_out; /* of nobody yet */
     e.type = SONDE_INFER_PART;
     e.value = whole->tokens + whole->tokens_out;
-    e.id = 0;
+    if (!s->told) s->told = sonde__calloc(SEGMENT_PENDING_PARTS + 1, sizeof(*s->told));
+    span->parts = s->told;
     for (uint32_t i = 0; i < SEGMENT_PENDING_PARTS && s->parts_pending > 0; i++) {
         struct segment_part *p = &s->part[(s->part_next + i) % SEGMENT_PENDING_PARTS];
-        if (p->batch != batch) continue;
+        if (p->batch != span->id) continue;
         e.id = p->request;
         e.tokens = p->tokens >> 32;
         e.tokens_out = p->tokens & UINT32_MAX;
         p->batch = 0;
         s->parts_pending--;
+        part_add(span, e.id, e.tokens, e.tokens_out);
+        in -= in < e.tokens ? in : e.tokens;
+        out -= out < e.tokens_out ? out : e.tokens_out;
         deliver(d, &e);
     }
-    return e.id;
+    part_add(span, 0, in, out);
 }
 
 static void on_batch(struct segment_drain *d, const uint64_t w[8])
@@ -225,9 +237,11 @@ static void on_batch(struct segment_drain *d, const uint64_t w[8])
         .trace_hi = w[3], .trace_lo = w[4], .parent = w[6],
         .id = sonde__phase_id(w[1], w[6], e.tid, SONDE__PHASE_BATCH),
     };
-    const uint64_t request = parts_deliver(d, span.id, &e);
+    parts_deliver(d, &e, &span);
     deliver(d, &e);
-    if (e.requests == 1 && request) span.parent = request;
+    if (e.requests == 1 && span.part_count && span.parts[0].request) {
+        span.parent = span.parts[0].request;
+    }
     segment_span_deliver(d, &span, &d->s->phase_duration[e.kind]);
 }
 

@@ -105,6 +105,7 @@ struct sonde_segment {
     struct segment_part *part;         /* SEGMENT_PENDING_PARTS; with the first part */
     uint32_t part_next;
     uint64_t parts_pending;
+    struct sonde_model_part *told;     /* of the batch at hand, with one for the rest; alike */
     struct sonde_model_series *request_duration[4];            /* by outcome */
     struct sonde_model_series *phase_duration[SONDE_PHASE_COUNT];
     uint32_t ring_fullest;             /* most records that the last drain found in a ring */

@@ -214,6 +214,7 @@ void sonde_segment_close(struct sonde_segment *s)
     sonde__free(s->ring);
     sonde__free(s->attr);
     sonde__free(s->part);
+    sonde__free(s->told);
     sonde__free(s->sampler.ring.words);
     sonde__free(s->mem.ring.words);
     sonde_guard_unmap(&s->map);

@@ -43,39 +43,43 @@ static size_t collect(const struct sonde_profile *p, struct event *events)
 }
 
 static void sweep(const struct sonde_profile *p, const struct event *events, size_t count,
-                  uint32_t *open, uint32_t *out)
+                  uint32_t *open, uint32_t *of_sample, uint32_t *of_span)
 {
     size_t depth = 0;
     for (size_t i = 0; i < count; i++) {
         const struct event *e = &events[i];
         if (i && events[i - 1].thread != e->thread) depth = 0;
         while (depth && p->spans[open[depth - 1]].end_ns <= e->time_ns) depth--;
+        uint32_t *out = e->is_sample ? of_sample : of_span;
+        if (depth && out) out[e->index] = open[depth - 1] + 1;
         if (!e->is_sample) open[depth++] = e->index;
-        else if (depth) out[e->index] = open[depth - 1] + 1;
     }
 }
 
-int sonde_profile_innermost_spans(const struct sonde_profile *p, uint32_t **out)
+int sonde_profile_innermost_spans(const struct sonde_profile *p, uint32_t **of_sample,
+                                  uint32_t **of_span)
 {
-    uint32_t *span_of = sonde__calloc(p->samples_count, sizeof(*span_of));
-    if (!span_of) return SONDE_ENOMEM;
-    if (!p->spans_count) {
-        *out = span_of;
-        return 0;
-    }
-    struct event *events =
-        sonde__calloc((size_t)p->spans_count + p->samples_count, sizeof(*events));
+    const size_t all = (size_t)p->spans_count + p->samples_count;
+    uint32_t *samples = sonde__calloc(p->samples_count, sizeof(*samples));
+    uint32_t *spans = of_span ? sonde__calloc(p->spans_count, sizeof(*spans)) : NULL;
     uint32_t *open = sonde__calloc(p->spans_count, sizeof(*open));
-    int rc = SONDE_ENOMEM;
-    if (events && open) {
+    struct event *events = p->spans_count ? sonde__calloc(all, sizeof(*events)) : NULL;
+    const int rc = samples && open && (spans || !of_span) && (events || !p->spans_count)
+                       ? 0
+                       : SONDE_ENOMEM;
+    if (!rc && events) {
         const size_t count = collect(p, events);
         qsort(events, count, sizeof(*events), in_order);
-        sweep(p, events, count, open, span_of);
-        *out = span_of;
-        rc = 0;
+        sweep(p, events, count, open, samples, spans);
     }
     sonde__free(events);
     sonde__free(open);
-    if (rc) sonde__free(span_of);
-    return rc;
+    if (rc) {
+        sonde__free(samples);
+        sonde__free(spans);
+        return rc;
+    }
+    *of_sample = samples;
+    if (of_span) *of_span = spans;
+    return 0;
 }

@@ -106,11 +106,17 @@ static int merge_samples(struct sonde_profile *p, const struct sonde_profile *fr
         m->stack[i] = sonde_profile_stack(p, m->stack[s->parent], m->location[s->location]);
         if (!m->stack[i]) return SONDE_ENOMEM;
     }
+    const uint32_t first_span = p->spans_count;
     for (uint32_t i = 0; i < from->spans_count; i++) {
         struct sonde_profile_span row = from->spans[i];
         row.thread = m->thread[row.thread];
         row.name = m->string[row.name];
         if (sonde_profile_add_span(p, &row)) return SONDE_ENOMEM;
+    }
+    for (uint32_t i = 0; i < from->parts_count; i++) {
+        struct sonde_profile_part row = from->parts[i];
+        row.span += first_span;
+        if (sonde_profile_add_part(p, &row)) return SONDE_ENOMEM;
     }
     for (uint32_t i = 0; i < from->samples_count; i++) {
         struct sonde_profile_sample row = from->samples[i];

@@ -77,6 +77,7 @@ DEFINE_GROW(locations)
 DEFINE_GROW(stacks)
 DEFINE_GROW(threads)
 DEFINE_GROW(spans)
+DEFINE_GROW(parts)
 DEFINE_GROW(samples)
 
 /* A new row with its slot in the index; evaluates to its id, 0 = no memory. */
@@ -159,6 +160,7 @@ void sonde_profile_destroy(struct sonde_profile *p)
     sonde__free(p->stacks);
     sonde__free(p->threads);
     sonde__free(p->spans);
+    sonde__free(p->parts);
     sonde__free(p->samples);
     sonde_heap_destroy(p->heap);
     sonde_infer_run_destroy(p->infer);
@@ -175,6 +177,14 @@ int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h)
     sonde_heap_destroy(p->heap);
     p->heap = h;
     return 0;
+}
+
+void sonde_profile_drop_heap(struct sonde_profile *p)
+{
+    if (!p->heap) return;
+    p->bytes -= sonde_heap_bytes(p->heap);
+    sonde_heap_destroy(p->heap);
+    p->heap = NULL;
 }
 
 /* ---- Interning ------------------------------------------------------------------------------- */
@@ -399,5 +409,14 @@ int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_s
     assert(s->thread < p->threads_count);
     if (GROW(p, spans)) return SONDE_ENOMEM;
     p->spans[p->spans_count++] = *s;
+    return 0;
+}
+
+int sonde_profile_add_part(struct sonde_profile *p, const struct sonde_profile_part *part)
+{
+    assert(part->span < p->spans_count);
+    assert(!p->parts_count || p->parts[p->parts_count - 1].span <= part->span);
+    if (GROW(p, parts)) return SONDE_ENOMEM;
+    p->parts[p->parts_count++] = *part;
     return 0;
 }

@@ -6,8 +6,8 @@
  * Everything is interned: a string, function, location or stack is stored once and named by a
  * 32-bit id, so a sample is 32 bytes however deep its stack. A stack is the id of its innermost
  * node in a tree of (parent, location): stacks that share callers share memory. In every table
- * with ids row 0 is "none" (string 0 is ""), so counts are one more than there are; lines, spans
- * and samples are plain arrays that start at 0. A row's parent comes before it.
+ * with ids row 0 is "none" (string 0 is ""), so counts are one more than there are; lines, spans,
+ * parts and samples are plain arrays that start at 0. A row's parent comes before it.
  *
  * A location is an address in a module; until it is symbolized it has no lines. Symbolizing
  * happens once per unique location, after sampling (src/profile/symbolize.h).
@@ -103,6 +103,14 @@ struct sonde_profile_span {
     uint32_t pad;
 };
 
+/* Of a span that served several requests at once (a batch): whose tokens it was about. */
+struct sonde_profile_part {
+    uint64_t request;            /* its id; 0 = of nobody that is known */
+    uint32_t span;               /* in spans[] */
+    uint32_t tokens_in, tokens_out; /* of its prompt, of its output */
+    uint32_t pad;
+};
+
 #define SONDE_SAMPLE_TRUNCATED 1u /* the stack does not reach the thread's start */
 
 struct sonde_profile_sample {
@@ -129,6 +137,7 @@ struct sonde_profile {
     SONDE_PROFILE_TABLE(struct sonde_profile_stack, stacks);
     SONDE_PROFILE_TABLE(struct sonde_profile_thread, threads);
     SONDE_PROFILE_TABLE(struct sonde_profile_span, spans);
+    SONDE_PROFILE_TABLE(struct sonde_profile_part, parts);  /* in the order of spans */
     SONDE_PROFILE_TABLE(struct sonde_profile_sample, samples);
     uint64_t start_ns, end_ns;     /* unix time it covers */
     double rate_hz, achieved_hz;   /* CPU: asked for and reached; 0 = unknown */
@@ -177,10 +186,15 @@ int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
  * add up to more than 2^64, so that nobody after this needs to look. Both are counted as dropped. */
 int sonde_profile_add_sample(struct sonde_profile *p, const struct sonde_profile_sample *s);
 int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_span *s);
+/* Of the span that was added last, or of the one the last part is of. */
+int sonde_profile_add_part(struct sonde_profile *p, const struct sonde_profile_part *part);
 
 /* p's heap facts are h from now on, which is taken; what it had is destroyed. SONDE_ENOMEM: it does
  * not fit in bytes_max, and nothing was done. */
 int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h);
+
+/* p has no heap facts from now on. */
+void sonde_profile_drop_heap(struct sonde_profile *p);
 
 /* Add all of from's samples, spans and tables to p. SONDE_ENOMEM or SONDE_EFORMAT, as adding a
  * sample says: p holds a part of them. Heap facts are copied if p has none; they cannot be added up
@@ -221,7 +235,9 @@ int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_p
 void sonde_profile_match_destroy(struct sonde_profile_match *m);
 
 /* For each sample the innermost span it is inside of, as index + 1; 0 = none. Where spans overlap
- * without nesting, the one that started last. Free *out with sonde__free. 0 or SONDE_ENOMEM. */
-int sonde_profile_innermost_spans(const struct sonde_profile *p, uint32_t **out);
+ * without nesting, the one that started last. of_span (may be NULL): for each span the one it began
+ * inside of, alike. Free both with sonde__free. 0 or SONDE_ENOMEM. */
+int sonde_profile_innermost_spans(const struct sonde_profile *p, uint32_t **of_sample,
+                                  uint32_t **of_span);
 
 #endif

@@ -189,12 +189,7 @@ static int add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_pr
     for (uint64_t i = 0; !rc && i < count; i++) {
         const struct sonde_model_span *s = &m->spans[(m->span_next - 1 - i) % m->spans_max];
         if (s->start_ns + s->duration_ns < from_ns) continue;
-        const struct sonde_profile_span row = {
-            .start_ns = s->start_ns, .end_ns = s->start_ns + s->duration_ns,
-            .trace_hi = s->trace_hi, .trace_lo = s->trace_lo, .id = s->id, .parent = s->parent,
-            .thread = sonde_profile_thread(profile, s->pid, s->tid, NULL),
-            .name = sonde_profile_cstring(profile, s->name), .outcome = s->outcome };
-        rc = row.thread ? sonde_profile_add_span(profile, &row) : SONDE_ENOMEM;
+        rc = sonde_model_span_add_to(s, profile);
     }
     pthread_rwlock_unlock(&m->lock);
     return rc;

@@ -14,6 +14,7 @@
  *   stacks     id, parent, location
  *   threads    id, pid, tid, name
  *   spans      id, thread, name, start_ns, end_ns, trace_hi, trace_lo, span_id, parent_id, outcome
+ *   parts      span, request, tokens_in, tokens_out   whose tokens a batch was about
  *   samples    seq, kind, thread, count, first_ns, data   a chunk: see below
  *   heap, heap_…            facts of a heap profile, if it is one: see run_heap.c
  *

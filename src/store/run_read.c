@@ -310,6 +310,35 @@ static int read_span(struct run_reader *r, sqlite3_stmt *s)
     return sonde_profile_add_span(r->p, &n) ? run_no_memory(r) : 0;
 }
 
+static int read_part(struct run_reader *r, sqlite3_stmt *s)
+{
+    struct sonde_profile_part n = { 0 };
+    uint64_t span = 0;
+    if (run_get_number(r, s, 0, r->p->spans_count, &span) || run_get_u64(r, s, 1, &n.request) ||
+        run_get_u32(r, s, 2, &n.tokens_in) || run_get_u32(r, s, 3, &n.tokens_out)) {
+        return SONDE_EFORMAT;
+    }
+    if (!span) return run_bad(r, "it is of no span");
+    n.span = (uint32_t)span - 1;
+    return sonde_profile_add_part(r->p, &n) ? run_no_memory(r) : 0;
+}
+
+static int has_parts(struct run_reader *r)
+{
+    sqlite3_stmt *s;
+    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM parts", -1, &s, NULL) != SQLITE_OK) return 0;
+    sqlite3_finalize(s);
+    return 1;
+}
+
+/* Files of the first releases have none. */
+static int read_parts(struct run_reader *r)
+{
+    if (!has_parts(r)) return 0;
+    return run_each(r, "parts", "SELECT span, request, tokens_in, tokens_out FROM parts"
+                    " ORDER BY span, rowid", read_part);
+}
+
 /* ---- Samples --------------------------------------------------------------------------------- */
 
 static int add_samples(struct run_reader *r, int kind, uint32_t thread, uint32_t count)
@@ -442,6 +471,7 @@ static int read_v1(struct run_reader *r)
         rc = run_each(r, "spans", "SELECT id, thread, name, start_ns, end_ns, trace_hi, trace_lo,"
                   " span_id, parent_id, outcome FROM spans ORDER BY id", read_span);
     }
+    if (!rc) rc = read_parts(r);
     if (!rc) rc = read_samples(r);
     return rc ? rc : run_heap_read(r);
 }

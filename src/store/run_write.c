@@ -47,6 +47,8 @@ static const char schema[] =
     " start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, trace_hi INTEGER NOT NULL,"
     " trace_lo INTEGER NOT NULL, span_id INTEGER NOT NULL, parent_id INTEGER NOT NULL,"
     " outcome INTEGER NOT NULL);"
+    "CREATE TABLE parts(span INTEGER NOT NULL, request INTEGER NOT NULL,"
+    " tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL);"
     "CREATE TABLE samples(seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, thread INTEGER NOT NULL,"
     " count INTEGER NOT NULL, first_ns INTEGER NOT NULL, data BLOB NOT NULL);";
 
@@ -199,6 +201,19 @@ static int write_spans(const struct writer *w)
     return rc;
 }
 
+static int write_parts(const struct writer *w)
+{
+    const struct sonde_profile *p = w->p;
+    sqlite3_stmt *s;
+    int rc = prepare(w, "INSERT INTO parts VALUES(?1, ?2, ?3, ?4)", &s);
+    for (uint32_t i = 0; !rc && i < p->parts_count; i++) {
+        const struct sonde_profile_part *n = &p->parts[i];
+        rc = STEP(w, s, (uint64_t)n->span + 1, n->request, n->tokens_in, n->tokens_out);
+    }
+    sqlite3_finalize(s);
+    return rc;
+}
+
 /* ---- Samples --------------------------------------------------------------------------------- */
 
 static int write_chunk(const struct writer *w, sqlite3_stmt *s,
@@ -344,7 +359,8 @@ static int write_database(struct writer *w, const char *temp)
 {
     int (*const parts[])(const struct writer *) = {
         write_meta,      write_strings, write_modules, write_functions, write_locations,
-        write_stacks,    write_threads, write_spans,   write_samples,   write_heap,
+        write_stacks,    write_threads, write_spans,   write_parts,     write_samples,
+        write_heap,
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {

@@ -223,7 +223,7 @@ static int add_row(struct writer *w, const struct sonde_profile_sample *s, uint3
 static int collect_rows(struct writer *w, const struct sonde_profile_match *m, uint32_t column)
 {
     uint32_t *span_of;
-    if (sonde_profile_innermost_spans(w->p, &span_of)) return SONDE_ENOMEM;
+    if (sonde_profile_innermost_spans(w->p, &span_of, NULL)) return SONDE_ENOMEM;
     int rc = 0;
     for (uint32_t i = 0; i < w->p->samples_count && !rc; i++) {
         if (!sonde_profile_matches(m, i)) continue;

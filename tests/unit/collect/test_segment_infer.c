@@ -295,8 +295,15 @@ static void batches(void **state)
     const struct sonde_model_span *s = span_named(&f, "prefill"); /* what most of it was */
     assert_int_equal(s->id, id);
     assert_int_equal(s->parent, 0);
+    assert_int_equal(s->part_count, 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(s->parts[i].request, i + 1);
+        assert_int_equal(s->parts[i].tokens_in, i ? 0 : 90);
+        assert_int_equal(s->parts[i].tokens_out, i ? 1 : 0);
+    }
     s = span_named(&f, "decode");
     assert_int_equal(s->parent, 7); /* of one request: its own */
+    assert_int_equal(s->part_count, 1);
     fixture_release(&f);
 }
 

@@ -174,6 +174,7 @@ static void fill_for_merge(struct sonde_profile *p, uint64_t base)
     sonde_profile_add_span(p, &(struct sonde_profile_span){
                                   .start_ns = base, .end_ns = base + 10, .thread = t,
                                   .name = sonde_profile_cstring(p, "prefill") });
+    sonde_profile_add_part(p, &(struct sonde_profile_part){ .request = base, .tokens_in = 1 });
     p->start_ns = base;
     p->end_ns = base + 100;
     p->lost_records = 3;
@@ -198,6 +199,9 @@ static void test_merge(void **state)
     assert_int_equal(a->samples[2].time_ns, 5001);
     assert_int_equal(a->spans_count, 2);
     assert_string_equal(sonde_profile_str(a, a->spans[1].name), "prefill");
+    assert_int_equal(a->parts_count, 2);
+    assert_int_equal(a->parts[1].span, 1);
+    assert_int_equal(a->parts[1].request, 5000);
     assert_int_equal(a->start_ns, 1000);
     assert_int_equal(a->end_ns, 5100);
     assert_int_equal(a->lost_records, 6);

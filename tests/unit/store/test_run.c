@@ -110,6 +110,9 @@ static struct sonde_profile *recording(uint32_t samples, uint32_t stacks)
         .start_ns = start, .end_ns = now, .trace_hi = UINT64_MAX, .trace_lo = 5, .id = 1ull << 63,
         .parent = 9, .thread = threads[1], .name = sonde_profile_cstring(p, "request"),
         .outcome = 1 }), 0);
+    assert_int_equal(sonde_profile_add_part(p, &(struct sonde_profile_part){
+        .request = UINT64_MAX, .tokens_in = UINT32_MAX, .tokens_out = 1 }), 0);
+    assert_int_equal(sonde_profile_add_part(p, &(struct sonde_profile_part){ .tokens_in = 7 }), 0);
     p->start_ns = start;
     p->end_ns = now;
     p->rate_hz = 1000;
@@ -140,7 +143,9 @@ static void same_profile(const struct sonde_profile *a, const struct sonde_profi
     assert_int_equal(a->stacks_count, b->stacks_count);
     assert_int_equal(a->threads_count, b->threads_count);
     assert_int_equal(a->spans_count, b->spans_count);
+    assert_int_equal(a->parts_count, b->parts_count);
     assert_int_equal(a->samples_count, b->samples_count);
+    assert_memory_equal(a->parts, b->parts, a->parts_count * sizeof(*a->parts));
     assert_memory_equal(a->stacks, b->stacks, a->stacks_count * sizeof(*a->stacks));
     assert_memory_equal(a->samples, b->samples, a->samples_count * sizeof(*a->samples));
     assert_memory_equal(a->lines, b->lines, a->lines_count * sizeof(*a->lines));
@@ -339,6 +344,8 @@ static const struct {
     { "UPDATE stacks SET location = 0 WHERE id = 2", "it has no location", SONDE_EFORMAT },
     { "UPDATE threads SET name = 1e3", "threads, row 1: name is", SONDE_EFORMAT },
     { "UPDATE spans SET thread = 9", "spans, row 1: thread is 9", SONDE_EFORMAT },
+    { "UPDATE parts SET span = 2", "parts, row 1: span is 2", SONDE_EFORMAT },
+    { "UPDATE parts SET span = 0", "it is of no span", SONDE_EFORMAT },
     { "UPDATE samples SET kind = 'gold'", "there is no kind 'gold'", SONDE_EFORMAT },
     { "UPDATE samples SET kind = 3.5", "there is no kind '3.5'", SONDE_EFORMAT },
     { "UPDATE samples SET thread = 77", "thread is 77", SONDE_EFORMAT },
