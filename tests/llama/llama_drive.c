@@ -89,6 +89,7 @@ static void load(struct drive *d)
 
     struct llama_model_params model = llama_model_default_params();
     if (o->no_mmap) model.load_mode = LLAMA_LOAD_MODE_NONE;
+    model.use_extra_bufts = false; /* weights are one buffer, whatever this CPU can do */
     d->load_start_ns = drive_now_ns();
     d->model = llama_model_load_from_file(o->model, model);
     d->load_end_ns = drive_now_ns();

@@ -275,6 +275,16 @@ static void run_crowd(int n)
     exchange_empty();
 }
 
+/* Up by n pieces, then to the top and back in no time. */
+static void run_spike(int n)
+{
+    void **p = calloc((size_t)n, sizeof(*p));
+    for (int i = 0; i < n; i++) p[i] = two(10000);
+    drop(AT_one, one(64 << 20), 64 << 20);
+    for (int i = 0; i < n; i++) drop(AT_two, p[i], 10000);
+    free(p);
+}
+
 static void run_hill(int n)
 {
     void *kept[1000];
@@ -537,6 +547,7 @@ int main(int argc, char **argv)
     else if (!strcmp(mode, "threads")) run_threads(n);
     else if (!strcmp(mode, "crowd")) run_crowd(n);
     else if (!strcmp(mode, "hill")) run_hill(n);
+    else if (!strcmp(mode, "spike")) run_spike(n);
     else if (!strcmp(mode, "wait")) run_wait(n);
     else if (!strcmp(mode, "fork")) run_fork(n);
     else if (!strcmp(mode, "maps")) run_maps(n);

@@ -445,30 +445,49 @@ static void test_events(void **state)
 
 /* ---- Peak ------------------------------------------------------------------------------------ */
 
+/* Bytes at the peak of all places in this section of the program. */
+static uint64_t peak_of(const struct run *r, const char *site)
+{
+    uint64_t bytes = 0;
+    const struct sonde__mem *m = r->v.m;
+    const uint64_t *directory = (const uint64_t *)(void *)(r->v.base + m->peak[m->peak_seq & 1]);
+    const struct truth t = truth_of(r, site);
+    for (uint32_t i = 2; i < m->node_count; i++) {
+        const struct sonde__mem_node *n = view_node(&r->v, i);
+        if (!n->site || view_ip(&r->v, i) < t.start || view_ip(&r->v, i) >= t.stop) continue;
+        const uint64_t chunk = directory[n->site / SONDE__MEM_ROWS];
+        if (chunk) {
+            bytes += ((const struct sonde__mem_peak *)(void *)(r->v.base + chunk))
+                         [n->site % SONDE__MEM_ROWS].bytes;
+        }
+    }
+    return bytes;
+}
+
 static void test_peak(void **state)
 {
     struct run r;
-    uint64_t bytes = 0;
     (void)state;
     NEED_LIBRARY();
     run_program(&r, FULL, NULL, (const char *[]){ "mem_host", "hill", "400", NULL });
     check_exact(&r);
-    const struct sonde__mem *m = r.v.m;
-    assert_true(m->peak_seq > 10);
+    assert_true(r.v.m->peak_seq > 10);
     /* Up to 400 pieces of 10,000 bytes, and down again. */
-    assert_in_range(m->peak_bytes, 3900000, 4200000);
-    const uint64_t *directory = (const uint64_t *)(void *)(r.v.base + m->peak[m->peak_seq & 1]);
-    const struct truth t = truth_of(&r, "one");
-    for (uint32_t i = 2; i < m->node_count; i++) {
-        const struct sonde__mem_node *n = view_node(&r.v, i);
-        if (!n->site || view_ip(&r.v, i) < t.start || view_ip(&r.v, i) >= t.stop) continue;
-        const uint64_t chunk = directory[n->site / SONDE__MEM_ROWS];
-        if (chunk) {
-            bytes += ((const struct sonde__mem_peak *)(void *)(r.v.base + chunk))
-                         [n->site % SONDE__MEM_ROWS].bytes;
-        }
-    }
-    assert_in_range(bytes, 3900000, 4000000);
+    assert_in_range(r.v.m->peak_bytes, 3900000, 4200000);
+    assert_in_range(peak_of(&r, "one"), 3900000, 4000000);
+    run_done(&r);
+}
+
+/* It is seen also right after other peaks, and when it is over at once. */
+static void test_peak_short(void **state)
+{
+    struct run r;
+    (void)state;
+    NEED_LIBRARY();
+    run_program(&r, FULL, NULL, (const char *[]){ "mem_host", "spike", "100", NULL });
+    check_exact(&r);
+    assert_in_range(r.v.m->peak_bytes, (64 << 20) + 950000, (64 << 20) + 1200000);
+    assert_int_equal(peak_of(&r, "one"), 64 << 20);
     run_done(&r);
 }
 
@@ -646,6 +665,7 @@ int main(void)
         cmocka_unit_test(test_plugins),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_peak_short),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_sampled_threads),
