@@ -48,6 +48,7 @@ static const struct {
     { "probes", sonde_doctor_probes },
     { "perf", sonde_doctor_perf },
     { "cpu", sonde_doctor_cpu },
+    { "uprobes", sonde_doctor_uprobes },
     { "heap", sonde_doctor_heap },
     { "ptrace", sonde_doctor_ptrace },
     { "gpu", sonde_doctor_gpu },

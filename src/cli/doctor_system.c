@@ -16,6 +16,7 @@
 
 #include "cli/doctor.h"
 #include "collect/cpu.h"
+#include "collect/uprobe_event.h"
 #include "present/units.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -177,6 +178,13 @@ void sonde_doctor_cpu(struct sonde_doctor *d)
 {
     struct sonde_err note = { "" };
     const int rc = sonde_cpu_check(&note);
+    sonde_doctor_add(d, rc ? SONDE_DOCTOR_WARN : SONDE_DOCTOR_OK, NULL, "%s", note.text);
+}
+
+void sonde_doctor_uprobes(struct sonde_doctor *d)
+{
+    struct sonde_err note = { "" };
+    const int rc = sonde_uprobe_check(&note);
     sonde_doctor_add(d, rc ? SONDE_DOCTOR_WARN : SONDE_DOCTOR_OK, NULL, "%s", note.text);
 }
 

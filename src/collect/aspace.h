@@ -107,4 +107,19 @@ uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr);
 /* 0, or SONDE_ENOENT: no code is mapped there. Opens the module if that was not done yet. */
 int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out);
 
+/* ---- Files of code ------------------------------------------------------------------------ */
+
+struct sonde_aspace_file {
+    dev_t dev;               /* as in /proc/PID/maps */
+    uint64_t inode;
+    const char *path;        /* as the process sees it; borrowed */
+};
+
+/* Calls file for each mapping of code that is a file for which want returns 1, with a descriptor of
+ * that very file (verified as for unwinding), which it owns; -1 = it cannot be opened. SONDE_ENOENT:
+ * no such process. SONDE_EACCES, SONDE_ENOMEM, SONDE_EIO. */
+int sonde_aspace_files(uint32_t pid, int (*want)(void *arg, const struct sonde_aspace_file *f),
+                       void (*file)(void *arg, const struct sonde_aspace_file *f, int fd),
+                       void *arg);
+
 #endif

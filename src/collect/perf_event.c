@@ -29,9 +29,14 @@ enum {
 /* Seconds of sampling that a ring should hold: on a busy machine the reader waits for a CPU. */
 #define BUFFER_S 0.5
 
-static int open_event(const struct perf_event_attr *attr, uint32_t pid, int cpu)
+int sonde_perf_open(const struct perf_event_attr *attr, int pid, int cpu)
 {
     return (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int open_event(const struct perf_event_attr *attr, uint32_t pid, int cpu)
+{
+    return sonde_perf_open(attr, (int)pid, cpu);
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
@@ -139,7 +144,7 @@ static size_t power_of_two(double bytes, size_t min, size_t max)
     return size;
 }
 
-static int map_ring(struct sonde_perf_ring *r, int cpu, size_t bytes)
+int sonde_perf_ring_open(struct sonde_perf_ring *r, int cpu, size_t bytes)
 {
     struct perf_event_attr attr = base_attr();
     attr.watermark = 1;
@@ -158,8 +163,8 @@ static int map_all(struct sonde_perf_set *s, size_t track, size_t sample)
 {
     int rc = 0;
     for (uint32_t i = 0; i < s->cpu_count && !rc; i++) {
-        rc = map_ring(&s->rings[i], s->cpus[i], track);
-        if (!rc) rc = map_ring(&s->rings[s->cpu_count + i], s->cpus[i], sample);
+        rc = sonde_perf_ring_open(&s->rings[i], s->cpus[i], track);
+        if (!rc) rc = sonde_perf_ring_open(&s->rings[s->cpu_count + i], s->cpus[i], sample);
     }
     if (rc) unmap_rings(s);
     return rc;

@@ -70,6 +70,13 @@ struct sonde_perf_set {
     uint64_t closed_count, closed_ns; /* of clock events that are closed */
 };
 
+/* The system call: a descriptor, or -1 and errno. pid -1 = whatever runs on cpu. */
+int sonde_perf_open(const struct perf_event_attr *attr, int pid, int cpu);
+
+/* A ring of this process on one CPU, for others' events to be put out to; whoever polls it is woken
+ * when a quarter is full. Errors as sonde_perf_ring_map. */
+int sonde_perf_ring_open(struct sonde_perf_ring *r, int cpu, size_t bytes);
+
 /* Which of the plans works for pid: 0, or SONDE_E… and why none does. */
 int sonde_perf_plan(const struct sonde_perf_options *options, struct sonde_perf_plan *out,
                     struct sonde_err *err);
