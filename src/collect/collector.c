@@ -142,6 +142,8 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     c->model->now_s = collector_now();
     c->model->on_span = options->on_span;
     c->model->on_span_arg = options->on_span_arg;
+    c->on_tick = options->on_tick;
+    c->on_tick_arg = options->on_tick_arg;
     sonde_tick_clock_init(&c->clock);
     pthread_rwlock_wrlock(&c->model->lock);
     probes_open(c, options);
@@ -252,6 +254,7 @@ static void step_locked(struct sonde_collector *c)
     self_step(c, began_ns);
     if (c->model->infer_ops) c->model->infer_ops->tick(c->model->infer, c->model, now_s);
     sonde_model_tick(c->model, now_s);
+    if (c->on_tick) c->on_tick(c->model, c->on_tick_arg);
     pthread_rwlock_unlock(&c->model->lock);
 }
 

@@ -26,6 +26,9 @@ struct sonde_collector_options {
      * steps, with the model's write lock held: span is borrowed. NULL = nobody wants them. */
     void (*on_span)(const struct sonde_model_span *span, void *arg);
     void *on_span_arg;
+    /* After every tick, alike: with the write lock held, so be quick. NULL = nobody wants it. */
+    void (*on_tick)(struct sonde_model *m, void *arg);
+    void *on_tick_arg;
     /* Called once with the new model, before anybody else knows it, to attach what makes something
      * of inference events (infer_event.h). 0, or a negative SONDE_E…; NULL = nobody does. */
     int (*attach)(struct sonde_model *m, const void *arg);

@@ -43,6 +43,8 @@ struct self {
 struct sonde_collector {
     pthread_mutex_t lock;                 /* all below but model, which has its own */
     struct sonde_model *model;
+    void (*on_tick)(struct sonde_model *m, void *arg); /* NULL = nobody wants it */
+    void *on_tick_arg;
     char dir[256];
     double interval_s, retain_s;
     uint32_t pid;

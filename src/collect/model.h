@@ -82,6 +82,7 @@ struct sonde_model_series {
      * first value is an increase. Otherwise the first value seen is where differences start
      * (an agent that is started late must not show a leap). */
     uint32_t from_zero;
+    uint32_t stored;                     /* for who keeps ticks (store/store_model.c); 0 at first */
 
     /* Private to the model. */
     uint64_t hash;

@@ -1,0 +1,332 @@
+/* block.c - see block.h. */
+#include "store/block.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+
+enum { VALUES_FIRST = 32, VALUES_STEP = 128, ENTRIES_MAX = 1 << 20 };
+
+int block_create(uint32_t id, uint32_t run, struct block **out)
+{
+    struct block *b = sonde__calloc(1, sizeof(*b));
+    if (!b) return SONDE_ENOMEM;
+    b->time_ms = sonde__calloc(BLOCK_TICKS_MAX, sizeof(*b->time_ms));
+    if (!b->time_ms) {
+        sonde__free(b);
+        return SONDE_ENOMEM;
+    }
+    b->id = id;
+    b->run = run;
+    b->refs = 1;
+    *out = b;
+    return 0;
+}
+
+void block_destroy(struct block *b)
+{
+    if (!b) return;
+    for (uint32_t i = 0; i < b->count; i++) {
+        sonde__free(b->column[i].v);
+        sonde_buf_release(&b->column[i].entries);
+    }
+    sonde__free(b->column);
+    sonde__free(b->index);
+    sonde__free(b->time_ms);
+    sonde__free(b);
+}
+
+/* ---- Adding ------------------------------------------------------------------------------------- */
+
+void block_open_tick(struct block *b, int64_t time_ms)
+{
+    assert(b->ticks < BLOCK_TICKS_MAX);
+    assert(!b->ticks || b->time_ms[b->ticks - 1] < time_ms);
+    b->time_ms[b->ticks++] = time_ms;
+}
+
+/* Where a series is in the index, or would be. */
+static uint32_t *index_of(const struct block *b, uint32_t series)
+{
+    const uint32_t mask = 2 * b->cap - 1; /* cap is a power of two */
+    uint32_t at = series * 2654435761u & mask;
+    while (b->index[at] && b->column[b->index[at] - 1].series != series) at = (at + 1) & mask;
+    return &b->index[at];
+}
+
+const struct block_column *block_find(const struct block *b, uint32_t series)
+{
+    const uint32_t at = b->count ? *index_of(b, series) : 0;
+    return at ? &b->column[at - 1] : NULL;
+}
+
+static int grow_columns(struct block *b)
+{
+    const uint32_t cap = b->cap ? b->cap * 2 : 64;
+    uint32_t *index = sonde__calloc((size_t)cap * 2, sizeof(*index));
+    struct block_column *grown = index ? sonde__realloc(b->column, cap * sizeof(*grown)) : NULL;
+    if (!grown) {
+        sonde__free(index);
+        return SONDE_ENOMEM;
+    }
+    b->bytes += (cap - b->cap) * (sizeof(*grown) + 2 * sizeof(*index));
+    sonde__free(b->index);
+    b->index = index;
+    b->column = grown;
+    b->cap = cap;
+    for (uint32_t i = 0; i < b->count; i++) *index_of(b, b->column[i].series) = i + 1;
+    return 0;
+}
+
+static int new_column(struct block *b, const struct block_value *v, uint32_t *at)
+{
+    if (b->count == b->cap && grow_columns(b)) return SONDE_ENOMEM;
+    uint32_t *index = index_of(b, v->series);
+    if (*index) return SONDE_EFORMAT; /* a second column of a series: only in a damaged row */
+    *index = b->count + 1;
+    struct block_column *c = &b->column[b->count];
+    *c = (struct block_column){ .series = v->series, .first = b->ticks - 1, .type = v->type,
+                                .increase = v->increase };
+    sonde_buf_init(&c->entries, ENTRIES_MAX);
+    *at = b->count++;
+    return 0;
+}
+
+static int add_number(struct block *b, struct block_column *c, uint64_t value)
+{
+    if (c->count == c->cap) {
+        const uint32_t cap = c->cap < VALUES_STEP ? (c->cap ? c->cap * 2 : VALUES_FIRST)
+                                                  : c->cap + VALUES_STEP;
+        uint64_t *grown = sonde__realloc(c->v, cap * sizeof(*grown));
+        if (!grown) return SONDE_ENOMEM;
+        b->bytes += (cap - c->cap) * sizeof(*grown);
+        c->v = grown;
+        c->cap = cap;
+    }
+    c->v[c->count++] = value;
+    return 0;
+}
+
+static int add_entry(struct block *b, struct block_column *c, const char *entry, size_t len)
+{
+    const size_t before = c->entries.cap;
+    c->last = (uint32_t)c->entries.len;
+    sonde_buf_add(&c->entries, entry, len);
+    b->bytes += c->entries.cap - before;
+    if (c->entries.error) return c->entries.error;
+    c->count++;
+    return 0;
+}
+
+int block_add(struct block *b, const struct block_value *v)
+{
+    if (*v->at == UINT32_MAX) {
+        const int rc = new_column(b, v, v->at);
+        if (rc) return rc;
+    }
+    struct block_column *c = &b->column[*v->at];
+    assert(!c->ended && c->first + c->count == b->ticks - 1);
+    if (c->type == SONDE_HISTOGRAM) return add_entry(b, c, v->entry, v->entry_len);
+    return add_number(b, c, v->value);
+}
+
+int block_over(const struct block *b, uint32_t at)
+{
+    const struct block_column *c = &b->column[at];
+    return c->ended || c->entries.len > ENTRIES_MAX / 2;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------------- */
+
+static void put_row_value(struct sonde_buf *out, const struct block_column *c)
+{
+    if (c->type == SONDE_HISTOGRAM) {
+        sonde_buf_add(out, c->entries.data + c->last, c->entries.len - c->last);
+        return;
+    }
+    const uint64_t now = c->v[c->count - 1], before = c->count > 1 ? c->v[c->count - 2] : 0;
+    if (c->type == SONDE_COUNTER) sonde_chunk_put_varint(out, sonde_zigzag(now - before));
+    else sonde_chunk_put_varint(out, __builtin_bswap64(now ^ before));
+}
+
+static int misses_tick(const struct block *b, const struct block_column *c)
+{
+    return !c->ended && c->first + c->count < b->ticks;
+}
+
+void block_close_tick(struct block *b, struct sonde_buf *out)
+{
+    const uint32_t tick = b->ticks - 1;
+    uint32_t ended = 0, old = b->count;
+    for (uint32_t i = 0; i < b->count; i++) ended += (uint32_t)misses_tick(b, &b->column[i]);
+    sonde_chunk_put_varint(out, ended);
+    for (uint32_t i = 0, last = 0; i < b->count && ended; i++) {
+        if (!misses_tick(b, &b->column[i])) continue;
+        sonde_chunk_put_varint(out, i - last);
+        last = i;
+        b->column[i].ended = 1;
+    }
+    while (old && b->column[old - 1].first == tick) old--;
+    sonde_chunk_put_varint(out, b->count - old);
+    for (uint32_t i = old; i < b->count; i++) {
+        sonde_chunk_put_varint(out, b->column[i].series);
+        if (b->column[i].type == SONDE_COUNTER) {
+            sonde_chunk_put_varint(out, b->column[i].increase);
+        }
+    }
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (!b->column[i].ended) put_row_value(out, &b->column[i]);
+    }
+}
+
+static int replay_ended(struct block *b, struct sonde_chunk_in *in)
+{
+    const uint64_t n = sonde_chunk_get_varint(in);
+    uint64_t at = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        at += sonde_chunk_get_varint(in);
+        if (in->bad || at >= b->count || b->column[at].ended) return SONDE_EFORMAT;
+        b->column[at].ended = 1;
+    }
+    return 0;
+}
+
+static int replay_new(struct block *b, struct sonde_chunk_in *in,
+                      int (*type_of)(uint32_t series, void *arg), void *arg)
+{
+    const uint64_t n = sonde_chunk_get_varint(in);
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t series = sonde_chunk_get_varint(in);
+        const int type = in->bad || series > UINT32_MAX ? -1 : type_of((uint32_t)series, arg);
+        if (type < 0) return SONDE_EFORMAT;
+        uint32_t at = UINT32_MAX;
+        const struct block_value v = {
+            .at = &at, .series = (uint32_t)series, .type = (uint8_t)type,
+            .increase = type == SONDE_COUNTER ? sonde_chunk_get_varint(in) : 0,
+        };
+        const int rc = new_column(b, &v, &at);
+        if (rc) return rc;
+    }
+    return in->bad ? SONDE_EFORMAT : 0;
+}
+
+static int replay_value(struct block *b, struct block_column *c, struct sonde_chunk_in *in)
+{
+    const uint64_t before = c->count ? (c->v ? c->v[c->count - 1] : 0) : 0;
+    if (c->type == SONDE_HISTOGRAM) {
+        const unsigned char *from = in->at;
+        sonde_chunk_skip_entry(in);
+        if (in->bad) return SONDE_EFORMAT;
+        return add_entry(b, c, (const char *)from, (size_t)(in->at - from));
+    }
+    const uint64_t got = sonde_chunk_get_varint(in);
+    if (in->bad) return SONDE_EFORMAT;
+    if (c->type == SONDE_COUNTER) return add_number(b, c, before + sonde_unzigzag(got));
+    return add_number(b, c, before ^ __builtin_bswap64(got));
+}
+
+int block_replay(struct block *b, int64_t time_ms, const void *row, size_t len,
+                 int (*type_of)(uint32_t series, void *arg), void *arg)
+{
+    const unsigned char *data = row;
+    struct sonde_chunk_in in = { data, data + len, 0 };
+    if (b->ticks == BLOCK_TICKS_MAX || (b->ticks && time_ms <= b->time_ms[b->ticks - 1])) {
+        return SONDE_EFORMAT;
+    }
+    block_open_tick(b, time_ms);
+    int rc = replay_ended(b, &in);
+    if (!rc) rc = replay_new(b, &in, type_of, arg);
+    for (uint32_t i = 0; i < b->count && !rc; i++) {
+        if (!b->column[i].ended) rc = replay_value(b, &b->column[i], &in);
+    }
+    return rc ? rc : in.at == in.end ? 0 : SONDE_EFORMAT;
+}
+
+void block_forget_tick(struct block *b)
+{
+    b->ticks--;
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct block_column *c = &b->column[i];
+        if (c->first + c->count <= b->ticks) continue;
+        if (c->type == SONDE_HISTOGRAM) c->entries.len = c->last;
+        c->count--;
+    }
+}
+
+/* ---- Chunks ------------------------------------------------------------------------------------- */
+
+void block_put_times(const struct block *b, struct sonde_buf *out)
+{
+    sonde_chunk_put(out, SONDE_CHUNK_INTEGERS, (const uint64_t *)b->time_ms, b->ticks);
+}
+
+static enum sonde_chunk_type numbers_of(unsigned type)
+{
+    return type == SONDE_COUNTER ? SONDE_CHUNK_INTEGERS : SONDE_CHUNK_DOUBLES;
+}
+
+void block_put_column(const struct block_column *c, struct sonde_buf *out)
+{
+    sonde_chunk_put_varint(out, c->first);
+    sonde_chunk_put_varint(out, c->count);
+    if (c->type != SONDE_HISTOGRAM) {
+        if (c->type == SONDE_COUNTER) sonde_chunk_put_varint(out, c->increase);
+        sonde_chunk_put(out, numbers_of(c->type), c->v, c->count);
+        return;
+    }
+    struct sonde_hist_column hist = { 0 };
+    struct block_chunk unused;
+    const int rc = block_view_column(c, &unused, NULL, &hist);
+    if (rc) out->error = rc;
+    else sonde_chunk_put_hist(out, &hist);
+    sonde_hist_column_release(&hist);
+}
+
+int block_get_times(const void *data, size_t len, uint32_t ticks, int64_t *time_ms)
+{
+    const unsigned char *bytes = data;
+    struct sonde_chunk_in in = { bytes, bytes + len, 0 };
+    if (!ticks || ticks > BLOCK_TICKS_MAX) return SONDE_EFORMAT;
+    sonde_chunk_get(&in, SONDE_CHUNK_INTEGERS, (uint64_t *)time_ms, ticks);
+    for (uint32_t i = 1; i < ticks; i++) {
+        if (time_ms[i] <= time_ms[i - 1]) in.bad = 1;
+    }
+    return in.bad || in.at != in.end ? SONDE_EFORMAT : 0;
+}
+
+int block_get_column(const void *data, size_t len, enum sonde_type type, uint32_t ticks,
+                     struct block_chunk *c, uint64_t *v, struct sonde_hist_column *hist)
+{
+    const unsigned char *bytes = data;
+    struct sonde_chunk_in in = { bytes, bytes + len, 0 };
+    const uint64_t first = sonde_chunk_get_varint(&in), count = sonde_chunk_get_varint(&in);
+    if (in.bad || !count || first >= ticks || count > ticks - first) return SONDE_EFORMAT;
+    *c = (struct block_chunk){ .first = (uint32_t)first, .count = (uint32_t)count };
+    int rc = 0;
+    if (type == SONDE_HISTOGRAM) {
+        sonde_hist_column_reset(hist);
+        rc = sonde_chunk_get_hist(&in, c->count, hist);
+    } else {
+        if (type == SONDE_COUNTER) c->increase = sonde_chunk_get_varint(&in);
+        sonde_chunk_get(&in, numbers_of(type), v, c->count);
+    }
+    return rc ? rc : in.bad || in.at != in.end ? SONDE_EFORMAT : 0;
+}
+
+int block_view_column(const struct block_column *c, struct block_chunk *out, const uint64_t **v,
+                      struct sonde_hist_column *hist)
+{
+    *out = (struct block_chunk){ .first = c->first, .count = c->count, .increase = c->increase };
+    if (c->type != SONDE_HISTOGRAM) {
+        *v = c->v;
+        return 0;
+    }
+    const unsigned char *data = (const unsigned char *)c->entries.data;
+    struct sonde_chunk_in in = { data, data + c->entries.len, 0 };
+    int rc = 0;
+    sonde_hist_column_reset(hist);
+    for (uint32_t i = 0; i < c->count && !rc; i++) rc = sonde_hist_column_add(hist, &in);
+    return rc;
+}

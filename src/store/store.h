@@ -1,0 +1,198 @@
+/* store.h - what the agent keeps for longer than it runs: every series as it was at each tick,
+ * rolled up for long times, and profiles. One engine = one `struct sonde_store_ops`; the embedded
+ * one is SQLite (store_sqlite.c).
+ *
+ * A *run* is the time from opening a store for writing to closing it: one life of an agent. Series
+ * are the store's, over all runs; what was recorded is of a run, and can be named, tagged, deleted
+ * and copied out by it.
+ *
+ * append returns at once: a thread of the store writes. What was appended is on disk as soon as
+ * that thread got round to it, which without trouble is milliseconds; with trouble (a full disk)
+ * it is kept in memory as long as there is room, and then dropped, which shows as a gap. */
+#ifndef SONDE_STORE_STORE_H
+#define SONDE_STORE_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "collect/model.h"
+
+struct sonde_store;
+
+/* What is kept; 0 = no limit. Applied all the time, in small steps, oldest first. */
+struct sonde_store_retention {
+    uint64_t age_s;            /* of everything */
+    uint64_t raw_s;            /* of points as they were recorded; 0 = age_s. Roll-ups stay */
+    uint64_t profiles;         /* at most so many */
+    uint64_t bytes;            /* of the file, without what is free in it */
+};
+
+struct sonde_store_options {
+    const char *path;
+    int read_only;             /* look only: no run is begun, no thread, nothing is written */
+    int maintain;              /* change what is there, also beside an agent: no run, no thread */
+    const char *run_name;      /* NULL = none */
+    const char *config;        /* kept with the run; NULL = none */
+    struct sonde_store_retention keep;
+    uint32_t series_max;       /* recorded at one time; 0 = 100000 */
+    uint32_t block_ticks;      /* ticks that are packed together; 0 = 600 */
+    size_t memory_max;         /* bytes of what is not packed yet; 0 = 32 MiB */
+};
+
+/* ---- Series ------------------------------------------------------------------------------------ */
+
+struct sonde_store_series {
+    uint32_t id;               /* the store's; not looked at by define */
+    const char *name, *help, *unit, *source;
+    const char *labels;        /* `a="b",c="d"` as Prometheus has it; "" = none */
+    const char *program;       /* of the process; "" = the host's or the agent's */
+    uint32_t pid;
+    enum sonde_type type;
+    enum sonde_kind kind;
+    double scale;              /* counters and histograms: raw to exported unit */
+    int from_zero;             /* define: its first value is an increase */
+};
+
+/* One tick: what every series that there is now had. */
+struct sonde_store_tick {
+    int64_t time_ms;           /* unix */
+    uint32_t count;
+    struct sonde_store_value {
+        uint32_t slot;         /* from define */
+        uint32_t bytes;        /* histograms: length of its entry (chunk_hist.h) … */
+        uint64_t value;        /* … and where in data it is; counter: raw total; gauge: bits */
+    } *values;
+    const char *data;
+};
+
+/* ---- Asking ------------------------------------------------------------------------------------ */
+
+struct sonde_store_query {
+    const struct sonde_filter *filters; /* chained: all must match */
+    size_t filter_count;
+    double from_s, to_s;       /* unix; to_s 0 = now */
+    double step_s;             /* one point for so long, and steps begin at multiples of it: from_s
+                                  is taken down to one; 0 = as recorded */
+    size_t series_max;         /* 0 = 1000 */
+    size_t points_max;         /* of all series; more are SONDE_EFULL. 0 = 1000000 */
+};
+
+/* A step, or a tick. NaN = cannot be known. */
+struct sonde_store_point {
+    double time_s;             /* when it begins; of a tick, when it was taken */
+    double seconds;            /* of it that were recorded */
+    double count;              /* of ticks; histograms: of records */
+    double sum;                /* counter: increase; gauge: sum of values; histogram: of records */
+    double min, max, last;     /* counter: of increases per second; last: total; histogram: of
+                                  records to 0.54 %, last: NaN */
+    double p50, p90, p95, p99; /* histograms */
+};
+
+/* Names and values of `a="b",c="d"`, unescaped in place; how many, or -1. */
+int sonde_store_labels(char *text, struct sonde_label *out, size_t max);
+
+/* Called for each series that matches, in order of names; borrowed. all: everything in range. */
+struct sonde_store_sink {
+    void (*series)(const struct sonde_store_series *s, const struct sonde_store_point *all,
+                   const struct sonde_store_point *points, size_t count, void *arg);
+    void (*gap)(double from_s, double to_s, const char *reason, void *arg); /* NULL = not wanted */
+    void *arg;
+};
+
+/* ---- Runs and profiles --------------------------------------------------------------------------- */
+
+struct sonde_store_run {
+    uint32_t id;
+    const char *name, *tags, *host, *version, *config;
+    double start_s, end_s;     /* end: of what is recorded so far */
+    uint64_t ticks, profiles;
+    int live;                  /* an agent writes it now */
+};
+
+struct sonde_store_profile {
+    uint64_t id;               /* put: not looked at */
+    uint32_t run;              /* put: not looked at: the one that is written */
+    const char *name;          /* letters, digits and . _ -; need not be unique */
+    const char *kind;          /* "cpu", "heap", …: what it is to the user */
+    const char *program;
+    double start_s, end_s;
+    uint64_t samples;
+    size_t bytes;              /* as stored */
+};
+
+struct sonde_store_stats {
+    uint64_t ticks, points;    /* appended since opening */
+    uint64_t dropped_ticks;    /* for lack of memory or disk: gaps */
+    uint64_t dropped_series;   /* over series_max */
+    uint64_t commits, failures;
+    double append_s_max;       /* the longest that append took */
+    double commit_s_max, step_s_max; /* the longest commit of points, and step of anything else */
+    double failing_since_s;    /* unix time; 0 = all is well */
+    char problem[256];         /* what is wrong now, or was last; "" = nothing ever */
+};
+
+/* Everything returns 0 or a negative SONDE_E… with err filled; any thread may call. */
+struct sonde_store_ops {
+    const char *name, *summary;
+
+    /* SONDE_EBUSY: another agent writes it. A damaged file is put aside and a new one begun. */
+    int (*open)(const struct sonde_store_options *o, struct sonde_store **out,
+                struct sonde_err *err);
+    /* Writes what is pending. NULL is fine. */
+    void (*close)(struct sonde_store *s);
+
+    /* A series that is recorded from now on; *slot stands for it until a tick is without it.
+     * SONDE_EFULL: series_max (counted). */
+    int (*define)(struct sonde_store *s, const struct sonde_store_series *spec, uint32_t *slot);
+    /* Copies t. SONDE_EFULL: memory_max is used up (counted). */
+    int (*append)(struct sonde_store *s, const struct sonde_store_tick *t);
+    /* Wait until all that was appended is on disk; SONDE_EIO with the reason if it cannot be. */
+    int (*flush)(struct sonde_store *s, struct sonde_err *err);
+
+    int (*query)(struct sonde_store *s, const struct sonde_store_query *q,
+                 const struct sonde_store_sink *sink, struct sonde_err *err);
+    void (*stats)(struct sonde_store *s, struct sonde_store_stats *out);
+
+    /* Newest first. */
+    int (*runs)(struct sonde_store *s,
+                void (*row)(const struct sonde_store_run *r, void *arg), void *arg,
+                struct sonde_err *err);
+    int (*run_set)(struct sonde_store *s, uint32_t id, const char *name, const char *tags,
+                   struct sonde_err *err); /* NULL = leave */
+    int (*run_delete)(struct sonde_store *s, uint32_t id, struct sonde_err *err);
+    /* All of `from` becomes part of `to`. */
+    int (*run_merge)(struct sonde_store *s, uint32_t to, uint32_t from, struct sonde_err *err);
+    /* A new store at path with this run only. */
+    int (*run_copy)(struct sonde_store *s, uint32_t id, const char *path, struct sonde_err *err);
+
+    /* data: a run file (run.h), copied. */
+    int (*profile_put)(struct sonde_store *s, const struct sonde_store_profile *p,
+                       const void *data, size_t len, uint64_t *id, struct sonde_err *err);
+    int (*profiles)(struct sonde_store *s, /* newest first; name NULL = all */
+                    const char *name, void (*row)(const struct sonde_store_profile *p, void *arg),
+                    void *arg, struct sonde_err *err);
+    int (*profile_get)(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
+                       struct sonde_err *err);
+    int (*profile_delete)(struct sonde_store *s, uint64_t id, struct sonde_err *err);
+
+    /* Apply keep (NULL = what it was opened with) until nothing is left to do, and give what is
+     * free back to the file system. */
+    int (*gc)(struct sonde_store *s, const struct sonde_store_retention *keep,
+              uint64_t *freed_bytes, struct sonde_err *err);
+};
+
+extern const struct sonde_store_ops sonde_store_sqlite;
+
+/* ---- store_model.c ------------------------------------------------------------------------------- */
+
+/* Every tick of a model to a store. */
+struct sonde_store_feed;
+int sonde_store_feed_create(const struct sonde_store_ops *ops, struct sonde_store *s,
+                            struct sonde_store_feed **out);
+void sonde_store_feed_destroy(struct sonde_store_feed *f); /* NULL is fine */
+/* For sonde_collector_options.on_tick; arg is the feed. */
+void sonde_store_feed_tick(struct sonde_model *m, void *arg);
+
+#endif

@@ -1,0 +1,217 @@
+/* store_gc.c - what is too old, too many or too large goes, oldest first.
+ *
+ * A step deletes one thing: some chunks of one block, a profile, a run that has nothing left. It is
+ * a transaction of its own, so points are never behind more than one of them. Pages that become free
+ * are used again; the file only gets shorter by `sonde gc`, which has the time. */
+#include <sys/stat.h>
+
+#include "sonde/sonde.h"
+#include "store/store_private.h"
+
+enum { STEP_CHUNKS = 100, VACUUM_PAGES = 64 };
+#define SLACK 20 /* of the size limit, one part is left free: deleting comes after writing */
+#define SERIES_MARGIN_MS (2 * 3600000ll)
+
+int store_do(struct sonde_store *s, const char *sql, int64_t a, int64_t b, struct sonde_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) != SQLITE_OK) {
+        return store_failed(s, s->db, err);
+    }
+    const int params = sqlite3_bind_parameter_count(st);
+    if (params > 0) sqlite3_bind_int64(st, 1, a);
+    if (params > 1) sqlite3_bind_int64(st, 2, b);
+    const int rc = store_step(s, st, err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+int store_delete_block(struct sonde_store *s, int64_t block, struct sonde_err *err)
+{
+    const int64_t from = block << STORE_SERIES_BITS, to = (block + 1) << STORE_SERIES_BITS;
+    int rc = store_do(s, "DELETE FROM chunks WHERE id IN (SELECT id FROM chunks WHERE id >= ?1"
+                      " AND id < ?2 LIMIT 100)", from, to, err);
+    if (rc || sqlite3_changes(s->db) >= STEP_CHUNKS) return rc ? rc : 1;
+    return store_do(s, "DELETE FROM blocks WHERE id = ?1", block, 0, err);
+}
+
+static int delete_block_step(struct sonde_store *s, int64_t block, struct sonde_err *err)
+{
+    const int rc = store_delete_block(s, block, err);
+    return rc < 0 ? rc : 1;
+}
+
+/* 1 = a step was made, 0 = nothing is too old. */
+static int by_age(struct sonde_store *s, const struct sonde_store_retention *keep,
+                  struct sonde_err *err)
+{
+    const int64_t now_ms = store_now_ms();
+    int64_t block = 0;
+    int rc = 0;
+    if (keep->age_s) {
+        const int64_t before = now_ms - (int64_t)keep->age_s * 1000;
+        rc = store_number(s, s->db, "SELECT id FROM blocks WHERE to_ms < ?1 LIMIT 1", before, &block,
+                          err);
+        if (!rc && block) return delete_block_step(s, block, err);
+        if (!rc) rc = store_do(s, "DELETE FROM gaps WHERE to_ms < ?1", before, 0, err);
+        if (!rc) {
+            rc = store_do(s, "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles WHERE"
+                          " end_ms < ?1 LIMIT 1)", before, 0, err);
+        }
+        if (!rc && sqlite3_changes(s->db)) return 1;
+    }
+    if (!rc && keep->raw_s) {
+        /* Only what is rolled up. */
+        rc = store_number(s, s->db,
+                          "SELECT b.id FROM blocks AS b WHERE b.tier = 0 AND b.to_ms < ?1 AND"
+                          " b.to_ms <= (SELECT max(r.to_ms) FROM blocks AS r WHERE r.tier = 1 AND"
+                          " r.run = b.run) LIMIT 1",
+                          now_ms - (int64_t)keep->raw_s * 1000, &block, err);
+        if (!rc && block) return delete_block_step(s, block, err);
+    }
+    return rc;
+}
+
+static int by_count(struct sonde_store *s, const struct sonde_store_retention *keep,
+                    struct sonde_err *err)
+{
+    int64_t count = 0;
+    if (!keep->profiles) return 0;
+    int rc = store_number(s, s->db, "SELECT count(*) FROM profiles", 0, &count, err);
+    if (rc || (uint64_t)count <= keep->profiles) return rc;
+    rc = store_do(s, "DELETE FROM profiles WHERE id = (SELECT min(id) FROM profiles)", 0, 0, err);
+    return rc ? rc : 1;
+}
+
+static int used_bytes(struct sonde_store *s, int64_t *out, struct sonde_err *err)
+{
+    int64_t pages = 0, unused = 0, size = 0;
+    int rc = store_number(s, s->db, "PRAGMA page_count", 0, &pages, err);
+    if (!rc) rc = store_number(s, s->db, "PRAGMA freelist_count", 0, &unused, err);
+    if (!rc) rc = store_number(s, s->db, "PRAGMA page_size", 0, &size, err);
+    *out = (pages - unused) * size;
+    return rc;
+}
+
+/* The oldest goes first, be it a block or a profile; of blocks the finest, since the others say the
+ * same of its time in fewer bytes. */
+static int by_size(struct sonde_store *s, const struct sonde_store_retention *keep,
+                   struct sonde_err *err)
+{
+    int64_t used = 0, block = 0, profile = 0, block_ms = 0, profile_ms = 0;
+    if (!keep->bytes) return 0;
+    int rc = used_bytes(s, &used, err);
+    if (rc || used < (int64_t)(keep->bytes - keep->bytes / SLACK)) return rc;
+    rc = store_number(s, s->db, "SELECT id FROM blocks ORDER BY tier, to_ms LIMIT 1", 0, &block,
+                      err);
+    if (!rc) {
+        rc = store_number(s, s->db, "SELECT to_ms FROM blocks WHERE id = ?1", block, &block_ms, err);
+    }
+    if (!rc) {
+        rc = store_number(s, s->db, "SELECT id FROM profiles ORDER BY end_ms, id LIMIT 1", 0,
+                          &profile, err);
+    }
+    if (!rc) {
+        rc = store_number(s, s->db, "SELECT end_ms FROM profiles WHERE id = ?1", profile,
+                          &profile_ms, err);
+    }
+    if (rc) return rc;
+    if (profile && (!block || profile_ms <= block_ms)) {
+        rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", profile, 0, err);
+        return rc ? rc : 1;
+    }
+    return block ? delete_block_step(s, block, err) : 0;
+}
+
+/* Runs and names of which nothing is left. */
+static int leftovers(struct sonde_store *s, struct sonde_err *err)
+{
+    uint32_t live = 0;
+    int rc = store_live_run(s, &live, err);
+    if (rc) return rc;
+    rc = store_do(s, "DELETE FROM runs WHERE id IN (SELECT id FROM runs AS r WHERE id <> ?1"
+                  " AND NOT EXISTS (SELECT 1 FROM blocks WHERE run = r.id)"
+                  " AND NOT EXISTS (SELECT 1 FROM profiles WHERE run = r.id)"
+                  " AND NOT EXISTS (SELECT 1 FROM head WHERE run = r.id) LIMIT 10)", live, 0, err);
+    if (rc || sqlite3_changes(s->db)) return rc ? rc : 1;
+    /* An agent knows its series by number: only it may take a number away. */
+    if (live && !s->started) return 0;
+    int64_t oldest = 0;
+    rc = store_number(s, s->db, "SELECT coalesce((SELECT min(from_ms) FROM blocks), 0)", 0, &oldest,
+                      err);
+    if (rc || !oldest) return rc;
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(s->db, "SELECT id FROM series WHERE seen_ms < ?1 LIMIT 100", -1, &st,
+                           NULL) != SQLITE_OK) {
+        return store_failed(s, s->db, err);
+    }
+    sqlite3_bind_int64(st, 1, oldest - SERIES_MARGIN_MS);
+    int64_t dead[STEP_CHUNKS];
+    size_t count = 0;
+    while (count < STEP_CHUNKS && sqlite3_step(st) == SQLITE_ROW) {
+        dead[count++] = sqlite3_column_int64(st, 0);
+    }
+    sqlite3_finalize(st);
+    size_t gone = 0;
+    for (size_t i = 0; i < count && !rc; i++) {
+        int in_use = 0;
+        pthread_mutex_lock(&s->lock);
+        for (uint32_t k = 0; k < s->slot_count && !in_use; k++) {
+            in_use = s->slots[k].used && s->slots[k].spec.id == dead[i];
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (in_use) continue;
+        rc = store_do(s, "DELETE FROM series WHERE id = ?1", dead[i], 0, err);
+        gone++;
+    }
+    return rc ? rc : gone == STEP_CHUNKS;
+}
+
+int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *keep,
+                  struct sonde_err *err)
+{
+    int rc = store_run_sql(s, SQL_BEGIN, err);
+    int more = rc;
+    if (!rc) more = by_age(s, keep, err);
+    if (!more) more = by_count(s, keep, err);
+    if (!more) more = by_size(s, keep, err);
+    if (!more) more = leftovers(s, err);
+    if (!rc && more >= 0) rc = store_run_sql(s, SQL_COMMIT, err);
+    if (rc || more < 0) {
+        if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    return rc ? rc : more;
+}
+
+static uint64_t file_bytes(const struct sonde_store *s)
+{
+    struct stat st;
+    return stat(s->path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+int store_gc(struct sonde_store *s, const struct sonde_store_retention *keep, uint64_t *freed,
+             struct sonde_err *err)
+{
+    if (!s->db) return sonde_err_set(err, SONDE_EACCES, "store '%s' is open for reading", s->path);
+    const uint64_t before = file_bytes(s);
+    int more = 1;
+    while (more > 0) { /* the writer gets its turn between steps */
+        pthread_mutex_lock(&s->db_lock);
+        more = store_gc_step(s, keep ? keep : &s->o.keep, err);
+        pthread_mutex_unlock(&s->db_lock);
+    }
+    int64_t unused = 1;
+    int rc = more;
+    while (!rc && unused > 0) {
+        pthread_mutex_lock(&s->db_lock);
+        const int64_t last = unused;
+        rc = store_exec(s, "PRAGMA incremental_vacuum(64)", err);
+        if (!rc) rc = store_number(s, s->db, "PRAGMA freelist_count", 0, &unused, err);
+        sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        pthread_mutex_unlock(&s->db_lock);
+        if (unused == last && last != 1) break; /* a reader holds on to it */
+    }
+    const uint64_t after = file_bytes(s);
+    if (freed) *freed = before > after ? before - after : 0;
+    return rc;
+}

@@ -1,0 +1,390 @@
+/* store_runs.c - runs and profiles of a store: listing, naming, deleting, merging, copying out. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+#include "store/store_private.h"
+
+enum { NAME_MAX_LEN = 100, TAGS_MAX_LEN = 1000 };
+#define PROFILE_BYTES_MAX ((uint64_t)1 << 30)
+
+/* ---- Runs ---------------------------------------------------------------------------------------- */
+
+int store_live_run(struct sonde_store *s, uint32_t *out, struct sonde_err *err)
+{
+    int64_t last = 0;
+    *out = s->started ? s->run : 0;
+    if (s->started || s->lock_fd >= 0 || !store_is_locked(s)) return 0;
+    const int rc = store_number(s, s->read ? s->read : s->db, "SELECT max(id) FROM runs", 0, &last,
+                                err);
+    *out = (uint32_t)last;
+    return rc;
+}
+
+static const char *text_of(sqlite3_stmt *st, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(st, column);
+    return text ? text : "";
+}
+
+int store_runs(struct sonde_store *s, void (*row)(const struct sonde_store_run *r, void *arg),
+               void *arg, struct sonde_err *err)
+{
+    uint32_t live = 0;
+    sqlite3_stmt *st = NULL;
+    pthread_mutex_lock(&s->read_lock);
+    int rc = s->read ? store_live_run(s, &live, err)
+                     : sonde_err_set(err, SONDE_EIO, "store '%s' is being replaced", s->path);
+    if (!rc && sqlite3_prepare_v2(s->read,
+                           "SELECT id, name, tags, host, version, config, start_ms,"
+                           " max(end_ms, coalesce((SELECT max(time_ms) FROM head WHERE run = r.id),"
+                           " 0)), ticks + (SELECT count(*) FROM head WHERE run = r.id),"
+                           " (SELECT count(*) FROM profiles WHERE run = r.id)"
+                           " FROM runs AS r ORDER BY id DESC", -1, &st, NULL) != SQLITE_OK) {
+        rc = store_failed(s, s->read, err);
+    }
+    int got = SQLITE_DONE;
+    while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
+        const struct sonde_store_run r = {
+            .id = (uint32_t)sqlite3_column_int64(st, 0),
+            .name = text_of(st, 1),
+            .tags = text_of(st, 2),
+            .host = text_of(st, 3),
+            .version = text_of(st, 4),
+            .config = text_of(st, 5),
+            .start_s = (double)sqlite3_column_int64(st, 6) * 1e-3,
+            .end_s = (double)sqlite3_column_int64(st, 7) * 1e-3,
+            .ticks = (uint64_t)sqlite3_column_int64(st, 8),
+            .profiles = (uint64_t)sqlite3_column_int64(st, 9),
+            .live = live && (uint32_t)sqlite3_column_int64(st, 0) == live,
+        };
+        row(&r, arg);
+    }
+    if (!rc && got != SQLITE_DONE) rc = store_failed(s, s->read, err);
+    sqlite3_finalize(st);
+    pthread_mutex_unlock(&s->read_lock);
+    return rc;
+}
+
+static int writable(struct sonde_store *s, struct sonde_err *err)
+{
+    return s->db ? 0 : sonde_err_set(err, SONDE_EACCES, "store '%s' is open for reading", s->path);
+}
+
+/* There is such a run, and, if it is to be taken away, nobody writes it. */
+static int check_run(struct sonde_store *s, uint32_t id, int not_live, struct sonde_err *err)
+{
+    int64_t there = 0;
+    uint32_t live = 0;
+    int rc = writable(s, err);
+    if (!rc) rc = store_number(s, s->db, "SELECT count(*) FROM runs WHERE id = ?1", id, &there, err);
+    if (!rc && !there) rc = sonde_err_set(err, SONDE_ENOENT, "there is no run %u", id);
+    if (!rc && not_live) rc = store_live_run(s, &live, err);
+    if (!rc && not_live && live == id) {
+        rc = sonde_err_set(err, SONDE_EBUSY, "run %u is being recorded: end that sonde first", id);
+    }
+    return rc;
+}
+
+static int name_ok(const char *name)
+{
+    const size_t len = strlen(name);
+    return len <= NAME_MAX_LEN &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
+}
+
+static int set_text(struct sonde_store *s, const char *sql, uint32_t id, const char *text,
+                    struct sonde_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) != SQLITE_OK) {
+        return store_failed(s, s->db, err);
+    }
+    sqlite3_bind_int64(st, 1, id);
+    sqlite3_bind_text(st, 2, text, -1, SQLITE_STATIC);
+    const int rc = store_step(s, st, err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+int store_run_set(struct sonde_store *s, uint32_t id, const char *name, const char *tags,
+                  struct sonde_err *err)
+{
+    if (name && !name_ok(name)) {
+        return sonde_err_set(err, SONDE_EINVAL, "'%.100s' is no name: up to %d letters, digits and "
+                             ". _ -", name, NAME_MAX_LEN);
+    }
+    if (tags && strlen(tags) > TAGS_MAX_LEN) {
+        return sonde_err_set(err, SONDE_EINVAL, "tags: more than %d bytes", TAGS_MAX_LEN);
+    }
+    pthread_mutex_lock(&s->db_lock);
+    int rc = check_run(s, id, 0, err);
+    if (!rc && name) rc = set_text(s, "UPDATE runs SET name = ?2 WHERE id = ?1", id, name, err);
+    if (!rc && tags) rc = set_text(s, "UPDATE runs SET tags = ?2 WHERE id = ?1", id, tags, err);
+    pthread_mutex_unlock(&s->db_lock);
+    return rc;
+}
+
+/* One block's chunks, some at a time; then what has no blocks. 1 = there is more. */
+static int delete_step(struct sonde_store *s, uint32_t id, struct sonde_err *err)
+{
+    int64_t block = 0;
+    int rc = store_number(s, s->db, "SELECT id FROM blocks WHERE run = ?1 LIMIT 1", id, &block, err);
+    if (rc) return rc;
+    if (block) {
+        rc = store_delete_block(s, block, err);
+        return rc < 0 ? rc : 1;
+    }
+    static const char *const rest[] = {
+        "DELETE FROM head WHERE run = ?1",
+        "DELETE FROM gaps WHERE run = ?1",
+        "DELETE FROM profiles WHERE run = ?1",
+        "DELETE FROM runs WHERE id = ?1",
+    };
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]) && !rc; i++) {
+        rc = store_do(s, rest[i], id, 0, err);
+    }
+    return rc;
+}
+
+int store_run_delete(struct sonde_store *s, uint32_t id, struct sonde_err *err)
+{
+    pthread_mutex_lock(&s->db_lock);
+    int rc = check_run(s, id, 1, err);
+    pthread_mutex_unlock(&s->db_lock);
+    for (int more = 1; !rc && more;) { /* a writer gets its turn between steps */
+        pthread_mutex_lock(&s->db_lock);
+        more = delete_step(s, id, err);
+        pthread_mutex_unlock(&s->db_lock);
+        if (more < 0) rc = more;
+    }
+    return rc;
+}
+
+int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct sonde_err *err)
+{
+    static const char *const moves[] = {
+        "UPDATE blocks SET run = ?1 WHERE run = ?2",
+        "UPDATE head SET run = ?1 WHERE run = ?2",
+        "UPDATE gaps SET run = ?1 WHERE run = ?2",
+        "UPDATE profiles SET run = ?1 WHERE run = ?2",
+        "UPDATE runs SET rolled = 0, start_ms = min(start_ms, (SELECT start_ms FROM runs WHERE"
+        " id = ?2)), end_ms = max(end_ms, (SELECT end_ms FROM runs WHERE id = ?2)),"
+        " ticks = ticks + (SELECT ticks FROM runs WHERE id = ?2) WHERE id = ?1",
+        "DELETE FROM runs WHERE id = ?2 AND ?1 <> ?2",
+    };
+    if (to == from) return sonde_err_set(err, SONDE_EINVAL, "run %u is one already", to);
+    pthread_mutex_lock(&s->db_lock);
+    int rc = check_run(s, to, 1, err);
+    if (!rc) rc = check_run(s, from, 1, err);
+    if (!rc) rc = store_run_sql(s, SQL_BEGIN, err);
+    if (!rc) {
+        for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]) && !rc; i++) {
+            rc = store_do(s, moves[i], to, from, err);
+        }
+        if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
+        if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    pthread_mutex_unlock(&s->db_lock);
+    return rc;
+}
+
+/* ---- Copying out ----------------------------------------------------------------------------------- */
+
+static int attach_source(struct sonde_store *copy, const struct sonde_store *s,
+                         struct sonde_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(copy->db, "ATTACH ?1 AS src", -1, &st, NULL) != SQLITE_OK) {
+        return store_failed(copy, copy->db, err);
+    }
+    sqlite3_bind_text(st, 1, s->path, -1, SQLITE_STATIC);
+    const int rc = store_step(copy, st, err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+static int copy_rows(struct sonde_store *copy, uint32_t id, struct sonde_err *err)
+{
+    static const char *const copies[] = {
+        "INSERT INTO main.runs SELECT * FROM src.runs WHERE id = ?1",
+        "INSERT INTO main.head SELECT * FROM src.head WHERE run = ?1",
+        "INSERT INTO main.gaps SELECT * FROM src.gaps WHERE run = ?1",
+        "INSERT INTO main.profiles SELECT * FROM src.profiles WHERE run = ?1",
+        "INSERT INTO main.chunks SELECT c.id, c.data FROM src.blocks AS b JOIN src.chunks AS c"
+        " ON c.id >= b.id << 24 AND c.id < (b.id + 1) << 24 WHERE b.run = ?1 ORDER BY c.id",
+        "INSERT INTO main.blocks SELECT * FROM src.blocks WHERE run = ?1",
+        /* A row of head does not say which series it has; without one, chunks do. */
+        "INSERT INTO main.series SELECT * FROM src.series WHERE EXISTS (SELECT 1 FROM main.head)"
+        " OR id IN (SELECT id & 0xffffff FROM main.chunks)",
+    };
+    int rc = store_exec(copy, "BEGIN", err);
+    for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]) && !rc; i++) {
+        rc = store_do(copy, copies[i], id, 0, err);
+    }
+    return rc ? rc : store_exec(copy, "COMMIT", err);
+}
+
+int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct sonde_err *err)
+{
+    int64_t there = 0;
+    pthread_mutex_lock(&s->read_lock);
+    int rc = store_number(s, s->read, "SELECT count(*) FROM runs WHERE id = ?1", id, &there, err);
+    pthread_mutex_unlock(&s->read_lock);
+    if (rc) return rc;
+    if (!there) return sonde_err_set(err, SONDE_ENOENT, "there is no run %u", id);
+    if (access(path, F_OK) == 0) {
+        return sonde_err_set(err, SONDE_EEXIST, "'%s' is there already: choose another name", path);
+    }
+    struct sonde_buf temp;
+    sonde_buf_init(&temp, 1 << 16);
+    sonde_buf_printf(&temp, "%s.%ld.part", path, (long)getpid());
+    if (temp.error) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    struct sonde_store copy = { .path = temp.data, .lock_fd = -1 };
+    unlink(temp.data);
+    rc = store_make_file(&copy, err);
+    if (!rc) rc = attach_source(&copy, s, err);
+    if (!rc) rc = copy_rows(&copy, id, err);
+    store_disconnect(&copy);
+    if (!rc && rename(temp.data, path) != 0) {
+        rc = sonde_err_set(err, SONDE_EIO, "'%s' cannot be written: %s", path, strerror(errno));
+    }
+    if (rc) unlink(temp.data);
+    sonde_buf_release(&temp);
+    return rc;
+}
+
+/* ---- Profiles ---------------------------------------------------------------------------------------- */
+
+int store_profile_put(struct sonde_store *s, const struct sonde_store_profile *p,
+                      const void *data, size_t len, uint64_t *id, struct sonde_err *err)
+{
+    if (!name_ok(p->name)) {
+        return sonde_err_set(err, SONDE_EINVAL, "'%.100s' is no name: up to %d letters, digits and "
+                             ". _ -", p->name, NAME_MAX_LEN);
+    }
+    if (len > PROFILE_BYTES_MAX) return sonde_err_set(err, SONDE_EFULL, "a profile of over 1 GiB");
+    uLongf packed_len = compressBound((uLong)len);
+    unsigned char *packed = sonde__alloc(packed_len);
+    if (!packed) return sonde_err_set(err, SONDE_ENOMEM, "no memory to store a profile");
+    if (compress2(packed, &packed_len, data, (uLong)len, Z_DEFAULT_COMPRESSION) != Z_OK) {
+        sonde__free(packed);
+        return sonde_err_set(err, SONDE_ENOMEM, "no memory to store a profile");
+    }
+    sqlite3_stmt *st = NULL;
+    pthread_mutex_lock(&s->db_lock);
+    int rc = writable(s, err);
+    if (!rc && sqlite3_prepare_v2(s->db, "INSERT INTO profiles(run, name, kind, program, start_ms,"
+                                  " end_ms, samples, bytes, plain_bytes, data) VALUES(?1, ?2, ?3,"
+                                  " ?4, ?5, ?6, ?7, ?8, ?9, ?10)", -1, &st, NULL) != SQLITE_OK) {
+        rc = store_failed(s, s->db, err);
+    }
+    if (!rc) {
+        sqlite3_bind_int64(st, 1, s->run);
+        sqlite3_bind_text(st, 2, p->name, -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, 3, p->kind ? p->kind : "", -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, 4, p->program ? p->program : "", -1, SQLITE_STATIC);
+        sqlite3_bind_int64(st, 5, (sqlite3_int64)(p->start_s * 1e3));
+        sqlite3_bind_int64(st, 6, (sqlite3_int64)(p->end_s * 1e3));
+        sqlite3_bind_int64(st, 7, (sqlite3_int64)p->samples);
+        sqlite3_bind_int64(st, 8, (sqlite3_int64)packed_len);
+        sqlite3_bind_int64(st, 9, (sqlite3_int64)len);
+        sqlite3_bind_blob64(st, 10, packed, packed_len, SQLITE_STATIC);
+        rc = store_step(s, st, err);
+        if (!rc && id) *id = (uint64_t)sqlite3_last_insert_rowid(s->db);
+    }
+    sqlite3_finalize(st);
+    pthread_mutex_unlock(&s->db_lock);
+    sonde__free(packed);
+    return rc;
+}
+
+int store_profiles(struct sonde_store *s, const char *name,
+                   void (*row)(const struct sonde_store_profile *p, void *arg), void *arg,
+                   struct sonde_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    pthread_mutex_lock(&s->read_lock);
+    int rc = 0, got = SQLITE_DONE;
+    if (!s->read || sqlite3_prepare_v2(s->read, "SELECT id, run, name, kind, program, start_ms,"
+                                       " end_ms, samples, bytes FROM profiles WHERE ?1 IS NULL OR"
+                                       " name = ?1 ORDER BY id DESC", -1, &st, NULL) != SQLITE_OK) {
+        rc = store_failed(s, s->read, err);
+    }
+    if (!rc && name) sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+    while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
+        const struct sonde_store_profile p = {
+            .id = (uint64_t)sqlite3_column_int64(st, 0),
+            .run = (uint32_t)sqlite3_column_int64(st, 1),
+            .name = text_of(st, 2),
+            .kind = text_of(st, 3),
+            .program = text_of(st, 4),
+            .start_s = (double)sqlite3_column_int64(st, 5) * 1e-3,
+            .end_s = (double)sqlite3_column_int64(st, 6) * 1e-3,
+            .samples = (uint64_t)sqlite3_column_int64(st, 7),
+            .bytes = (size_t)sqlite3_column_int64(st, 8),
+        };
+        row(&p, arg);
+    }
+    if (!rc && got != SQLITE_DONE) rc = store_failed(s, s->read, err);
+    sqlite3_finalize(st);
+    pthread_mutex_unlock(&s->read_lock);
+    return rc;
+}
+
+int store_profile_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
+                      struct sonde_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    pthread_mutex_lock(&s->read_lock);
+    int rc = 0;
+    if (!s->read || sqlite3_prepare_v2(s->read, "SELECT plain_bytes, data FROM profiles WHERE"
+                                       " id = ?1", -1, &st, NULL) != SQLITE_OK) {
+        rc = store_failed(s, s->read, err);
+    }
+    if (!rc) {
+        sqlite3_bind_int64(st, 1, (sqlite3_int64)id);
+        const int got = sqlite3_step(st);
+        const uint64_t len = got == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(st, 0) : 0;
+        const void *packed = got == SQLITE_ROW ? sqlite3_column_blob(st, 1) : NULL;
+        uLongf plain = len;
+        char *room = NULL;
+        if (got == SQLITE_DONE) {
+            rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu",
+                               (unsigned long long)id);
+        } else if (got != SQLITE_ROW) {
+            rc = store_failed(s, s->read, err);
+        } else if (!packed || len > PROFILE_BYTES_MAX) {
+            rc = sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: table profiles, row %llu",
+                               s->path, (unsigned long long)id);
+        } else if (!(room = sonde_buf_reserve(out, len))) {
+            rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to read a profile");
+        } else if (uncompress((Bytef *)room, &plain, packed,
+                              (uLong)sqlite3_column_bytes(st, 1)) != Z_OK || plain != len) {
+            rc = sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: profile %llu cannot be "
+                               "unpacked", s->path, (unsigned long long)id);
+        } else {
+            out->len += len;
+        }
+    }
+    sqlite3_finalize(st);
+    pthread_mutex_unlock(&s->read_lock);
+    return rc;
+}
+
+int store_profile_delete(struct sonde_store *s, uint64_t id, struct sonde_err *err)
+{
+    pthread_mutex_lock(&s->db_lock);
+    int rc = writable(s, err);
+    if (!rc) rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", (int64_t)id, 0, err);
+    if (!rc && !sqlite3_changes(s->db)) {
+        rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu", (unsigned long long)id);
+    }
+    pthread_mutex_unlock(&s->db_lock);
+    return rc;
+}
