@@ -62,6 +62,23 @@ uint64_t sonde_infer_invalid(const struct sonde_infer *x, enum sonde_infer_reaso
     return x->invalid[reason];
 }
 
+const char *sonde_infer_reason_name(enum sonde_infer_reason reason) { return reasons[reason]; }
+
+const char *sonde_infer_reason_text(const char *name)
+{
+    static const char *const texts[] = {
+#define SONDE__X(id, text) text,
+        SONDE_INFER_REASONS(SONDE__X)
+#undef SONDE__X
+    };
+    for (size_t i = 0; i < SONDE_INFER_REASON_COUNT; i++) {
+        if (!strcmp(name, reasons[i])) return texts[i];
+    }
+    return "";
+}
+
+const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer *x) { return &x->o; }
+
 /* ---- Putting events in order ------------------------------------------------------------------ */
 
 static int earlier(const struct infer_waiting *a, const struct infer_waiting *b)

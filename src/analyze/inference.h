@@ -130,9 +130,14 @@ enum sonde_infer_reason {
     SONDE_INFER_REASON_COUNT
 };
 uint64_t sonde_infer_invalid(const struct sonde_infer *x, enum sonde_infer_reason reason);
+const char *sonde_infer_reason_name(enum sonde_infer_reason reason);  /* "unknown_request" … */
+const char *sonde_infer_reason_text(const char *name); /* what it means; "" for an unknown name */
+
+/* The options it was attached with; defaults are filled in. */
+const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer *x);
 
 /* Give the requests of p's run (profile/infer.h) the timelines that are still kept here, and p the
- * facts of models. 0 or SONDE_ENOMEM. */
+ * facts of models, the objectives, and which events were not used. 0 or SONDE_ENOMEM. */
 int sonde_infer_complete_run(const struct sonde_infer *x, struct sonde_profile *p);
 
 #endif

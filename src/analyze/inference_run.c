@@ -43,5 +43,15 @@ int sonde_infer_complete_run(const struct sonde_infer *x, struct sonde_profile *
     for (size_t i = 0; !rc && i < x->model_count; i++) {
         rc = sonde_infer_run_model(p, &x->models[i]->facts);
     }
+    for (int i = 0; !rc && i < SONDE_INFER_REASON_COUNT; i++) {
+        const enum sonde_infer_reason reason = (enum sonde_infer_reason)i;
+        const uint64_t count = sonde_infer_invalid(x, reason);
+        if (count) rc = sonde_infer_run_invalid(p, sonde_infer_reason_name(reason), count);
+    }
+    if (!rc && p->infer) {
+        p->infer->slo_ttft_s = x->o.slo_ttft_s;
+        p->infer->slo_itl_s = x->o.slo_itl_s;
+        p->infer->slo_total_s = x->o.slo_total_s;
+    }
     return rc;
 }

@@ -181,13 +181,6 @@ static const struct slot_row model_slots[INFER_MODEL_SLOT_COUNT] = {
 
 /* ---- Labels --------------------------------------------------------------------------------- */
 
-static const char *const sources[] = { "api", "hook", "probe", "front" };
-
-static const char *source_name(uint32_t source)
-{
-    return source < sizeof(sources) / sizeof(sources[0]) ? sources[source] : "other";
-}
-
 /* OpenTelemetry's word for what a route does. */
 static const char *operation(const char *route)
 {
@@ -218,7 +211,7 @@ static size_t labels_of(const struct whose *w, enum style style, struct sonde_la
         label(l, &n, "model", w->model);
         label(l, &n, "route", w->route);
     }
-    label(l, &n, "source", source_name(w->source));
+    label(l, &n, "source", sonde_infer_source_name(w->source));
     return n;
 }
 

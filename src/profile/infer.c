@@ -22,6 +22,22 @@ int sonde_infer_outcome_find(const char *name)
     return -1;
 }
 
+static const char *const sources[] = { "api", "hook", "probe", "front" };
+#define SOURCES (sizeof(sources) / sizeof(sources[0]))
+
+const char *sonde_infer_source_name(uint32_t source)
+{
+    return source < SOURCES ? sources[source] : "unknown";
+}
+
+int sonde_infer_source_find(const char *name)
+{
+    for (size_t i = 0; i < SOURCES; i++) {
+        if (!strcmp(name, sources[i])) return (int)i;
+    }
+    return -1;
+}
+
 /* ---- Figures that cannot be ----------------------------------------------------------------- */
 
 #define FIGURES(X)                                                                             \

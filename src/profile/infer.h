@@ -19,6 +19,9 @@
 enum { SONDE_INFER_LOST = SONDE_TIMEOUT + 1, SONDE_INFER_OUTCOMES };
 const char *sonde_infer_outcome_name(uint32_t outcome); /* "ok" …, "lost" */
 int sonde_infer_outcome_find(const char *name);         /* or -1 */
+/* Of enum sonde_infer_source (collect/infer_event.h): "api", "hook", "probe", "front". */
+const char *sonde_infer_source_name(uint32_t source);
+int sonde_infer_source_find(const char *name);          /* or -1 */
 
 #define SONDE_INFER_ID_MAX 40
 #define SONDE_INFER_ATTRS_MAX 8
@@ -113,8 +116,14 @@ struct sonde_infer_model {
 
 struct sonde_profile;
 
+#define SONDE_INFER_INVALID_MAX 32
+
 /* Hung on a profile (profile.h); its texts are strings of that. */
 struct sonde_infer_run {
+    double slo_ttft_s, slo_itl_s, slo_total_s; /* objectives that were set; 0 = none */
+    struct sonde_infer_invalid { const char *reason; uint64_t count; }
+        invalid[SONDE_INFER_INVALID_MAX];  /* events that were not used, or not as they were */
+    uint32_t invalid_count;
     struct sonde_infer_request *requests;  /* in the order they ended */
     size_t request_count, request_cap;
     struct sonde_infer_model *models;
@@ -128,7 +137,10 @@ struct sonde_infer_run *sonde_infer_run(struct sonde_profile *p);
 int sonde_infer_run_add(struct sonde_profile *p, const struct sonde_infer_request *r);
 /* The same for a model; one that is known (pid, source, model) is replaced. */
 int sonde_infer_run_model(struct sonde_profile *p, const struct sonde_infer_model *m);
-/* Takes all of from's over, when profiles are merged. */
+/* Adds to the events that were not used for a reason; too many reasons are passed over. 0 or
+ * SONDE_ENOMEM. */
+int sonde_infer_run_invalid(struct sonde_profile *p, const char *reason, uint64_t count);
+/* Takes all of from's over, when profiles are merged; objectives if p has none. */
 int sonde_infer_run_merge(struct sonde_profile *p, const struct sonde_profile *from);
 void sonde_infer_run_destroy(struct sonde_infer_run *r);  /* NULL is fine */
 

@@ -128,6 +128,20 @@ int sonde_infer_run_model(struct sonde_profile *p, const struct sonde_infer_mode
     return 0;
 }
 
+int sonde_infer_run_invalid(struct sonde_profile *p, const char *reason, uint64_t count)
+{
+    struct sonde_infer_run *run = sonde_infer_run(p);
+    int failed = !run;
+    const char *kept = keep(p, reason, &failed);
+    if (failed) return SONDE_ENOMEM;
+    uint32_t at = 0;
+    while (at < run->invalid_count && strcmp(run->invalid[at].reason, kept) != 0) at++;
+    if (at == SONDE_INFER_INVALID_MAX) return 0;
+    if (at == run->invalid_count) run->invalid[run->invalid_count++].reason = kept;
+    run->invalid[at].count += count;
+    return 0;
+}
+
 int sonde_infer_run_merge(struct sonde_profile *p, const struct sonde_profile *from)
 {
     const struct sonde_infer_run *run = from->infer;
@@ -139,6 +153,16 @@ int sonde_infer_run_merge(struct sonde_profile *p, const struct sonde_profile *f
     for (size_t i = 0; !rc && i < run->model_count; i++) {
         rc = sonde_infer_run_model(p, &run->models[i]);
     }
-    if (p->infer) p->infer->dropped += run->dropped;
+    for (uint32_t i = 0; !rc && i < run->invalid_count; i++) {
+        rc = sonde_infer_run_invalid(p, run->invalid[i].reason, run->invalid[i].count);
+    }
+    struct sonde_infer_run *own = sonde_infer_run(p);
+    if (!own) return SONDE_ENOMEM;
+    own->dropped += run->dropped;
+    if (!(own->slo_ttft_s > 0) && !(own->slo_itl_s > 0) && !(own->slo_total_s > 0)) {
+        own->slo_ttft_s = run->slo_ttft_s;
+        own->slo_itl_s = run->slo_itl_s;
+        own->slo_total_s = run->slo_total_s;
+    }
     return rc;
 }

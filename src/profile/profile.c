@@ -203,6 +203,12 @@ uint32_t sonde_profile_cstring(struct sonde_profile *p, const char *s)
     return sonde_profile_string(p, s, strlen(s));
 }
 
+uint32_t sonde_profile_find_string(const struct sonde_profile *p, const char *s)
+{
+    const size_t len = strlen(s);
+    return sonde_strings_find(&p->index->pool, s, len, sonde_hash_bytes(s, len));
+}
+
 uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profile_module *m)
 {
     uint64_t h = sonde_hash_mix(m->start, m->offset);

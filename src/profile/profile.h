@@ -163,6 +163,7 @@ void sonde_profile_destroy(struct sonde_profile *p);
  * pid and tid, and by name only where tid is 0: the last name given that is not "" is kept. */
 uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len);
 uint32_t sonde_profile_cstring(struct sonde_profile *p, const char *s);
+uint32_t sonde_profile_find_string(const struct sonde_profile *p, const char *s); /* 0 = not there */
 uint32_t sonde_profile_module(struct sonde_profile *p, const struct sonde_profile_module *m);
 uint32_t sonde_profile_function(struct sonde_profile *p, const struct sonde_profile_function *f);
 uint32_t sonde_profile_location(struct sonde_profile *p, uint32_t module, uint64_t address);

@@ -1,6 +1,4 @@
-/* run_heap.c - heap facts in a run file: a table for each of theirs, a row for each row, a column
- * for each field by its name. One list of fields serves writer and reader. A reader goes by names:
- * a column that it does not know is passed over, and one that an older file lacks reads as 0.
+/* run_heap.c - heap facts in a run file: tables of structures, see run_rows.h.
  *
  *   heap            one row: all that is said once
  *   heap_sites      id 1 … : the most in use first
@@ -19,29 +17,27 @@
 #include "profile/intern.h"
 #include "sonde/sonde.h"
 #include "store/run_private.h"
-#include "store/run_reader.h"
+#include "store/run_rows.h"
 
-enum type { INT, U32, U64, REAL, STACK, THREAD, STRING, VERDICT, SERIES };
-
-struct field {
-    const char *name;
-    size_t at;
-    enum type type;
-};
-
-enum { FIELDS_MAX = 64, SERIES_HEAD = 20, RUN_BYTES = 5 };
+enum { SERIES_HEAD = 20, RUN_BYTES = 5 };
 #define SERIES_BYTES (SERIES_HEAD + RUN_BYTES * SONDE_SERIES_POINTS)
 
-#define F(strct, name, type) { #name, offsetof(struct strct, name), type }
-#define AMOUNT(strct, name)                                                                    \
-    { #name, offsetof(struct strct, name.value), REAL },                                       \
-    { #name "_low", offsetof(struct strct, name.low), REAL },                                  \
-    { #name "_high", offsetof(struct strct, name.high), REAL }
+static const struct run_field_ops verdict_ops, series_ops;
 
-static const struct field fact_fields[] = {
+#define F(strct, field, kind)                                                                  \
+    { .name = #field, .at = offsetof(struct strct, field), .type = RUN_##kind }
+#define OWN(strct, field, how)                                                                 \
+    { .name = #field, .at = offsetof(struct strct, field), .type = RUN_OWN, .ops = &how }
+#define PART(strct, field, part, suffix)                                                       \
+    { .name = #field suffix, .at = offsetof(struct strct, field.part), .type = RUN_REAL }
+#define AMOUNT(strct, field)                                                                   \
+    PART(strct, field, value, ""), PART(strct, field, low, "_low"),                            \
+        PART(strct, field, high, "_high")
+
+static const struct run_field fact_fields[] = {
     F(sonde_heap, full, INT), F(sonde_heap, mean, U64), F(sonde_heap, allocator, STRING),
     F(sonde_heap, mark_ns, U64), F(sonde_heap, mark_automatic, INT), F(sonde_heap, ended, INT),
-    F(sonde_heap, tick_s, REAL), F(sonde_heap, tick0_ns, U64), F(sonde_heap, growth, SERIES),
+    F(sonde_heap, tick_s, REAL), F(sonde_heap, tick0_ns, U64), OWN(sonde_heap, growth, series_ops),
     AMOUNT(sonde_heap, live_bytes), AMOUNT(sonde_heap, live_count),
     AMOUNT(sonde_heap, alloc_bytes), AMOUNT(sonde_heap, alloc_count),
     F(sonde_heap, peak_bytes, U64), F(sonde_heap, peak_ns, U64), F(sonde_heap, rss_bytes, U64),
@@ -54,8 +50,8 @@ static const struct field fact_fields[] = {
     F(sonde_heap, scanned, INT),
 };
 
-static const struct field site_fields[] = {
-    F(sonde_heap_site, stack, STACK), F(sonde_heap_site, verdict, VERDICT),
+static const struct run_field site_fields[] = {
+    F(sonde_heap_site, stack, STACK), OWN(sonde_heap_site, verdict, verdict_ops),
     AMOUNT(sonde_heap_site, live_bytes), AMOUNT(sonde_heap_site, live_count),
     AMOUNT(sonde_heap_site, alloc_bytes), AMOUNT(sonde_heap_site, alloc_count),
     F(sonde_heap_site, peak_bytes, REAL), F(sonde_heap_site, temp_bytes, REAL),
@@ -64,52 +60,44 @@ static const struct field site_fields[] = {
     F(sonde_heap_site, mark_count, REAL), F(sonde_heap_site, grown_bytes, REAL),
     F(sonde_heap_site, slope, REAL), F(sonde_heap_site, slope_low, REAL),
     F(sonde_heap_site, slope_high, REAL), F(sonde_heap_site, lost_bytes, REAL),
-    F(sonde_heap_site, lost_count, REAL), F(sonde_heap_site, growth, SERIES),
+    F(sonde_heap_site, lost_count, REAL), OWN(sonde_heap_site, growth, series_ops),
 };
 
-static const struct field point_fields[] = {
+static const struct run_field point_fields[] = {
     F(sonde_heap_point, time_ns, U64), F(sonde_heap_point, live_bytes, U64),
     F(sonde_heap_point, live_count, U64), F(sonde_heap_point, alloc_bytes, U64),
     F(sonde_heap_point, alloc_count, U64), F(sonde_heap_point, rss_bytes, U64),
 };
 
-static const struct field thread_fields[] = {
+static const struct run_field thread_fields[] = {
     F(sonde_heap_thread, thread, THREAD), F(sonde_heap_thread, alloc_bytes, U64),
     F(sonde_heap_thread, alloc_count, U64),
 };
 
-static const struct field pool_fields[] = {
+static const struct run_field pool_fields[] = {
     F(sonde_heap_pool, name, STRING), F(sonde_heap_pool, mapped, U32),
     F(sonde_heap_pool, bytes, U64), F(sonde_heap_pool, rss_bytes, U64),
 };
 
 struct class { uint64_t low, high; double count; };
 
-static const struct field class_fields[] = {
+static const struct run_field class_fields[] = {
     F(class, low, U64), F(class, high, U64), F(class, count, REAL),
 };
 
-struct table {
-    const char *name;
-    const struct field *fields;
-    size_t count, row_bytes;
-};
-
-#define TABLE(name, fields, row) { name, fields, sizeof(fields) / sizeof(fields[0]), sizeof(row) }
-
 enum { FACTS, SITES, POINTS, THREADS, POOLS, SIZES, LIFETIMES, TABLES };
 
-static const struct table tables[TABLES] = {
-    [FACTS] = TABLE("heap", fact_fields, struct sonde_heap),
-    [SITES] = TABLE("heap_sites", site_fields, struct sonde_heap_site),
-    [POINTS] = TABLE("heap_points", point_fields, struct sonde_heap_point),
-    [THREADS] = TABLE("heap_threads", thread_fields, struct sonde_heap_thread),
-    [POOLS] = TABLE("heap_pools", pool_fields, struct sonde_heap_pool),
-    [SIZES] = TABLE("heap_sizes", class_fields, struct class),
-    [LIFETIMES] = TABLE("heap_lifetimes", class_fields, struct class),
+static const struct run_table tables[TABLES] = {
+    [FACTS] = RUN_TABLE("heap", fact_fields, struct sonde_heap),
+    [SITES] = RUN_TABLE("heap_sites", site_fields, struct sonde_heap_site),
+    [POINTS] = RUN_TABLE("heap_points", point_fields, struct sonde_heap_point),
+    [THREADS] = RUN_TABLE("heap_threads", thread_fields, struct sonde_heap_thread),
+    [POOLS] = RUN_TABLE("heap_pools", pool_fields, struct sonde_heap_pool),
+    [SIZES] = RUN_TABLE("heap_sizes", class_fields, struct class),
+    [LIFETIMES] = RUN_TABLE("heap_lifetimes", class_fields, struct class),
 };
-_Static_assert(sizeof(fact_fields) / sizeof(fact_fields[0]) <= FIELDS_MAX, "FIELDS_MAX");
-_Static_assert(sizeof(site_fields) / sizeof(site_fields[0]) <= FIELDS_MAX, "FIELDS_MAX");
+_Static_assert(sizeof(fact_fields) / sizeof(fact_fields[0]) <= RUN_FIELDS_MAX, "RUN_FIELDS_MAX");
+_Static_assert(sizeof(site_fields) / sizeof(site_fields[0]) <= RUN_FIELDS_MAX, "RUN_FIELDS_MAX");
 
 /* ---- Series ---------------------------------------------------------------------------------- */
 
@@ -156,85 +144,55 @@ static int series_unpack(const unsigned char *data, size_t len, struct sonde_ser
     return 0;
 }
 
+static int bind_series(const struct sonde_profile *p, sqlite3_stmt *s, int column, const void *row,
+                       size_t at)
+{
+    (void)p;
+    unsigned char packed[SERIES_BYTES];
+    const struct sonde_series *series = (const void *)((const char *)row + at);
+    return sqlite3_bind_blob(s, column, packed, (int)series_pack(series, packed),
+                             SQLITE_TRANSIENT);
+}
+
+static int get_series(struct run_reader *r, sqlite3_stmt *s, int column, void *row, size_t at)
+{
+    const void *data = sqlite3_column_blob(s, column);
+    const size_t len = (size_t)sqlite3_column_bytes(s, column);
+    if (sqlite3_column_type(s, column) == SQLITE_BLOB && data &&
+        !series_unpack(data, len, (void *)((char *)row + at))) {
+        return 0;
+    }
+    return run_bad(r, "%s is not a series", sqlite3_column_name(s, column));
+}
+
+static const struct run_field_ops series_ops = { "BLOB", bind_series, get_series };
+
+/* ---- Verdicts -------------------------------------------------------------------------------- */
+
+static int bind_verdict(const struct sonde_profile *p, sqlite3_stmt *s, int column,
+                        const void *row, size_t at)
+{
+    (void)p;
+    const enum sonde_heap_verdict *v = (const void *)((const char *)row + at);
+    return sqlite3_bind_text(s, column, sonde_heap_verdict_name(*v), -1, SQLITE_STATIC);
+}
+
+static int get_verdict(struct run_reader *r, sqlite3_stmt *s, int column, void *row, size_t at)
+{
+    const char *name = (const char *)sqlite3_column_text(s, column);
+    const int verdict = name ? sonde_heap_verdict_find(name) : -1;
+    if (verdict < 0) return run_bad(r, "there is no verdict '%.40s'", name ? name : "");
+    *(uint32_t *)(void *)((char *)row + at) = (uint32_t)verdict;
+    return 0;
+}
+
+static const struct run_field_ops verdict_ops = { "TEXT", bind_verdict, get_verdict };
+
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static int create_table(sqlite3 *db, const struct table *t)
+int sonde_run_heap_write(sqlite3 *db, const struct sonde_profile *p)
 {
-    struct sonde_buf b;
-    sonde_buf_init(&b, 1 << 16);
-    sonde_buf_printf(&b, "CREATE TABLE %s(id INTEGER PRIMARY KEY", t->name);
-    for (size_t i = 0; i < t->count; i++) {
-        const enum type type = t->fields[i].type;
-        sonde_buf_printf(&b, ", %s %s NOT NULL", t->fields[i].name,
-                         type == REAL ? "REAL" : type == VERDICT ? "TEXT"
-                         : type == SERIES ? "BLOB" : "INTEGER");
-    }
-    sonde_buf_puts(&b, ")");
-    const int rc = b.error ? SQLITE_NOMEM : sqlite3_exec(db, b.data, NULL, NULL, NULL);
-    sonde_buf_release(&b);
-    return rc;
-}
-
-static int prepare_insert(sqlite3 *db, const struct table *t, sqlite3_stmt **out)
-{
-    struct sonde_buf b;
-    sonde_buf_init(&b, 1 << 16);
-    sonde_buf_printf(&b, "INSERT INTO %s VALUES(?1", t->name);
-    for (size_t i = 0; i < t->count; i++) sonde_buf_printf(&b, ", ?%zu", i + 2);
-    sonde_buf_puts(&b, ")");
-    *out = NULL;
-    const int rc = b.error ? SQLITE_NOMEM : sqlite3_prepare_v2(db, b.data, -1, out, NULL);
-    sonde_buf_release(&b);
-    return rc;
-}
-
-static void bind_field(sqlite3_stmt *s, int column, const struct field *f, const char *row)
-{
-    unsigned char packed[SERIES_BYTES];
-    const void *at = row + f->at;
-    double real;
-    switch (f->type) {
-    case INT: sqlite3_bind_int(s, column, *(const int *)at); return;
-    case U64: sqlite3_bind_int64(s, column, *(const sqlite3_int64 *)at); return;
-    case REAL:
-        memcpy(&real, at, sizeof(real));
-        sqlite3_bind_double(s, column, isfinite(real) ? real : 0);
-        return;
-    case VERDICT:
-        sqlite3_bind_text(s, column,
-                          sonde_heap_verdict_name(*(const enum sonde_heap_verdict *)at), -1,
-                          SQLITE_STATIC);
-        return;
-    case SERIES:
-        sqlite3_bind_blob(s, column, packed, (int)series_pack(at, packed), SQLITE_TRANSIENT);
-        return;
-    case U32:
-    case STACK:
-    case THREAD:
-    case STRING: break;
-    }
-    sqlite3_bind_int64(s, column, *(const uint32_t *)at);
-}
-
-static int write_rows(sqlite3 *db, const struct table *t, const void *rows, uint32_t count)
-{
-    sqlite3_stmt *s;
-    int rc = create_table(db, t);
-    if (rc != SQLITE_OK) return rc;
-    rc = prepare_insert(db, t, &s);
-    for (uint32_t i = 0; rc == SQLITE_OK && i < count; i++) {
-        const char *row = (const char *)rows + i * t->row_bytes;
-        sqlite3_bind_int64(s, 1, (sqlite3_int64)i + 1);
-        for (size_t k = 0; k < t->count; k++) bind_field(s, (int)k + 2, &t->fields[k], row);
-        rc = sqlite3_step(s) == SQLITE_DONE ? SQLITE_OK : sqlite3_errcode(db);
-        sqlite3_reset(s);
-    }
-    sqlite3_finalize(s);
-    return rc;
-}
-
-int sonde_run_heap_write(sqlite3 *db, const struct sonde_heap *h)
-{
+    const struct sonde_heap *h = p->heap;
     struct class sizes[SONDE_HEAP_SIZES], lifetimes[SONDE_HEAP_LIFETIMES];
     for (uint32_t i = 0; i < SONDE_HEAP_SIZES; i++) {
         sonde_heap_size_bounds(i, &sizes[i].low, &sizes[i].high);
@@ -256,111 +214,52 @@ int sonde_run_heap_write(sqlite3 *db, const struct sonde_heap *h)
     };
     int rc = SQLITE_OK;
     for (int i = 0; rc == SQLITE_OK && i < TABLES; i++) {
-        rc = write_rows(db, &tables[i], parts[i].rows, parts[i].count);
+        rc = run_rows_write(db, p, &tables[i], parts[i].rows, parts[i].count);
     }
     return rc;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-struct run_heap_reading {
-    const struct table *t;
-    int column[FIELDS_MAX];   /* of each field; -1 = the file has none */
-    void *rows;               /* owned until they are given to the facts */
+struct rows {
+    const struct run_table *t;
+    void *data;               /* owned until they are given to the facts */
     uint32_t count, cap;
-    size_t *used;             /* of the profile's memory */
 };
 
-static int get_verdict(struct run_reader *r, sqlite3_stmt *s, int column, uint32_t *out)
+static int keep_row(struct run_reader *r, void *row, void *arg)
 {
-    const char *name = (const char *)sqlite3_column_text(s, column);
-    const int verdict = name ? sonde_heap_verdict_find(name) : -1;
-    if (verdict < 0) return run_bad(r, "there is no verdict '%.40s'", name ? name : "");
-    *out = (uint32_t)verdict;
-    return 0;
-}
-
-static int get_series(struct run_reader *r, sqlite3_stmt *s, int column, struct sonde_series *out)
-{
-    const void *data = sqlite3_column_blob(s, column);
-    const size_t len = (size_t)sqlite3_column_bytes(s, column);
-    if (sqlite3_column_type(s, column) == SQLITE_BLOB && data && !series_unpack(data, len, out)) {
-        return 0;
-    }
-    return run_bad(r, "%s is not a series", sqlite3_column_name(s, column));
-}
-
-static int get_field(struct run_reader *r, sqlite3_stmt *s, int column, const struct field *f,
-                     char *row)
-{
-    void *at = row + f->at;
-    uint64_t number = 0;
-    int rc;
-    switch (f->type) {
-    case INT:
-        rc = run_get_number(r, s, column, INT32_MAX, &number);
-        *(int *)at = (int)number;
-        return rc;
-    case U32: return run_get_u32(r, s, column, at);
-    case U64: return run_get_u64(r, s, column, at);
-    case REAL: return run_get_real(r, s, column, at);
-    case STACK: return run_get_ref(r, s, column, &r->stacks, at);
-    case THREAD: return run_get_ref(r, s, column, &r->threads, at);
-    case STRING: return run_get_ref(r, s, column, &r->strings, at);
-    case VERDICT: return get_verdict(r, s, column, at);
-    case SERIES: return get_series(r, s, column, at);
-    }
-    return SONDE_EFORMAT;
-}
-
-static void find_columns(struct run_heap_reading *g, sqlite3_stmt *s)
-{
-    for (size_t i = 0; i < g->t->count; i++) {
-        g->column[i] = -1;
-        for (int c = 0; c < sqlite3_column_count(s); c++) {
-            if (!strcmp(sqlite3_column_name(s, c), g->t->fields[i].name)) g->column[i] = c;
-        }
-    }
-}
-
-static int read_row(struct run_reader *r, sqlite3_stmt *s)
-{
-    struct run_heap_reading *g = r->heap;
-    const struct sonde_budget b = { g->used, r->p->bytes_max };
-    if (r->row == 1) find_columns(g, s);
-    void *rows = sonde_table_grow(g->rows, g->count, &g->cap, g->t->row_bytes, &b);
-    if (!rows) return run_no_memory(r);
-    g->rows = rows;
-    char *row = (char *)rows + g->count * g->t->row_bytes;
-    memset(row, 0, g->t->row_bytes);
-    for (size_t i = 0; i < g->t->count; i++) {
-        const int rc = g->column[i] >= 0 ? get_field(r, s, g->column[i], &g->t->fields[i], row) : 0;
-        if (rc) return rc;
-    }
+    struct rows *g = arg;
+    const struct sonde_budget b = { &r->p->bytes, r->p->bytes_max };
     /* What a row is of. */
-    const enum type first = g->t->fields[0].type;
-    const uint32_t id = first == STACK || first == THREAD || first == STRING
-                            ? *(const uint32_t *)(const void *)(row + g->t->fields[0].at) : 1;
-    if (!id) return run_bad(r, "it is of no %s", g->t->fields[0].name);
-    g->count++;
+    const struct run_field *first = &g->t->fields[0];
+    if ((first->type == RUN_STACK || first->type == RUN_THREAD || first->type == RUN_STRING) &&
+        !*(const uint32_t *)(const void *)((const char *)row + first->at)) {
+        return run_bad(r, "it is of no %s", first->name);
+    }
+    void *data = sonde_table_grow(g->data, g->count, &g->cap, g->t->row_bytes, &b);
+    if (!data) return run_no_memory(r);
+    g->data = data;
+    memcpy((char *)data + g->count++ * g->t->row_bytes, row, g->t->row_bytes);
     return 0;
 }
 
 /* The rows of a table, as many as it has; the caller's. */
 static int read_rows(struct run_reader *r, int table, void **rows, uint32_t *count)
 {
-    char sql[64];
-    struct run_heap_reading g = { .t = &tables[table], .used = &r->p->bytes };
+    struct rows g = { .t = &tables[table] };
     const size_t before = r->p->bytes;
-    r->heap = &g;
-    snprintf(sql, sizeof(sql), "SELECT * FROM %s ORDER BY id", g.t->name);
-    const int rc = run_each(r, g.t->name, sql, read_row);
-    r->heap = NULL;
+    void *row = sonde__calloc(1, g.t->row_bytes);
+    *rows = NULL;
+    *count = 0;
+    if (!row) return run_no_memory(r);
+    const int rc = run_rows_read(r, g.t, row, keep_row, &g);
+    sonde__free(row);
     r->p->bytes = before; /* counted again when the profile takes them */
-    *rows = g.rows;
+    *rows = g.data;
     *count = g.count;
     if (rc || g.count) return rc;
-    sonde__free(g.rows);
+    sonde__free(g.data);
     *rows = NULL;
     return 0;
 }
@@ -388,21 +287,9 @@ static int read_facts(struct run_reader *r, struct sonde_heap *h)
     return rc;
 }
 
-static int has_heap(struct run_reader *r)
-{
-    sqlite3_stmt *s;
-    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM sqlite_master WHERE type='table' AND name='heap'",
-                           -1, &s, NULL) != SQLITE_OK) {
-        return 0;
-    }
-    const int found = sqlite3_step(s) == SQLITE_ROW;
-    sqlite3_finalize(s);
-    return found;
-}
-
 int run_heap_read(struct run_reader *r)
 {
-    if (!has_heap(r)) return 0;
+    if (!run_has_table(r, tables[FACTS].name)) return 0;
     struct sonde_heap *h = sonde__calloc(1, sizeof(*h));
     if (!h) return run_no_memory(r);
     int rc = read_facts(r, h);

@@ -17,6 +17,7 @@
  *   parts      span, request, tokens_in, tokens_out   whose tokens a batch was about
  *   samples    seq, kind, thread, count, first_ns, data   a chunk: see below
  *   heap, heap_…            facts of a heap profile, if it is one: see run_heap.c
+ *   inference, inference_…  inference requests and models, if there were any: see run_infer.c
  *
  * Samples are packed, up to SONDE_RUN_CHUNK of one kind and thread in a row, in the order they
  * were taken. data is zlib's deflate of five columns, one after the other, `count` varints each:
@@ -55,10 +56,14 @@ int sonde_run_unpack(const void *data, size_t len, uint64_t first_ns, uint32_t c
 
 /* ---- run_heap.c ------------------------------------------------------------------------------ */
 
-struct sonde_heap;
+/* Make the tables of p's heap facts, which it has, and fill them. SQLITE_OK, SQLITE_NOMEM, or an
+ * error that db knows of. */
+int sonde_run_heap_write(sqlite3 *db, const struct sonde_profile *p);
 
-/* Make its tables and fill them. SQLITE_OK, SQLITE_NOMEM, or an error that db knows of. */
-int sonde_run_heap_write(sqlite3 *db, const struct sonde_heap *h);
+/* ---- run_infer.c ----------------------------------------------------------------------------- */
+
+/* The same for its inference requests. */
+int sonde_run_infer_write(sqlite3 *db, const struct sonde_profile *p);
 
 /* ---- run_read.c ------------------------------------------------------------------------------- */
 

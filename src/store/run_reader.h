@@ -25,7 +25,7 @@ struct run_reader {
     struct sonde_profile_line *lines; /* of the location at hand */
     uint32_t lines_cap;
     struct sonde_profile_sample *chunk;
-    struct run_heap_reading *heap; /* run_heap.c */
+    struct run_rows_reading *rows; /* run_rows.c */
 };
 
 /* SONDE_ENOMEM and SONDE_EFORMAT, with what is wrong with the row at hand. */
@@ -50,5 +50,10 @@ int run_each(struct run_reader *r, const char *table, const char *sql,
 
 /* Heap facts, if the file has them. After stacks, threads and strings. */
 int run_heap_read(struct run_reader *r);
+
+/* ---- run_infer.c ----------------------------------------------------------------------------- */
+
+/* Inference requests, if the file has them. After strings. */
+int run_infer_read(struct run_reader *r);
 
 #endif

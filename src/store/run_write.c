@@ -343,14 +343,23 @@ static int write_meta(const struct writer *w)
     return rc;
 }
 
-static int write_heap(const struct writer *w)
+static int written(const struct writer *w, int rc)
 {
-    if (!w->p->heap) return 0;
-    errno = 0;
-    const int rc = sonde_run_heap_write(w->db, w->p->heap);
     if (rc == SQLITE_OK) return 0;
     if (rc != SQLITE_NOMEM) return failed(w);
     return sonde_err_set(w->err, SONDE_ENOMEM, "writing '%s' failed: out of memory", w->path);
+}
+
+static int write_heap(const struct writer *w)
+{
+    errno = 0;
+    return w->p->heap ? written(w, sonde_run_heap_write(w->db, w->p)) : 0;
+}
+
+static int write_infer(const struct writer *w)
+{
+    errno = 0;
+    return w->p->infer ? written(w, sonde_run_infer_write(w->db, w->p)) : 0;
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -360,7 +369,7 @@ static int write_database(struct writer *w, const char *temp)
     int (*const parts[])(const struct writer *) = {
         write_meta,      write_strings, write_modules, write_functions, write_locations,
         write_stacks,    write_threads, write_spans,   write_parts,     write_samples,
-        write_heap,
+        write_heap,      write_infer,
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {

@@ -15,6 +15,7 @@
 #include "sonde/sonde.h"
 #include "store/run_private.h"
 #include "unit/profile/heap_build.h"
+#include "unit/profile/infer_build.h"
 
 #define CHECK(x)                                                                               \
     do {                                                                                       \
@@ -53,6 +54,7 @@ static void fill(struct sonde_profile *p)
             .name = sonde_profile_cstring(p, "span") });
     }
     CHECK(!sonde_profile_take_heap(p, build_heap_facts(p)));
+    infer_build(p, 6);
 }
 
 static void make_good(void)
@@ -96,6 +98,15 @@ static const struct { const char *table, *column; } columns[] = {
     { "heap_sites", "verdict" }, { "heap_sites", "growth" }, { "heap_sites", "slope" },
     { "heap_points", "time_ns" }, { "heap_threads", "thread" }, { "heap_pools", "name" },
     { "heap_pools", "mapped" }, { "heap_sizes", "count" }, { "heap_lifetimes", "id" },
+    { "inference", "slo_itl_s" }, { "inference_invalid", "reason" },
+    { "inference_models", "id" }, { "inference_models", "model" },
+    { "inference_models", "load_s" }, { "inference_memory", "model" },
+    { "inference_memory", "kind" }, { "inference_requests", "id" },
+    { "inference_requests", "outcome" }, { "inference_requests", "source" },
+    { "inference_requests", "route" }, { "inference_requests", "arrived_ns" },
+    { "inference_requests", "total_s" }, { "inference_requests", "itl_p95_s" },
+    { "inference_requests", "own_id" }, { "inference_requests", "timeline" },
+    { "inference_requests", "timeline" }, { "inference_requests", "attributes" },
 };
 
 /* Six bytes: which column, which row, what to do, and two of value. */
@@ -108,6 +119,7 @@ static void edit(sqlite3 *db, const uint8_t *e)
     static const char *const values[] = {
         "%d", "-%d", "%d << 32", "9223372036854775807 - %d", "'%d'", "x'%04x'", "%d / 7.0",
         "zeroblob(%d)", "(SELECT data FROM samples LIMIT 1 OFFSET %d)",
+        "(SELECT timeline FROM inference_requests LIMIT 1 OFFSET %d)",
     };
     char value[64], sql[256];
     snprintf(value, sizeof(value), values[e[2] % (sizeof(values) / sizeof(values[0]))],
@@ -163,8 +175,28 @@ static void check_heap(const struct sonde_profile *p, const struct sonde_heap *h
     for (uint32_t i = 0; i < h->pool_count; i++) CHECK(h->pools[i].name < p->strings_count);
 }
 
+static void check_infer(const struct sonde_infer_run *run)
+{
+    for (size_t i = 0; i < run->request_count; i++) {
+        const struct sonde_infer_request *r = &run->requests[i];
+        CHECK(*r->invalid || !sonde_infer_validate(r, NULL, NULL));
+        CHECK(r->outcome < SONDE_INFER_OUTCOMES && r->attr_count <= SONDE_INFER_ATTRS_MAX);
+        CHECK(r->item_count <= SONDE_INFER_ITEMS_MAX && strlen(r->own_id) <= SONDE_INFER_ID_MAX);
+        for (uint32_t k = 0; k < r->item_count; k++) {
+            const struct sonde_infer_item *item = &r->items[k];
+            CHECK(item->start_ns >= r->arrived_ns && item->end_ns >= item->start_ns);
+            CHECK(*item->name && item->count);
+        }
+    }
+    for (size_t i = 0; i < run->model_count; i++) {
+        CHECK(run->models[i].memory_count <= SONDE_INFER_MEMORY_KINDS);
+        CHECK(run->models[i].model && run->models[i].backend);
+    }
+}
+
 static void check_profile(const struct sonde_profile *p)
 {
+    if (p->infer) check_infer(p->infer);
     if (p->heap) check_heap(p, p->heap);
     for (uint32_t i = 1; i < p->stacks_count; i++) {
         CHECK(p->stacks[i].parent < i && p->stacks[i].location < p->locations_count);
