@@ -164,19 +164,50 @@ static int row_end(const struct sonde_grid *g, int y)
     return end;
 }
 
-void sonde_grid_print(const struct sonde_grid *g, struct sonde_buf *out)
+static void put_style(struct sonde_buf *out, unsigned style)
+{
+    static const int colours[] = { [SONDE_STYLE_GREEN] = 32, [SONDE_STYLE_YELLOW] = 33,
+                                   [SONDE_STYLE_RED] = 31, [SONDE_STYLE_CYAN] = 36 };
+    const unsigned colour = style & SONDE_STYLE_COLOUR;
+    sonde_buf_puts(out, "\033[0");
+    if (style & SONDE_STYLE_BOLD) sonde_buf_puts(out, ";1");
+    if (style & SONDE_STYLE_DIM) sonde_buf_puts(out, ";2");
+    if (style & SONDE_STYLE_REVERSE) sonde_buf_puts(out, ";7");
+    if (colour && colour < sizeof(colours) / sizeof(colours[0])) {
+        sonde_buf_printf(out, ";%d", colours[colour]);
+    }
+    sonde_buf_putc(out, 'm');
+}
+
+static void print_row(const struct sonde_grid *g, int y, int colour, struct sonde_buf *out)
+{
+    const int end = row_end(g, y);
+    unsigned style = SONDE_STYLE_NORMAL;
+    for (int x = 0; x < end; x++) {
+        const struct sonde_cell *c = sonde_grid_at(g, x, y);
+        if (colour && c->style != style) {
+            put_style(out, c->style);
+            style = c->style;
+        }
+        for (int i = 0; i < SONDE_CELL_CODES && c->code[i]; i++) {
+            char bytes[4];
+            sonde_buf_add(out, bytes, sonde_text_encode(c->code[i], bytes));
+        }
+    }
+    if (style != SONDE_STYLE_NORMAL) put_style(out, SONDE_STYLE_NORMAL);
+    sonde_buf_putc(out, '\n');
+}
+
+static void print(const struct sonde_grid *g, int colour, struct sonde_buf *out)
 {
     int rows = g->height;
     while (rows > 0 && row_end(g, rows - 1) == 0) rows--;
-    for (int y = 0; y < rows; y++) {
-        const int end = row_end(g, y);
-        for (int x = 0; x < end; x++) {
-            const struct sonde_cell *c = sonde_grid_at(g, x, y);
-            for (int i = 0; i < SONDE_CELL_CODES && c->code[i]; i++) {
-                char bytes[4];
-                sonde_buf_add(out, bytes, sonde_text_encode(c->code[i], bytes));
-            }
-        }
-        sonde_buf_putc(out, '\n');
-    }
+    for (int y = 0; y < rows; y++) print_row(g, y, colour, out);
+}
+
+void sonde_grid_print(const struct sonde_grid *g, struct sonde_buf *out) { print(g, 0, out); }
+
+void sonde_grid_print_colour(const struct sonde_grid *g, struct sonde_buf *out)
+{
+    print(g, 1, out);
 }

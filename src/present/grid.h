@@ -56,4 +56,7 @@ void sonde_grid_restyle(struct sonde_grid *g, int x, int y, int cells, unsigned 
 /* As text, a line a row without trailing blanks; blank rows at the end are left out. */
 void sonde_grid_print(const struct sonde_grid *g, struct sonde_buf *out);
 
+/* The same with colours and weights as a terminal understands them (SGR). */
+void sonde_grid_print_colour(const struct sonde_grid *g, struct sonde_buf *out);
+
 #endif

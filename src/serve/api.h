@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "collect/model.h"
+#include "present/requests.h"
 
 /* {"time","families":[{"name","type","kind","unit","help","source","series":[{"labels":{}}]}]} */
 void sonde_api_series(const struct sonde_model *m, const struct sonde_filter *f, size_t limit,
@@ -44,5 +45,29 @@ struct sonde_api_spans {
  *  "parent_id","outcome","attributes":{}}]} */
 void sonde_api_spans(const struct sonde_model *m, const struct sonde_api_spans *q,
                      struct sonde_buf *out);
+
+/* {"time","total","requests":[…]}: present/requests.h says what a request is. total: that passed. */
+void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests_query *q,
+                        struct sonde_buf *out);
+
+/* The newest request that id names (sonde_request_is), alone. 0 = there is none, nothing was
+ * written. */
+int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_buf *out);
+
+/* {"time","window_s","totals":{"since","uptime_s","requests":{"ok","error","cancelled","timeout",
+ *  "lost"},"tokens_in","tokens_reused","tokens_out","tokens_per_s","requests_per_s","hit_ratio",
+ *  "memory_bytes","memory_peak_bytes","slo_met","slo_missed"},"slo":{"ttft_s","itl_s","total_s"},
+ *  "invalid_events":{reason: count},
+ *  "models":[{"process","pid","source","model","backend","running","waiting",
+ *   "prefill_tokens_per_s","decode_tokens_per_s","output_tokens_per_s","hit_ratio",
+ *   "kv":{"used","total","peak"},"memory":{kind:{"bytes","peak"}},"memory_peak_bytes","load_s",
+ *   "batches","batch_requests_mean","batch_tokens_mean"}],
+ *  "groups":[{"process","pid","source","model","route","requests":{…},"requests_per_s",
+ *   "tokens_in","tokens_reused","tokens_out","output_tokens_per_s","slo_met","slo_missed",
+ *   "user_tokens_per_s":{"count","avg","p50","p5"},"duration","ttft","tpot","itl",
+ *   "phases":{"queue",…}}]}
+ * duration … and each phase: {"count","total","avg","p50","p95","p99","max"} over the last window_s
+ * (0 = 60), or null. Counts are since the start; totals since the last reset. */
+void sonde_api_inference(const struct sonde_model *m, double window_s, struct sonde_buf *out);
 
 #endif

@@ -1,0 +1,92 @@
+/* requests.c - which requests, in which order: see requests.h. */
+#include "present/requests.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIMIT_DEFAULT = 100 };
+
+const char *const sonde_requests_sorts[] = {
+#define SONDE__X(id, name) name,
+    SONDE_REQUESTS_SORTS(SONDE__X)
+#undef SONDE__X
+    NULL,
+};
+
+int sonde_requests_sort_find(const char *name)
+{
+    for (int i = 0; sonde_requests_sorts[i]; i++) {
+        if (!strcmp(name, sonde_requests_sorts[i])) return i;
+    }
+    return -1;
+}
+
+int sonde_request_passes(const struct sonde_requests_query *q,
+                         const struct sonde_infer_request *r)
+{
+    const int running = (r->flags & SONDE_INFER_RUNNING) != 0;
+    if (q->state == SONDE_REQUESTS_RUNNING && !running) return 0;
+    if (q->state == SONDE_REQUESTS_DONE && running) return 0;
+    if (q->outcome >= 0 && (running || r->outcome != (uint32_t)q->outcome)) return 0;
+    if (q->source >= 0 && r->source != (uint32_t)q->source) return 0;
+    if (q->pid && r->pid != q->pid) return 0;
+    if (r->total_s < q->min_s) return 0;
+    if (q->model && fnmatch(q->model, r->model, 0) != 0) return 0;
+    return !q->route || fnmatch(q->route, r->route, 0) == 0;
+}
+
+static double key_of(enum sonde_requests_sort sort, const struct sonde_infer_request *r)
+{
+    switch (sort) {
+    case SONDE_REQUESTS_NEWEST: return (double)r->arrived_ns;
+    case SONDE_REQUESTS_TTFT: return r->tokens_out ? r->ttft_s : -1;
+    case SONDE_REQUESTS_ITL: return r->itl_count ? r->itl_s : -1;
+    case SONDE_REQUESTS_QUEUE: return sonde_infer_queue_s(r);
+    case SONDE_REQUESTS_TOKENS: return (double)r->tokens_out;
+    default: return r->total_s;
+    }
+}
+
+static int by_key(const void *a, const void *b, void *sort)
+{
+    const struct sonde_infer_request *x = *(const struct sonde_infer_request *const *)a;
+    const struct sonde_infer_request *y = *(const struct sonde_infer_request *const *)b;
+    const enum sonde_requests_sort by = *(const enum sonde_requests_sort *)sort;
+    const double v = key_of(by, x), w = key_of(by, y);
+    if (v != w) return v > w ? -1 : 1;
+    if (x->arrived_ns != y->arrived_ns) return x->arrived_ns > y->arrived_ns ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+size_t sonde_requests_select(const struct sonde_requests_query *q,
+                             const struct sonde_infer_request **list, size_t count, size_t *total)
+{
+    enum sonde_requests_sort sort = q->sort;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (sonde_request_passes(q, list[i])) list[kept++] = list[i];
+    }
+    qsort_r(list, kept, sizeof(*list), by_key, &sort);
+    if (total) *total = kept;
+    const size_t limit = q->limit ? q->limit : LIMIT_DEFAULT;
+    return kept < limit ? kept : limit;
+}
+
+int sonde_request_is(const struct sonde_infer_request *r, const char *text)
+{
+    if (!*text) return 0;
+    if (!strcmp(text, r->own_id)) return 1;
+    char number[17];
+    snprintf(number, sizeof(number), "%016" PRIx64, r->id);
+    return !strcasecmp(text, number);
+}
+
+const char *sonde_request_name(const struct sonde_infer_request *r, char out[SONDE_REQUEST_NAME])
+{
+    if (r->own_id[0]) snprintf(out, SONDE_REQUEST_NAME, "%s", r->own_id);
+    else snprintf(out, SONDE_REQUEST_NAME, "%016" PRIx64, r->id);
+    return out;
+}

@@ -1,0 +1,124 @@
+/* inference.c - /api/requests, /api/requests/ID, /api/inference, and POST /api/inference/reset, which
+ * has totals begin anew. */
+#include <string.h>
+
+#include "analyze/inference.h"
+#include "serve/api.h"
+#include "serve/route.h"
+
+enum { LIMIT_MAX = SONDE_REQUESTS_MAX };
+#define PID_MAX 4194304u
+#define MS_MAX 1e9
+
+/* The index of a word among choices, "a, b or c" in the 400 if it is none; missing = the value that
+ * *out has. 1, or 0 with the answer in a. */
+static int word_of(const struct sonde_request *r, struct sonde_response *a, const char *name,
+                   int (*find)(const char *), const char *choices, int *out)
+{
+    const char *text = sonde_request_param(r, name);
+    if (!text) return 1;
+    *out = find(text);
+    if (*out >= 0) return 1;
+    sonde_response_error(a, 400, "parameter %s: \"%.100s\" is none of %s", name, text, choices);
+    return 0;
+}
+
+static int state_find(const char *name)
+{
+    if (strcmp(name, "running") == 0) return SONDE_REQUESTS_RUNNING;
+    return strcmp(name, "done") == 0 ? SONDE_REQUESTS_DONE : -1;
+}
+
+static void requests(const struct sonde_request *r, struct sonde_response *a)
+{
+    int sort = SONDE_REQUESTS_SLOWEST, state = SONDE_REQUESTS_ALL;
+    uint64_t limit = 0, pid = 0;
+    double min_ms = 0;
+    struct sonde_requests_query q = { .model = sonde_request_param(r, "model"),
+                                      .route = sonde_request_param(r, "route"),
+                                      .outcome = -1, .source = -1 };
+    if (!word_of(r, a, "sort", sonde_requests_sort_find,
+                 "slowest, newest, ttft, itl, queue, tokens", &sort) ||
+        !word_of(r, a, "state", state_find, "running, done", &state) ||
+        !word_of(r, a, "outcome", sonde_infer_outcome_find,
+                 "ok, error, cancelled, timeout, lost", &q.outcome) ||
+        !word_of(r, a, "source", sonde_infer_source_find, "api, hook, probe, front", &q.source) ||
+        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
+        !sonde_request_count(r, a, "pid", PID_MAX, &pid) ||
+        !sonde_request_number(r, a, "min_ms", 0, MS_MAX, &min_ms)) {
+        return;
+    }
+    q.sort = (enum sonde_requests_sort)sort;
+    q.state = (enum sonde_requests_state)state;
+    q.limit = (size_t)limit;
+    q.pid = (uint32_t)pid;
+    q.min_s = min_ms * 1e-3;
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    sonde_api_requests(m, &q, &a->body);
+    pthread_rwlock_unlock(&m->lock);
+}
+
+static void request(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    const int found = sonde_api_request(m, r->rest, &a->body);
+    pthread_rwlock_unlock(&m->lock);
+    if (found || a->body.error) return;
+    sonde_response_error(a, 404, "there is no request \"%.100s\", or it is no longer kept; "
+                         "/api/requests lists them", r->rest);
+}
+
+static void inference(const struct sonde_request *r, struct sonde_response *a)
+{
+    double window_s = 0;
+    if (!sonde_request_number(r, a, "window", 0.001, 86400, &window_s)) return;
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    sonde_api_inference(m, window_s, &a->body);
+    pthread_rwlock_unlock(&m->lock);
+}
+
+static void reset(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_wrlock(&m->lock);
+    struct sonde_infer *x = sonde_infer_of(m);
+    if (x) sonde_infer_reset(x, m->now_s);
+    pthread_rwlock_unlock(&m->lock);
+    if (x) sonde_buf_puts(&a->body, "{\"reset\":true}\n");
+    else sonde_response_error(a, 404, "this agent follows no inference");
+}
+
+extern const struct sonde_route sonde_route_api_requests, sonde_route_api_request,
+    sonde_route_api_inference, sonde_route_api_inference_reset;
+const struct sonde_route sonde_route_api_requests = {
+    .method = "GET",
+    .path = "/api/requests",
+    .summary = "inference requests that run or ended, with figures and timelines",
+    .params = (const char *const[]){ "sort", "limit", "model", "route", "outcome", "source",
+                                     "state", "pid", "min_ms", NULL },
+    .handle = requests,
+};
+const struct sonde_route sonde_route_api_request = {
+    .method = "GET",
+    .path = "/api/requests/*",
+    .summary = "one of them, by the engine's id or its number",
+    .params = (const char *const[]){ NULL },
+    .handle = request,
+};
+const struct sonde_route sonde_route_api_inference = {
+    .method = "GET",
+    .path = "/api/inference",
+    .summary = "inference in all: totals, models with memory and rates, percentiles by route",
+    .params = (const char *const[]){ "window", NULL },
+    .handle = inference,
+};
+const struct sonde_route sonde_route_api_inference_reset = {
+    .method = "POST",
+    .path = "/api/inference/reset",
+    .summary = "totals of inference begin anew",
+    .params = (const char *const[]){ NULL },
+    .handle = reset,
+};
