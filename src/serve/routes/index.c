@@ -25,7 +25,7 @@ static void put_html(const struct sonde_request *r, struct sonde_buf *out)
     for (size_t i = 0; sonde_routes[i]; i++) {
         const struct sonde_route *route = sonde_routes[i];
         if (!route->summary) continue;
-        if (strcmp(route->method, "GET") == 0) {
+        if (strcmp(route->method, "GET") == 0 && !strchr(route->path, '*')) {
             sonde_buf_printf(out, "<dt><a href=\"%s\"><code>%s</code></a></dt><dd>%s",
                              route->path, route->path, route->summary);
         } else {

@@ -63,11 +63,11 @@ static void request(const struct sonde_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);
-    const int found = sonde_api_request(m, r->rest, &a->body);
+    const int found = sonde_api_request(m, r->name, &a->body);
     pthread_rwlock_unlock(&m->lock);
     if (found || a->body.error) return;
     sonde_response_error(a, 404, "there is no request \"%.100s\", or it is no longer kept; "
-                         "/api/requests lists them", r->rest);
+                         "/api/requests lists them", r->name);
 }
 
 static void inference(const struct sonde_request *r, struct sonde_response *a)
