@@ -6,6 +6,9 @@
  * ioctl that put the terminal right, which is all a handler may do. */
 #include "cli/top_screen.h"
 
+#include "present/top_view.h" /* before term.h, which makes `columns` and others macros */
+#include "sonde/sonde.h"
+
 #include <curses.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +20,6 @@
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
-
-#include "present/top_view.h"
-#include "sonde/sonde.h"
 
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };

@@ -20,7 +20,7 @@
 
 #define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
 
-enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY };
+enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS };
 
 struct source_ops {
     void (*tick)(struct sonde_top_source *s);
@@ -44,6 +44,7 @@ void sonde_top_request_of(const struct sonde_top_state *s, struct sonde_top_requ
 {
     *out = (struct sonde_top_request){ .page = s->page, .type = sonde_top_type(s), .pid = s->pid };
     sonde_top_split_filter(s->filter, &out->words);
+    if (s->page == SONDE_TOP_INFERENCE) out->sort = (enum sonde_requests_sort)s->sort[s->page];
     if (s->page == SONDE_TOP_SPANS && s->view == SONDE_TOP_TRACE) {
         memcpy(out->trace_id, s->trace_id, sizeof(out->trace_id));
     }
@@ -92,6 +93,9 @@ static int local_get(struct sonde_top_source *s, enum answer what,
     struct sonde_api_spans spans = { .pid = r->pid, .from_s = s->from_s,
                                      .limit = SONDE_TOP_SPANS_MAX };
 
+    const struct sonde_requests_query requests = {
+        .sort = r->sort, .limit = SONDE_TOP_REQUESTS_MAX, .outcome = -1, .source = -1,
+        .pid = r->pid };
     if (what == TRACE) {
         spans.pid = 0; /* a trace may lead through several processes */
         spans.from_s = 0;
@@ -112,6 +116,8 @@ static int local_get(struct sonde_top_source *s, enum answer what,
     pthread_rwlock_rdlock(&m->lock);
     if (what == PROCESSES) sonde_api_processes(m, out);
     else if (what == SPANS || what == TRACE) sonde_api_spans(m, &spans, out);
+    else if (what == INFERENCE) sonde_api_inference(m, 0, out);
+    else if (what == REQUESTS) sonde_api_requests(m, &requests, out);
     else sonde_api_query(m, &q, out);
     pthread_rwlock_unlock(&m->lock);
     return 0;
@@ -196,14 +202,21 @@ static void make_url(struct sonde_top_source *s, enum answer what,
 {
     static const char *const paths[] = {
         [PROCESSES] = "/api/processes", [HOST] = "/api/query", [SERIES] = "/api/query",
-        [SPANS] = "/api/spans", [TRACE] = "/api/spans", [MEMORY] = "/api/query" };
+        [SPANS] = "/api/spans", [TRACE] = "/api/spans", [MEMORY] = "/api/query",
+        [INFERENCE] = "/api/inference", [REQUESTS] = "/api/requests" };
     char base[512];
     if (sonde_cli_url(base, sizeof(base), s->url, paths[what])) {
         b->error = SONDE_EFULL;
         return;
     }
     sonde_buf_puts(b, base);
-    if (b->error || what == PROCESSES) return;
+    if (b->error || what == PROCESSES || what == INFERENCE) return;
+    if (what == REQUESTS) {
+        add_number(s, b, "limit", SONDE_TOP_REQUESTS_MAX);
+        add_parameter(s, b, "sort", sonde_requests_sorts[r->sort]);
+        if (r->pid) add_number(s, b, "pid", r->pid);
+        return;
+    }
     if (what == HOST) {
         add_parameter(s, b, "name", HOST_SERIES);
         add_number(s, b, "window", 5);
@@ -325,7 +338,8 @@ static int read_one(struct sonde_top_source *s, enum answer what,
                                   struct sonde_err *) = {
         [PROCESSES] = sonde_top_read_processes, [HOST] = sonde_top_read_host,
         [SERIES] = sonde_top_read_series, [SPANS] = sonde_top_read_spans,
-        [TRACE] = sonde_top_read_trace, [MEMORY] = sonde_top_read_series };
+        [TRACE] = sonde_top_read_trace, [MEMORY] = sonde_top_read_series,
+        [INFERENCE] = sonde_top_read_inference, [REQUESTS] = sonde_top_read_requests };
     struct sonde_buf text;
     sonde_buf_init(&text, ANSWER_MAX);
     int rc = s->ops->get(s, what, r, &text, err);
@@ -371,6 +385,9 @@ int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_req
         return read_one(s, SERIES, r, d, err);
     case SONDE_TOP_MEMORY:
         return read_one(s, MEMORY, r, d, err);
+    case SONDE_TOP_INFERENCE:
+        rc = read_one(s, INFERENCE, r, d, err);
+        return rc ? rc : read_one(s, REQUESTS, r, d, err);
     default:
         rc = read_spans(s, r, d, err);
         return rc || !r->trace_id[0] ? rc : read_one(s, TRACE, r, d, err);

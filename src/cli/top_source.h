@@ -14,6 +14,7 @@ struct sonde_top_request {
     const char *type;                    /* static; NULL = all */
     uint32_t pid;                        /* 0 = all */
     char trace_id[SONDE_TOP_TRACE_ID];   /* spans page: also all of this trace; "" = none */
+    enum sonde_requests_sort sort;       /* inference page */
 };
 void sonde_top_request_of(const struct sonde_top_state *s, struct sonde_top_request *out);
 

@@ -2,39 +2,19 @@
  * strings need no copy. */
 #include "present/top_data.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "present/top_json.h"
 #include "present/top_spans.h"
 #include "sonde/sonde.h"
 
-/* ---- Values of an object, with what stands for "not known" --------------------------------- */
+/* ---- Answers ------------------------------------------------------------------------------- */
 
-static double number(const json_t *o, const char *key)
-{
-    const json_t *v = json_object_get(o, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-static const char *string(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
-static uint32_t id_number(const json_t *o, const char *key)
-{
-    const json_int_t v = json_integer_value(json_object_get(o, key));
-    return v > 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
-}
-
-/* Parse text, hand ownership to d and return the array under `key`. */
-static int open_answer(struct sonde_top_data *d, const char *what, const char *key,
-                       const char *text, size_t len, json_t **array, struct sonde_err *err)
+int top_open(struct sonde_top_data *d, const char *what, const char *key, const char *text,
+             size_t len, json_t **array, struct sonde_err *err)
 {
     json_error_t why;
     if (d->json_count == sizeof(d->json) / sizeof(d->json[0])) return SONDE_EINVAL;
@@ -50,20 +30,14 @@ static int open_answer(struct sonde_top_data *d, const char *what, const char *k
                              "the answer about %s has no list \"%s\": is that a sonde agent?",
                              what, key);
     }
-    const double time_s = number(root, "time");
+    const double time_s = top_number(root, "time");
     if (time_s > d->time_s) d->time_s = time_s;
     return 0;
 }
 
-static size_t at_most(const json_t *array, size_t max)
-{
-    const size_t n = json_array_size(array);
-    return n < max ? n : max;
-}
-
 /* ---- Processes ----------------------------------------------------------------------------- */
 
-static double sum_of_object(const json_t *o)
+double top_sum(const json_t *o)
 {
     double sum = 0;
     const char *key;
@@ -79,26 +53,26 @@ int sonde_top_read_processes(struct sonde_top_data *d, const char *text, size_t 
                              struct sonde_err *err)
 {
     json_t *array;
-    const int rc = open_answer(d, "processes", "processes", text, len, &array, err);
+    const int rc = top_open(d, "processes", "processes", text, len, &array, err);
     if (rc) return rc;
-    const size_t n = at_most(array, SONDE_TOP_PROCESSES_MAX);
+    const size_t n = top_at_most(array, SONDE_TOP_PROCESSES_MAX);
     d->processes = sonde__calloc(n + 1, sizeof(*d->processes));
     if (!d->processes) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
 
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(array, i);
         d->processes[d->process_count++] = (struct sonde_top_process){
-            .pid = id_number(o, "pid"),
-            .program = string(o, "program"),
-            .state = string(o, "state"),
-            .cpu_ratio = number(o, "cpu_ratio"),
-            .rss_bytes = number(o, "rss_bytes"),
-            .threads = number(o, "threads"),
-            .series = number(o, "series"),
-            .segment_bytes = number(o, "segment_bytes"),
-            .drops = sum_of_object(json_object_get(o, "drops")),
-            .spans_seen = number(o, "spans_seen"),
-            .spans_lost = number(o, "spans_lost"),
+            .pid = top_id(o, "pid"),
+            .program = top_string(o, "program"),
+            .state = top_string(o, "state"),
+            .cpu_ratio = top_number(o, "cpu_ratio"),
+            .rss_bytes = top_number(o, "rss_bytes"),
+            .threads = top_number(o, "threads"),
+            .series = top_number(o, "series"),
+            .segment_bytes = top_number(o, "segment_bytes"),
+            .drops = top_sum(json_object_get(o, "drops")),
+            .spans_seen = top_number(o, "spans_seen"),
+            .spans_lost = top_number(o, "spans_lost"),
             .spans_per_s = NAN,
         };
     }
@@ -175,7 +149,7 @@ static char *label_text(const json_t *labels)
 /* [[time, value], …] newest first, to values oldest first. */
 static int read_history(const json_t *array, double **out, size_t *out_count)
 {
-    const size_t n = at_most(array, SONDE_TOP_HISTORY);
+    const size_t n = top_at_most(array, SONDE_TOP_HISTORY);
     double *value = sonde__calloc(n + 1, sizeof(*value));
     if (!value) return SONDE_ENOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -191,9 +165,9 @@ int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len
                           struct sonde_err *err)
 {
     json_t *array;
-    const int rc = open_answer(d, "series", "series", text, len, &array, err);
+    const int rc = top_open(d, "series", "series", text, len, &array, err);
     if (rc) return rc;
-    const size_t n = at_most(array, SONDE_TOP_SERIES_MAX);
+    const size_t n = top_at_most(array, SONDE_TOP_SERIES_MAX);
     d->series = sonde__calloc(n + 1, sizeof(*d->series));
     if (!d->series) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
 
@@ -201,20 +175,20 @@ int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len
         const json_t *o = json_array_get(array, i);
         struct sonde_top_series *s = &d->series[d->series_count++];
         *s = (struct sonde_top_series){
-            .name = string(o, "name"), .type = string(o, "type"), .unit = string(o, "unit"),
-            .process = string(o, "process"), .trend = string(o, "trend"),
+            .name = top_string(o, "name"), .type = top_string(o, "type"), .unit = top_string(o, "unit"),
+            .process = top_string(o, "process"), .trend = top_string(o, "trend"),
             .labels = label_text(json_object_get(o, "labels")),
-            .pid = id_number(o, "pid"),
-            .value = number(o, "value"), .rate = number(o, "rate"), .avg = number(o, "avg"),
-            .min = number(o, "min"), .max = number(o, "max"),
-            .p50 = number(o, "p50"), .p95 = number(o, "p95"), .p99 = number(o, "p99"),
+            .pid = top_id(o, "pid"),
+            .value = top_number(o, "value"), .rate = top_number(o, "rate"), .avg = top_number(o, "avg"),
+            .min = top_number(o, "min"), .max = top_number(o, "max"),
+            .p50 = top_number(o, "p50"), .p95 = top_number(o, "p95"), .p99 = top_number(o, "p99"),
         };
         if (!s->labels || read_history(json_object_get(o, "history"), &s->history,
                                        &s->history_count)) {
             return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
         }
     }
-    const double total = number(d->json[d->json_count - 1], "total");
+    const double total = top_number(d->json[d->json_count - 1], "total");
     d->series_total = total >= (double)n && total < 1e12 ? (size_t)total : n;
     return 0;
 }
@@ -240,12 +214,12 @@ static const struct { const char *name, *stat; double scale; size_t offset; } ho
 
 static int read_host_series(struct sonde_top_host *h, const json_t *o)
 {
-    const char *name = string(o, "name");
+    const char *name = top_string(o, "name");
     /* A recorded process may have series of the same name. */
-    if (id_number(o, "pid")) return 0;
+    if (top_id(o, "pid")) return 0;
     for (size_t i = 0; i < sizeof(host_figures) / sizeof(host_figures[0]); i++) {
         if (strcmp(name, host_figures[i].name) != 0) continue;
-        const double v = number(o, host_figures[i].stat) * host_figures[i].scale;
+        const double v = top_number(o, host_figures[i].stat) * host_figures[i].scale;
         memcpy((char *)h + host_figures[i].offset, &v, sizeof(v));
     }
     if (strcmp(name, "system_cpu_usage_percent") != 0) return 0;
@@ -262,8 +236,8 @@ int sonde_top_read_host(struct sonde_top_data *d, const char *text, size_t len,
                         struct sonde_err *err)
 {
     json_t *array;
-    int rc = open_answer(d, "the host", "series", text, len, &array, err);
-    for (size_t i = 0; !rc && i < at_most(array, SONDE_TOP_SERIES_MAX); i++) {
+    int rc = top_open(d, "the host", "series", text, len, &array, err);
+    for (size_t i = 0; !rc && i < top_at_most(array, SONDE_TOP_SERIES_MAX); i++) {
         if (read_host_series(&d->host, json_array_get(array, i))) {
             rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
         }
@@ -295,19 +269,19 @@ static char *attribute_text(const json_t *attributes)
 static int read_span_list(const json_t *array, struct sonde_top_span **out, size_t *out_count,
                           struct sonde_err *err)
 {
-    const size_t n = at_most(array, SONDE_TOP_SPANS_MAX);
+    const size_t n = top_at_most(array, SONDE_TOP_SPANS_MAX);
     *out = sonde__calloc(n + 1, sizeof(**out));
     if (!*out) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         const json_t *o = json_array_get(array, i);
         struct sonde_top_span *s = &(*out)[(*out_count)++];
         *s = (struct sonde_top_span){
-            .name = string(o, "name"), .program = string(o, "program"),
-            .trace_id = string(o, "trace_id"), .span_id = string(o, "span_id"),
-            .parent_id = string(o, "parent_id"), .outcome = string(o, "outcome"),
+            .name = top_string(o, "name"), .program = top_string(o, "program"),
+            .trace_id = top_string(o, "trace_id"), .span_id = top_string(o, "span_id"),
+            .parent_id = top_string(o, "parent_id"), .outcome = top_string(o, "outcome"),
             .attributes = attribute_text(json_object_get(o, "attributes")),
-            .pid = id_number(o, "pid"), .tid = id_number(o, "tid"),
-            .start = number(o, "start"), .duration_s = number(o, "duration_s"),
+            .pid = top_id(o, "pid"), .tid = top_id(o, "tid"),
+            .start = top_number(o, "start"), .duration_s = top_number(o, "duration_s"),
         };
         if (!s->attributes) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
         if (!(s->duration_s >= 0)) s->duration_s = 0;
@@ -320,7 +294,7 @@ int sonde_top_read_spans(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err)
 {
     json_t *array;
-    int rc = open_answer(d, "spans", "spans", text, len, &array, err);
+    int rc = top_open(d, "spans", "spans", text, len, &array, err);
     if (!rc) rc = read_span_list(array, &d->spans, &d->span_count, err);
     if (!rc && sonde_top_group_spans(d)) rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     return rc;
@@ -337,7 +311,7 @@ int sonde_top_read_trace(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err)
 {
     json_t *array;
-    int rc = open_answer(d, "the trace", "spans", text, len, &array, err);
+    int rc = top_open(d, "the trace", "spans", text, len, &array, err);
     if (!rc) rc = read_span_list(array, &d->trace, &d->trace_count, err);
     if (!rc) qsort(d->trace, d->trace_count, sizeof(*d->trace), by_start);
     return rc;
@@ -368,5 +342,8 @@ void sonde_top_data_release(struct sonde_top_data *d)
     sonde__free(d->trace);
     sonde__free(d->names);
     sonde__free(d->pairs);
+    sonde__free(d->inference.models);
+    sonde__free(d->inference.routes);
+    sonde_requests_release(&d->inference.requests);
     sonde_top_data_init(d);
 }

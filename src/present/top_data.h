@@ -8,11 +8,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "present/requests.h"
 
 #define SONDE_TOP_HISTORY 60      /* points of a sparkline */
 #define SONDE_TOP_SERIES_MAX 1000 /* asked for, and kept */
 #define SONDE_TOP_SPANS_MAX 5000
 #define SONDE_TOP_PROCESSES_MAX 10000
+#define SONDE_TOP_MODELS_MAX 256
+#define SONDE_TOP_ROUTES_MAX 1024
+#define SONDE_TOP_REQUESTS_MAX 200  /* asked for */
 
 struct json_t;
 
@@ -57,6 +61,35 @@ struct sonde_top_host {
     size_t cpu_history_count;
 };
 
+/* Inference over the last window: figures of one model in one process … */
+struct sonde_top_model {
+    uint32_t pid;
+    const char *process, *model, *backend;
+    double running, waiting, prefill_per_s, decode_per_s, output_per_s, hit_ratio;
+    double kv_used, kv_total, memory_peak;
+    size_t memory_count;
+    struct { const char *kind; double bytes; } memory[SONDE_INFER_MEMORY_KINDS];
+};
+
+/* … and of one route of it. */
+struct sonde_top_stat { double count, total, p50, p95, p99; };
+struct sonde_top_route {
+    uint32_t pid;
+    const char *process, *model, *route;
+    double per_s, ok, failed, cancelled, lost, slo_met, slo_missed, user_per_s;
+    struct sonde_top_stat duration, ttft, itl;
+    double phase_s[SONDE_PHASE_COUNT];   /* in all; 0 = none */
+};
+
+struct sonde_top_inference {
+    double window_s, invalid;            /* events that were not used */
+    struct sonde_top_model *models;
+    size_t model_count;
+    struct sonde_top_route *routes;
+    size_t route_count;
+    struct sonde_requests requests;
+};
+
 struct sonde_top_data {
     double time_s;               /* unix time of the agent; 0 = nothing read yet */
     struct sonde_top_host host;
@@ -74,6 +107,7 @@ struct sonde_top_data {
     size_t name_count, pair_count;
     struct sonde_top_span *trace; /* spans of the chosen trace, by start */
     size_t trace_count;
+    struct sonde_top_inference inference;
     struct json_t *json[8];      /* owned */
     size_t json_count;
 };
@@ -94,6 +128,10 @@ int sonde_top_read_spans(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err);
 int sonde_top_read_trace(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err);
+int sonde_top_read_inference(struct sonde_top_data *d, const char *text, size_t len,
+                             struct sonde_err *err);
+int sonde_top_read_requests(struct sonde_top_data *d, const char *text, size_t len,
+                            struct sonde_err *err);
 
 /* What has to be remembered of processes from one reading to the next. */
 struct sonde_top_memory {

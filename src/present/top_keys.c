@@ -162,6 +162,15 @@ static int enter(struct sonde_top_state *s)
         s->cursor[SONDE_TOP_SERIES] = (struct sonde_top_cursor){ 0 };
         return go_page(s, SONDE_TOP_SERIES);
     }
+    if (s->page == SONDE_TOP_INFERENCE && s->row_trace[0]) {
+        memcpy(s->trace_id, s->row_trace, sizeof(s->trace_id));
+        if (s->view != SONDE_TOP_TRACE) s->view_before = s->view;
+        s->page_before = SONDE_TOP_INFERENCE;
+        s->page = SONDE_TOP_SPANS;
+        s->view = SONDE_TOP_TRACE;
+        *sonde_top_cursor(s) = (struct sonde_top_cursor){ 0 };
+        return SONDE_TOP_REDRAW | SONDE_TOP_REFETCH;
+    }
     if (s->page != SONDE_TOP_SPANS) return 0;
     if ((s->view == SONDE_TOP_NAMES || s->view == SONDE_TOP_PAIRS) && s->row_span[0]) {
         memcpy(s->span_name, s->row_span, sizeof(s->span_name));
@@ -169,6 +178,7 @@ static int enter(struct sonde_top_state *s)
     } else if ((s->view == SONDE_TOP_LATEST || s->view == SONDE_TOP_SLOWEST) && s->row_trace[0]) {
         memcpy(s->trace_id, s->row_trace, sizeof(s->trace_id));
         s->view_before = s->view;
+        s->page_before = SONDE_TOP_SPANS;
         s->view = SONDE_TOP_TRACE;
     } else {
         return 0;
@@ -182,6 +192,7 @@ static int escape(struct sonde_top_state *s)
 {
     if (s->page == SONDE_TOP_SPANS && s->view == SONDE_TOP_TRACE) {
         s->view = s->view_before;
+        s->page = s->page_before;
     } else if (s->page == SONDE_TOP_SPANS && s->span_name[0]) {
         s->span_name[0] = 0;
         s->view = SONDE_TOP_NAMES;
@@ -202,11 +213,13 @@ static int next_sort(struct sonde_top_state *s)
 {
     const char *const *sorts = s->page == SONDE_TOP_OVERVIEW ? sonde_top_overview_sorts
                              : s->page == SONDE_TOP_SERIES   ? sonde_top_series_sorts
-                             : s->page == SONDE_TOP_MEMORY   ? sonde_top_memory_sorts : NULL;
+                             : s->page == SONDE_TOP_MEMORY   ? sonde_top_memory_sorts
+                             : s->page == SONDE_TOP_INFERENCE ? sonde_requests_sorts : NULL;
     if (!sorts) return 0;
     s->sort[s->page] = (s->sort[s->page] + 1) % (unsigned)sonde_top_sort_count(sorts);
     s->reverse[s->page] = 0;
-    return SONDE_TOP_REDRAW;
+    /* Of requests there are more than were asked for. */
+    return SONDE_TOP_REDRAW | (s->page == SONDE_TOP_INFERENCE ? SONDE_TOP_REFETCH : 0);
 }
 
 static int next_interval(struct sonde_top_state *s, int slower)
@@ -232,7 +245,7 @@ static int choose(struct sonde_top_state *s, int key)
     switch (key) {
     case 's': return next_sort(s);
     case 'r':
-        if (s->page == SONDE_TOP_SPANS) return 0;
+        if (s->page == SONDE_TOP_SPANS || s->page == SONDE_TOP_INFERENCE) return 0;
         s->reverse[s->page] = !s->reverse[s->page];
         return SONDE_TOP_REDRAW;
     case 't':
@@ -254,7 +267,7 @@ static int choose(struct sonde_top_state *s, int key)
     case '+': case '=': return next_interval(s, 0);
     case '-': return next_interval(s, 1);
     case '/':
-        if (s->page == SONDE_TOP_OVERVIEW || s->page == SONDE_TOP_MEMORY) {
+        if (s->page != SONDE_TOP_SERIES && s->page != SONDE_TOP_SPANS) {
             s->page = SONDE_TOP_SERIES;
         }
         s->editing = 1;
@@ -287,7 +300,7 @@ int sonde_top_key(struct sonde_top_state *s, int key)
     if (moved) return moved;
     switch (key) {
     case 'q': return SONDE_TOP_QUIT;
-    case '1': case '2': case '3': case '4': return go_page(s, key - '1');
+    case '1': case '2': case '3': case '4': case '5': return go_page(s, key - '1');
     case SONDE_KEY_TAB: return go_page(s, (int)s->page + 1);
     case SONDE_KEY_BACK_TAB: return go_page(s, (int)s->page - 1);
     case SONDE_KEY_ENTER: return enter(s);

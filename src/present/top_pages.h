@@ -17,6 +17,8 @@ int sonde_top_page_spans(struct sonde_top_state *s, const struct sonde_top_data 
                          struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_memory(struct sonde_top_state *s, const struct sonde_top_data *d,
                           struct sonde_grid *g, struct sonde_top_area area);
+int sonde_top_page_inference(struct sonde_top_state *s, const struct sonde_top_data *d,
+                             struct sonde_grid *g, struct sonde_top_area area);
 int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data *d,
                          struct sonde_grid *g, struct sonde_top_area area);
 
@@ -52,7 +54,8 @@ struct sonde_top_list {
 /* Resolve the cursor to a row of count; keeps it on its row, and in sight of `shown` rows. */
 void sonde_top_place(struct sonde_top_cursor *c, const uint64_t *ids, size_t count, size_t shown);
 
-/* Returns the rows of the grid used. Leaves row_count and rows_shown in s if there is a cursor. */
+/* Returns the rows of the grid used. Leaves row_count and rows_shown in s if there is a cursor; s may
+ * be NULL if there is none. */
 int sonde_top_draw_list(struct sonde_top_state *s, const struct sonde_top_list *list,
                         struct sonde_grid *g, struct sonde_top_area area);
 

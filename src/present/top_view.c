@@ -9,7 +9,7 @@
 #include "present/top_pages.h"
 #include "present/units.h"
 
-static const char *const page_names[] = { "overview", "series", "spans", "memory" };
+static const char *const page_names[] = { "overview", "series", "spans", "memory", "inference" };
 
 /* ---- First line: name, tabs, where from, when ---------------------------------------------- */
 
@@ -23,7 +23,7 @@ static void draw_title(const struct sonde_top_state *s, const struct sonde_top_d
         snprintf(tab, sizeof(tab), active ? "[%d %s]" : " %d %s ", i + 1, page_names[i]);
         const int cells = (int)strlen(tab);
         /* Without room for all of them, only the page one is on. */
-        if (g->width < 58 && !active) continue;
+        if (g->width < 64 && !active) continue;
         if (x + 1 + cells > g->width) break;
         x += 1 + sonde_grid_text(g, x + 1, 0, cells,
                                  active ? SONDE_STYLE_BOLD : SONDE_STYLE_DIM, tab);
@@ -71,6 +71,10 @@ static size_t key_hints(const struct sonde_top_state *s, struct key_hint *out)
         { "q", "quit" }, { "Tab", "page" }, { "?", "help" }, { "↑↓", "move" },
         { "Enter", "its series" }, { "s", "sort" }, { "r", "reverse" }, { "a", "all processes" },
         { "p", "pause" }, { "+-", "interval" }, { NULL, NULL } };
+    static const struct key_hint inference[] = {
+        { "q", "quit" }, { "Tab", "page" }, { "?", "help" }, { "↑↓", "move" },
+        { "Enter", "its trace" }, { "s", "sort" }, { "a", "all processes" }, { "p", "pause" },
+        { "+-", "interval" }, { NULL, NULL } };
     static const struct key_hint trace[] = {
         { "q", "quit" }, { "Esc", "back" }, { "↑↓", "move" }, { "?", "help" }, { "p", "pause" },
         { NULL, NULL } };
@@ -78,6 +82,7 @@ static size_t key_hints(const struct sonde_top_state *s, struct key_hint *out)
     const struct key_hint *from = s->page == SONDE_TOP_OVERVIEW ? overview
                                 : s->page == SONDE_TOP_SERIES   ? series
                                 : s->page == SONDE_TOP_MEMORY   ? memory
+                                : s->page == SONDE_TOP_INFERENCE ? inference
                                 : s->view == SONDE_TOP_TRACE    ? trace : spans;
     size_t n = 0;
     for (; from[n].key; n++) out[n] = from[n];
@@ -115,9 +120,10 @@ static void draw_keys(const struct sonde_top_state *s, struct sonde_grid *g)
 
 static const char *const help_lines[] = {
     "Keys",
-    "  Tab 1 2 3 4     next page; overview, series, spans, memory",
+    "  Tab 1 2 3 4 5   next page; overview, series, spans, memory, inference",
     "  ↑ ↓ j k         move; PgUp PgDn by a screen, Home End g G to the ends",
-    "  Enter           overview, memory: series of the process; spans: open what is chosen",
+    "  Enter           overview, memory: series of the process; spans: open what is chosen;",
+    "                  inference: the trace of the request",
     "  Esc             back: from a trace, a name, a process, a filter",
     "  /               filter; words that must all match:",
     "                    http_*        a glob on the metric's name",
@@ -140,6 +146,10 @@ static const char *const help_lines[] = {
     "  alloc/s         memory allocated per second; calls/s how often",
     "  free            what the allocator holds and nobody uses (glibc only)",
     "  pool            what the program says about memory of its own (sonde_pool)",
+    "  ttft, itl       time from arrival to the first token; time between tokens",
+    "  tok/s           of a request: tokens out by its whole time; in all: what the machine",
+    "                  gives out and computes in a second",
+    "  goodput         share of requests that met all objectives of the settings",
     "  drops           records the process could not keep; `sonde doctor` says why",
     "  spans           of the time shown above the list: as long as a few thousand take",
     NULL,
@@ -183,6 +193,7 @@ int sonde_top_draw(struct sonde_top_state *s, const struct sonde_top_data *d,
         [SONDE_TOP_SERIES] = sonde_top_page_series,
         [SONDE_TOP_SPANS] = sonde_top_page_spans,
         [SONDE_TOP_MEMORY] = sonde_top_page_memory,
+        [SONDE_TOP_INFERENCE] = sonde_top_page_inference,
     };
     s->row_count = s->rows_shown = 0;
     s->row_pid = 0;

@@ -8,10 +8,11 @@
 #include "present/top_data.h"
 
 enum sonde_top_page {
-    SONDE_TOP_OVERVIEW, SONDE_TOP_SERIES, SONDE_TOP_SPANS, SONDE_TOP_MEMORY, SONDE_TOP_PAGES
+    SONDE_TOP_OVERVIEW, SONDE_TOP_SERIES, SONDE_TOP_SPANS, SONDE_TOP_MEMORY, SONDE_TOP_INFERENCE,
+    SONDE_TOP_PAGES
 };
 
-/* The lists of the span page. TRACE is one level below LATEST and SLOWEST. */
+/* The lists of the span page. TRACE is one level below LATEST and SLOWEST, and the inference page. */
 enum sonde_top_spans_view {
     SONDE_TOP_NAMES, SONDE_TOP_LATEST, SONDE_TOP_SLOWEST, SONDE_TOP_PAIRS, SONDE_TOP_TRACE
 };
@@ -31,7 +32,8 @@ struct sonde_top_cursor {
 struct sonde_top_state {
     /* Chosen by the user. */
     enum sonde_top_page page;
-    enum sonde_top_spans_view view, view_before; /* before: where Esc leads from TRACE */
+    enum sonde_top_spans_view view, view_before; /* before: where Esc leads from TRACE … */
+    enum sonde_top_page page_before;             /* … and to which page */
     struct sonde_top_cursor cursor[SONDE_TOP_PAGES + SONDE_TOP_TRACE + 1]; /* pages, span views */
     unsigned sort[SONDE_TOP_PAGES];
     int reverse[SONDE_TOP_PAGES];

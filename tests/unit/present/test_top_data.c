@@ -149,17 +149,22 @@ static void bad_answers(void **state)
     (void)state;
     static const reader readers[] = { sonde_top_read_processes, sonde_top_read_host,
                                       sonde_top_read_series, sonde_top_read_spans,
-                                      sonde_top_read_trace };
+                                      sonde_top_read_trace, sonde_top_read_inference,
+                                      sonde_top_read_requests };
     static const char *const refused[] = { "", "<html>", "[]", "{}", "null", "{\"series\":",
                                            "{\"series\":3,\"spans\":{},\"processes\":null}" };
     static const char *const odd[] = {
-        "{\"processes\":[1,null,[],\"x\"],\"series\":[1,null,[],\"x\"],\"spans\":[1,null,[]]}",
+        "{\"processes\":[1,null,[],\"x\"],\"series\":[1,null,[],\"x\"],\"spans\":[1,null,[]],"
+        "\"groups\":[1,null,[]],\"models\":[7,null],\"requests\":[1,null,[]]}",
         "{\"time\":\"x\",\"processes\":[{\"pid\":-5,\"program\":7,\"drops\":[],\"threads\":{}}],"
         "\"series\":[{\"labels\":[1],\"history\":{\"a\":1},\"value\":\"x\"}],"
-        "\"spans\":[{\"start\":\"x\",\"duration_s\":-1,\"attributes\":[[]],\"pid\":1e300}]}",
+        "\"spans\":[{\"start\":\"x\",\"duration_s\":-1,\"attributes\":[[]],\"pid\":1e300}],"
+        "\"groups\":[{\"phases\":[],\"requests\":7,\"ttft\":\"x\"}],\"models\":{},"
+        "\"invalid_events\":3,\"requests\":[{\"timeline\":{},\"phases\":1}]}",
         "{\"processes\":[{\"pid\":99999999999}],\"series\":[{\"history\":[1,[],[1],[1,[]]],"
         "\"labels\":{\"a\":1,\"b\":null}}],\"total\":-4,"
-        "\"spans\":[{\"attributes\":{\"a\":[],\"b\":null,\"c\":true}}]}",
+        "\"spans\":[{\"attributes\":{\"a\":[],\"b\":null,\"c\":true}}],"
+        "\"groups\":[],\"models\":[{\"memory\":[],\"kv\":[]}],\"requests\":[]}",
     };
     for (size_t r = 0; r < COUNT(readers); r++) {
         for (size_t i = 0; i < COUNT(refused); i++) {
@@ -192,6 +197,12 @@ static void out_of_memory(void **state)
         rc = sonde_top_read_series(&d, SAMPLE_SERIES, strlen(SAMPLE_SERIES), &err);
         if (!rc) rc = sonde_top_read_spans(&d, SAMPLE_SPANS, strlen(SAMPLE_SPANS), &err);
         if (!rc) rc = sonde_top_read_host(&d, SAMPLE_HOST, strlen(SAMPLE_HOST), &err);
+        if (!rc) {
+            rc = sonde_top_read_inference(&d, SAMPLE_INFERENCE, strlen(SAMPLE_INFERENCE), &err);
+        }
+        if (!rc) {
+            rc = sonde_top_read_requests(&d, SAMPLE_REQUESTS, strlen(SAMPLE_REQUESTS), &err);
+        }
         sonde__alloc_fail_nth(0);
         assert_true(rc == 0 || rc == SONDE_ENOMEM);
         sonde_top_data_release(&d);

@@ -48,12 +48,23 @@ static void load_memory(struct sonde_top_data *d)
     assert_int_equal(sonde_top_read_series(d, SAMPLE_MEMORY, strlen(SAMPLE_MEMORY), &err), 0);
 }
 
-/* All there is to see: pages, and of the spans all views; the last is the page on memory. */
+static void load_inference(struct sonde_top_data *d)
+{
+    struct sonde_err err;
+    assert_int_equal(sonde_top_read_inference(d, SAMPLE_INFERENCE, strlen(SAMPLE_INFERENCE), &err),
+                     0);
+    assert_int_equal(sonde_top_read_requests(d, SAMPLE_REQUESTS, strlen(SAMPLE_REQUESTS), &err),
+                     0);
+}
+
+/* All there is to see: pages, and of the spans all views; the last are the pages on memory and on
+ * inference. */
 enum { VIEWS = SONDE_TOP_PAGES + SONDE_TOP_TRACE };
 static struct sonde_top_state fresh_nth(int nth)
 {
     struct sonde_top_state s = fresh(nth < SONDE_TOP_SPANS ? (enum sonde_top_page)nth
-                                     : nth == VIEWS - 1    ? SONDE_TOP_MEMORY
+                                     : nth == VIEWS - 1    ? SONDE_TOP_INFERENCE
+                                     : nth == VIEWS - 2    ? SONDE_TOP_MEMORY
                                                            : SONDE_TOP_SPANS);
     if (s.page == SONDE_TOP_SPANS) s.view = (enum sonde_top_spans_view)(nth - SONDE_TOP_SPANS);
     return s;
@@ -172,6 +183,66 @@ static void memory_page(void **state)
     sonde__free(text);
 }
 
+static void inference_page(void **state)
+{
+    (void)state;
+    struct sonde_top_data d;
+    struct sonde_top_state s = fresh(SONDE_TOP_INFERENCE);
+    sonde_top_data_init(&d);
+    load_inference(&d);
+    char *text = frame(&s, &d, 120, 24, 0);
+    has(text, " 4 memory  [5 inference]");
+    has(text, "15.4 requests/s · 4 running · 2 waiting · 4 failed, 5 cancelled · goodput 90.0 % · "
+              "3 events not used");
+    has(text, "tokens/s: 266 out in all · 55.1 as a user sees · computed 252 decode, 1.41k prefill");
+    has(text, "phases ······██████────────────  queue 25.0 % · prefill 25.0 % · decode 50.0 %");
+    has(text, "tiny on cpu · KV 65.5 % of 1.00k cells · prefix hits 32.9 % · weights 512 MiB, kv "
+              "64.0 MiB");
+    has(text, "tiny /v1/chat          15.4   50.0 ms   213 ms   218 ms  13.6 ms  32.1 ms  43.9 ms");
+    has(text, "2 of 77 requests, slowest first · percentiles of the last 60 s");
+    has(text, "job-1 ");
+    has(text, "00000000000000a2");
+    has(text, "running");
+    has(text, "··████");
+    has(text, "─────\n");
+    has(text, "Enter its trace");
+    assert_string_equal(s.row_trace, TRACE1);
+    sonde__free(text);
+
+    /* Memory has a line of its own where it must; one process only. */
+    text = frame(&s, &d, 80, 24, 0);
+    has(text, "\n  weights 512 MiB, kv 64.0 MiB\n");
+    sonde__free(text);
+    s.pid = 43;
+    text = frame(&s, &d, 80, 24, 1);
+    has_not(text, "job-1");
+    has(text, "00000000000000a2");
+    has(text, "process 43");
+    assert_string_equal(s.row_trace, "");
+    sonde__free(text);
+    s.pid = 0;
+
+    /* Sorting asks anew; Enter shows the trace, and Esc leads back. */
+    assert_true(sonde_top_key(&s, 's') & SONDE_TOP_REFETCH);
+    text = frame(&s, &d, 80, 24, 1);
+    has(text, "newest first");
+    sonde__free(text);
+    assert_true(sonde_top_key(&s, SONDE_KEY_ENTER) & SONDE_TOP_REFETCH);
+    assert_int_equal(s.page, SONDE_TOP_SPANS);
+    assert_int_equal(s.view, SONDE_TOP_TRACE);
+    assert_string_equal(s.trace_id, TRACE1);
+    sonde_top_key(&s, SONDE_KEY_ESC);
+    assert_int_equal(s.page, SONDE_TOP_INFERENCE);
+    assert_int_equal(s.view, SONDE_TOP_NAMES);
+    sonde_top_data_release(&d);
+
+    sonde_top_data_init(&d);
+    d.time_s = 1;
+    text = frame(&s, &d, 80, 12, 1);
+    has(text, "No inference has been seen.");
+    sonde__free(text);
+}
+
 static void series_page(void **state)
 {
     (void)state;
@@ -275,6 +346,7 @@ static void sizes(void **state)
     (void)state;
     struct sonde_top_data d, memory;
     load(&d);
+    load_inference(&d);
     load_memory(&memory);
     static const struct { int width, height; } large[] = {
         { 20, 5 }, { 80, 24 }, { 132, 43 }, { 300, 100 }, { 2000, 2 }, { 1, 2000 } };
@@ -287,7 +359,7 @@ static void sizes(void **state)
                 s.editing = width % 5 == 0;
                 snprintf(s.edit, sizeof(s.edit), "日本語 something long that is typed");
                 s.lost = height % 3 == 0 ? "gone" : NULL;
-                sonde__free(frame(&s, nth == VIEWS - 1 ? &memory : &d, width, height, width & 1));
+                sonde__free(frame(&s, nth == VIEWS - 2 ? &memory : &d, width, height, width & 1));
             }
         }
     }
@@ -337,6 +409,18 @@ static void hostile(void **state)
                      text, evil, text, evil, evil, text, evil, text);
     assert_int_equal(sonde_top_read_spans(&d, b.data, b.len, &err), 0);
     assert_int_equal(sonde_top_read_trace(&d, b.data, b.len, &err), 0);
+    sonde_buf_reset(&b);
+    sonde_buf_printf(&b, "{\"time\":5,\"window_s\":1e308,\"groups\":[{\"model\":\"%s\",\"route\":"
+                         "\"%s\",\"requests_per_s\":1e308}],\"models\":[{\"model\":\"%s\","
+                         "\"backend\":\"%s\",\"memory\":{\"%s\":{\"bytes\":1e308}},\"kv\":"
+                         "{\"used\":1e308,\"total\":1}}]}", text, evil, text, evil, text);
+    assert_int_equal(sonde_top_read_inference(&d, b.data, b.len, &err), 0);
+    sonde_buf_reset(&b);
+    sonde_buf_printf(&b, "{\"time\":5,\"requests\":[{\"id\":\"%s\",\"own_id\":\"%s\",\"model\":"
+                         "\"%s\",\"route\":\"%s\",\"error\":\"%s\",\"total_s\":1e308,"
+                         "\"timeline\":[{\"name\":\"%s\",\"start_s\":1e308}]}]}",
+                     evil, text, text, evil, evil, text);
+    assert_int_equal(sonde_top_read_requests(&d, b.data, b.len, &err), 0);
     sonde_buf_release(&b);
 
     for (int width = 10; width < 300; width += 29) {
@@ -459,7 +543,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overview),         cmocka_unit_test(series_page),
-        cmocka_unit_test(memory_page),
+        cmocka_unit_test(memory_page),      cmocka_unit_test(inference_page),
         cmocka_unit_test(spans_page),       cmocka_unit_test(nothing_and_lost),
         cmocka_unit_test(sizes),            cmocka_unit_test(hostile),
         cmocka_unit_test(keys),             cmocka_unit_test(cursor),
