@@ -17,7 +17,7 @@ enum { REQUEST, MODEL, ROUTE, OUTCOME, TOTAL, QUEUE, TTFT, ITL, RATE, TOKENS, TI
 #define FIGURE(text, number) \
     { .title = text, .align = SONDE_RIGHT, .want = 7, .drop = number }
 static const struct sonde_column columns[COLUMNS] = {
-    [REQUEST] = { .title = "REQUEST", .min = 8, .max = 36 },
+    [REQUEST] = { .title = "REQUEST", .min = 16, .max = 36 },
     [MODEL] = { .title = "MODEL", .min = 6, .max = 20, .drop = 7 },
     [ROUTE] = { .title = "ROUTE", .min = 8, .max = 24, .drop = 8 },
     [OUTCOME] = { .title = "OUTCOME", .min = 9, .drop = 3 },
