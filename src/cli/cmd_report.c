@@ -109,7 +109,7 @@ static int run(struct sonde_cli *cli)
 
 const struct sonde_command sonde_cmd_report = {
     .name = "report",
-    .summary = "say where time and memory went: functions, call tree, threads, spans, leaks",
+    .summary = "say where time and memory went: functions, call tree, spans, leaks, requests",
     .usage = "[options] FILE | URL | PID",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
@@ -119,6 +119,10 @@ const struct sonde_command sonde_cmd_report = {
         "What was recorded with --heap, or under `sonde run`, has a part on memory: what is in "
         "use and where it was allocated, which places leak, fragmentation, sizes and lifetimes. "
         "--type live, peak, leaked, alloc or temporary makes the rest be about memory too.\n"
+        "\n"
+        "A run of an inference engine has a part on its requests: how many and how they ended, "
+        "percentiles of time to first token and between tokens, phases, tokens, goodput, models and "
+        "their memory, and the slowest ones (`sonde requests` shows more of them).\n"
         "\n"
         "SELF is the function's own, TOTAL includes what it calls. COMPLETE is the share of stacks "
         "that reach the start of the thread. SAMPLED of a span is what the samples inside spans of "

@@ -216,6 +216,33 @@ static int about_heap(const struct sonde_profile *p, const struct sonde_profile_
            !f->from_ns && !f->to_ns;
 }
 
+/* Requests are no samples: they are told unless something is asked for that they do not have. */
+static int about_infer(const struct sonde_profile *p, const struct sonde_profile_filter *f)
+{
+    const int asked = f->kind < 0 || f->kind == SONDE_SAMPLE_CPU || f->kind == SONDE_SAMPLE_OFFCPU;
+    return p->infer && (p->infer->request_count || p->infer->model_count) && asked && !f->thread &&
+           !f->span && !f->trace_hi && !f->trace_lo && !f->from_ns && !f->to_ns;
+}
+
+/* A run without samples (the CPU was not sampled) that has requests all the same. */
+static int report_infer_alone(const struct sonde_profile *p, const struct sonde_report_options *o,
+                              struct sonde_buf *out, struct sonde_err *err)
+{
+    struct infer_report r;
+    const int json = o->style == SONDE_REPORT_JSON;
+    int rc = infer_report_init(&r, p, o, o->limit ? o->limit : LIMIT_DEFAULT);
+    if (!rc) {
+        if (json) sonde_buf_putc(out, '{');
+        if (json) infer_report_json(&r, out);
+        else infer_report_text(&r, out);
+        if (json) sonde_buf_puts(out, "}\n");
+        rc = out->error;
+    }
+    if (rc) sonde_err_set(err, rc, "no memory for the report");
+    infer_report_release(&r);
+    return rc;
+}
+
 int sonde_profile_report(const struct sonde_profile *p, const struct sonde_report_options *o,
                          struct sonde_buf *out, struct sonde_err *err)
 {
@@ -223,12 +250,17 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
                         .share_min = o->share_min > 0 ? o->share_min : SHARE_MIN_DEFAULT };
     const struct sonde_tree_options plain = { 0 };
     int rc = sonde_tree_build(p, &o->filter, &plain, &r.tree, err);
+    const int inference = about_infer(p, &o->filter);
+    if (rc == SONDE_ENOENT && inference && !p->samples_count) {
+        return report_infer_alone(p, o, out, err);
+    }
     if (rc) return rc;
     r.kind = r.tree->kind;
     rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
     if (!rc) rc = sum_samples(&r);
     if (!rc) rc = sum_spans(&r);
     if (!rc && about_heap(p, &o->filter)) rc = heap_report_init(&r.heap, p, o, r.limit);
+    if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
     if (!rc) {
         if (o->style == SONDE_REPORT_JSON) report_write_json(&r, out);
         else report_write_text(&r, out);
@@ -241,6 +273,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     sonde__free(r.spans);
     sonde__free(r.modules);
     heap_report_release(&r.heap);
+    infer_report_release(&r.infer);
     sonde_tree_destroy(r.tree);
     return rc;
 }

@@ -160,5 +160,6 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     put_spans(r, out);
     put_modules(r, out);
     heap_report_json(&r->heap, out);
+    infer_report_json(&r->infer, out);
     sonde_buf_puts(out, "}\n");
 }

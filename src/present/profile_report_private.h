@@ -3,6 +3,7 @@
 #define SONDE_PRESENT_PROFILE_REPORT_PRIVATE_H
 
 #include "present/heap_report.h"
+#include "present/infer_report.h"
 #include "present/profile_report.h"
 #include "present/table.h"
 
@@ -42,6 +43,7 @@ struct report {
     struct report_module *modules;       /* that lack names or lines, most weight first */
     size_t module_count;
     struct heap_report heap;             /* its h is NULL: there is nothing to say of the heap */
+    struct infer_report infer;           /* its run is NULL: nor of inference */
 };
 
 /* part of r->weight, 0 … 1 */

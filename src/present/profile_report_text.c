@@ -303,6 +303,7 @@ void report_write_text(const struct report *r, struct sonde_buf *out)
     const int first = !strcmp(sonde_sample_kind_unit(r->kind), "bytes");
     put_head(r, out);
     if (first) heap_report_text(&r->heap, out);
+    infer_report_text(&r->infer, out);
     put_functions(r, out);
     put_tree(r, out);
     put_threads(r, out);
