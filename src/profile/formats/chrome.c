@@ -1,5 +1,6 @@
 /* chrome.c - the Trace Event Format, for Perfetto and chrome://tracing: spans as slices on their
- * threads, samples as slices on tracks of their own.
+ * threads, samples as slices on tracks of their own, inference requests as asynchronous tracks
+ * (chrome_requests.c).
  *
  * The format's own way for samples ("stackFrames" and "samples") is not read by Perfetto, so a
  * thread's samples become the slices of a flame chart: a sample of time stands for the time it
@@ -17,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "profile/format.h"
+#include "profile/formats/chrome_requests.h"
 #include "profile/formats/order.h"
 #include "profile/frame.h"
 #include "sonde/sonde.h"
@@ -40,6 +42,7 @@ struct writer {
     uint32_t *order;              /* samples, by thread and time */
     uint32_t *spans;              /* those that pass, by thread and start */
     uint32_t span_count;
+    struct sonde_chrome_requests requests;
     unsigned char *used;          /* thread -> 1: has spans, 2: has samples */
     struct open *open;
     uint32_t open_count, open_cap;
@@ -259,7 +262,7 @@ static void put_instants(struct writer *w)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-static int prepare(struct writer *w)
+static int prepare(struct writer *w, const struct sonde_profile_filter *f)
 {
     const struct sonde_profile *p = w->p;
     const struct sonde_budget b = { .used = &w->bytes, .max = NAMES_MAX };
@@ -269,11 +272,16 @@ static int prepare(struct writer *w)
     w->spans = sonde__alloc(p->spans_count * sizeof(*w->spans));
     w->used = sonde__calloc(p->threads_count, 1);
     if (!w->order || !w->spans || !w->used || sonde_strings_init(&w->pool, &b) ||
-        sonde_frames_create(&w->frames, p, &w->pool, &b)) {
+        sonde_frames_create(&w->frames, p, &w->pool, &b) ||
+        sonde_chrome_requests_find(&w->requests, p, f)) {
         return SONDE_ENOMEM;
     }
+    if (w->requests.count) w->base_ns = w->requests.list[0]->arrived_ns;
     for (uint32_t i = 0; i < p->spans_count; i++) {
-        if (!sonde_profile_matches_span(w->m, i)) continue;
+        if (!sonde_profile_matches_span(w->m, i) ||
+            sonde_chrome_requests_has(&w->requests, p, &p->spans[i])) {
+            continue;
+        }
         w->spans[w->span_count++] = i;
         w->used[p->spans[i].thread] |= 1;
         if (p->spans[i].start_ns < w->base_ns) w->base_ns = p->spans[i].start_ns;
@@ -296,6 +304,9 @@ static void put_file(struct writer *w)
     sonde_buf_printf(w->out, ",\"start_unix_ns\":\"%" PRIu64 "\"},\n\"traceEvents\":[", w->base_ns);
     put_tracks(w);
     put_spans(w);
+    const char *program = sonde_profile_str(w->p, w->p->program);
+    sonde_chrome_requests_put(&w->requests, *program ? program : "process", w->base_ns, PID_MAX,
+                              &w->events, w->out);
     if (!strcmp(sonde_sample_kind_unit(w->kind), "nanoseconds")) put_chart(w);
     else put_instants(w);
     sonde_buf_puts(w->out, "]}\n");
@@ -304,7 +315,7 @@ static void put_file(struct writer *w)
 static int write_matching(struct writer *w, const struct sonde_profile_filter *f,
                           struct sonde_err *err)
 {
-    int rc = prepare(w);
+    int rc = prepare(w, f);
     if (!rc && w->base_ns == UINT64_MAX) {
         if (!sonde_profile_match_count(w->m)) return sonde_profile_match_none(w->p, f, err);
         return sonde_err_set(err, SONDE_ENOENT,
@@ -329,6 +340,7 @@ static int chrome_write(const struct sonde_profile *p, const struct sonde_profil
     sonde_frame_path_release(&w.path);
     sonde_frames_release(&w.frames);
     sonde_strings_release(&w.pool);
+    sonde_chrome_requests_release(&w.requests);
     sonde__free(w.order);
     sonde__free(w.spans);
     sonde__free(w.used);
@@ -340,7 +352,7 @@ static int chrome_write(const struct sonde_profile *p, const struct sonde_profil
 extern const struct sonde_format_ops sonde_format_chrome;
 const struct sonde_format_ops sonde_format_chrome = {
     .name = "chrome",
-    .summary = "trace events as JSON, for Perfetto and chrome://tracing: spans and samples",
+    .summary = "trace events as JSON, for Perfetto and chrome://tracing: spans, requests and samples",
     .content_type = "application/json",
     .suffix = ".trace.json",
     .write = chrome_write,

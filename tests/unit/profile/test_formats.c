@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include <math.h>
 
 #include "base/alloc.h"
 #include "base/gz.h"
@@ -13,6 +14,7 @@
 #include "profile/tree.h"
 #include "sonde/sonde.h"
 #include "unit/profile/format_sample.h"
+#include "unit/profile/infer_build.h"
 
 static const struct sonde_profile_filter any = { .kind = -1 };
 
@@ -574,6 +576,92 @@ static void test_chrome_instants(void **state)
     sonde_profile_destroy(p);
 }
 
+/* Begins and ends of a track are a stack; instants lie inside. Returns how many begin. */
+static size_t check_track(json_t *events, const char *id)
+{
+    const char *open[300];
+    size_t depth = 0, begun = 0, i;
+    double before = 0;
+    json_t *e;
+    json_array_foreach(events, i, e) {
+        const char *track = json_string_value(json_object_get(e, "id"));
+        if (!track || strcmp(track, id) != 0) continue;
+        const char *name = json_string_value(json_object_get(e, "name"));
+        const char phase = json_string_value(json_object_get(e, "ph"))[0];
+        assert_true(number_in(e, "ts") >= before);
+        before = number_in(e, "ts");
+        if (phase == 'b') {
+            open[depth++] = name;
+            begun++;
+        } else if (phase == 'e') {
+            assert_true(depth > 0);
+            assert_string_equal(open[--depth], name);
+        } else {
+            assert_int_equal(phase, 'n');
+            assert_true(depth > 0);
+        }
+    }
+    assert_int_equal(depth, 0);
+    return begun;
+}
+
+static void test_chrome_requests(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = sample_create();
+    infer_build(p, 5);
+    /* Its own span is not shown twice. */
+    const uint32_t nobody = sonde_profile_thread(p, 42, 0, "requests");
+    assert_int_equal(sonde_profile_add_span(p, &(struct sonde_profile_span){
+        .start_ns = INFER_T0, .end_ns = INFER_T0 + 1000, .thread = nobody, .id = 0x1002,
+        .name = sonde_profile_cstring(p, "/v1/chat") }), 0);
+    /* One that crosses another. */
+    struct sonde_infer_request *r = &p->infer->requests[2];
+    r->items[0].end_ns += 1 * INFER_MS;
+    json_t *root = write_json("chrome", p), *events = json_object_get(root, "traceEvents");
+    assert_null(find_event(events, "X", "/v1/chat"));
+    assert_int_equal(check_track(events, "0x1004"), 6); /* itself, prefill, 4 times decode */
+    assert_int_equal(check_track(events, "0x1003"), 1); /* without a timeline */
+    assert_int_equal(check_track(events, "0x1002"), 3); /* one decode crosses prefill … */
+    assert_int_equal(check_track(events, "0x1002-3"), 1); /* … and is beside it */
+    json_t *begin = find_event(events, "b", "job-2"), *args = json_object_get(begin, "args");
+    assert_string_equal(json_string_value(json_object_get(args, "outcome")), "error");
+    assert_string_equal(json_string_value(json_object_get(args, "error")), "context_full");
+    assert_int_equal(json_integer_value(json_object_get(args, "tokens_out")), 3);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(args, "attributes"),
+                                                          "temperature")), "0.7");
+    json_t *end = find_event(events, "e", "job-4");
+    begin = find_event(events, "b", "job-4");
+    assert_true(fabs(number_in(end, "ts") - number_in(begin, "ts") - 49000) < 0.01);
+    json_t *first = find_event(events, "n", "first token"); /* of the one without a timeline */
+    begin = find_event(events, "b", "job-3");
+    assert_true(fabs(number_in(first, "ts") - number_in(begin, "ts") - 23000) < 0.01);
+    json_decref(root);
+
+    /* Of one trace; of threads and spans there are none. */
+    struct sonde_buf b;
+    struct sonde_err err;
+    const struct sonde_profile_filter trace = { .kind = -1, .trace_hi = 1, .trace_lo = 0x103 };
+    sonde_buf_init(&b, 1 << 20);
+    assert_int_equal(sonde_format_find("chrome")->write(p, &trace, &b, &err), 0);
+    assert_non_null(strstr(b.data, "job-3"));
+    assert_null(strstr(b.data, "job-2"));
+    sonde_buf_reset(&b);
+    const struct sonde_profile_filter thread = { .kind = -1, .thread = "*" };
+    assert_int_equal(sonde_format_find("chrome")->write(p, &thread, &b, &err), 0);
+    assert_null(strstr(b.data, "job-"));
+    sonde_buf_release(&b);
+    sonde_profile_destroy(p);
+
+    /* Without a sample. */
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    infer_build(p, 2);
+    root = write_json("chrome", p);
+    assert_int_equal(check_track(json_object_get(root, "traceEvents"), "0x1001"), 3);
+    json_decref(root);
+    sonde_profile_destroy(p);
+}
+
 static void test_report(void **state)
 {
     (void)state;
@@ -660,6 +748,7 @@ int main(void)
         cmocka_unit_test(test_speedscope),
         cmocka_unit_test(test_chrome),
         cmocka_unit_test(test_chrome_instants),
+        cmocka_unit_test(test_chrome_requests),
         cmocka_unit_test(test_report),
         cmocka_unit_test(test_every_allocation_may_fail),
     };
