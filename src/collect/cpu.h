@@ -24,6 +24,8 @@ enum sonde_cpu_engine_kind {
 #undef SONDE__X
 };
 
+struct sonde_uprobe_returns;
+
 struct sonde_cpu_options {
     uint32_t pid;             /* the process; required */
     double rate_hz;           /* 1 … 10,000 per thread on CPU; 0 = 1000 */
@@ -35,6 +37,8 @@ struct sonde_cpu_options {
     enum sonde_cpu_engine_kind engine;
     size_t profile_bytes_max; /* 0 = 256 MiB */
     const char *dir;          /* of segments, for the timer engine; NULL = the default directory */
+    struct sonde_uprobe_returns *returns; /* uprobe_returns.h, if there are probes; NULL = none.
+                                             Must outlive the engine */
 };
 
 struct sonde_cpu;

@@ -105,6 +105,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     uint32_t ring;
     if (last) sonde_perf_set_disable(&e->set);
     const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (r->returns) sonde_uprobe_returns_wait(r->returns, now - SETTLE_NS);
     r->unix_ns = sonde_unix_offset_ns(); /* as spans have it, which samples are joined with */
     if (e->set.plan.hardware) {
         sonde_perf_set_read(&e->set, &count, &ns);

@@ -3,7 +3,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "sonde/sonde.h"
+#include "unwind/arch_call.h"
 
 #define KERNEL_FRAMES_MAX 256u
 
@@ -25,6 +27,7 @@ int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
     r->children = options->children;
     r->period_ns = (uint64_t)(1e9 / options->rate_hz + 0.5);
     r->ns_per_count = 1;
+    r->returns = options->returns;
     int rc = sonde_cpu_stacks_create(p, options->depth_max, &r->stacks);
     if (!rc) rc = sonde_perf_tasks_init(&r->tasks, r->stacks);
     if (rc) sonde_perf_reader_release(r);
@@ -36,6 +39,8 @@ void sonde_perf_reader_release(struct sonde_perf_reader *r)
     if (r->tasks.threads) sonde_perf_tasks_release(&r->tasks);
     sonde_cpu_stacks_destroy(r->stacks);
     r->stacks = NULL;
+    sonde__free(r->mended);
+    r->mended = NULL;
 }
 
 /* ---- Whose it is ----------------------------------------------------------------------------- */
@@ -143,12 +148,75 @@ static int has_user_part(struct sonde_perf_process *p, const struct sonde_perf_r
     return rec->u.sample.stack_len || !in_kernel;
 }
 
+/* The kernel's page for probes: copies of instructions, and where probed functions return to. */
+static int is_probing(struct sonde_perf_process *p, uint64_t ip)
+{
+    struct sonde_aspace_module m;
+    return sonde_aspace_module(p->as, ip, &m) == 0 && !strcmp(m.path, "[uprobes]");
+}
+
+/* In that page: at the first instruction of a function, or just behind its return. Both times what
+ * there is to be known is the caller. */
+static void step_out(struct sonde_perf_reader *r, struct sonde_perf_process *p,
+                     struct sonde_perf_record *rec)
+{
+    struct sonde_uprobe_return back[SONDE_UPROBE_RETURNS_MAX];
+    struct sonde__regs *regs = &rec->u.sample.regs;
+    if (!is_probing(p, regs->ip)) return;
+    const uint32_t n = sonde_uprobe_returns_find(r->returns, rec->tid, regs->sp - 8, regs->sp + 32,
+                                                 rec->time_ns, back);
+    if (!n) return;
+    const uint64_t sp = back[0].place + SONDE__ARCH_CALL_BYTES;
+    const uint64_t by = sp > regs->sp ? sp - regs->sp : 0;
+    if (by > rec->u.sample.stack_len) return;
+    rec->u.sample.stack = (const char *)rec->u.sample.stack + by;
+    rec->u.sample.stack_len -= by;
+    regs->sp = sp;
+    regs->ip = back[0].address;
+}
+
+/* rec with the return addresses that the kernel has taken from its stack. */
+static void mend(struct sonde_perf_reader *r, struct sonde_perf_process *p,
+                 struct sonde_perf_record *rec)
+{
+    struct sonde_uprobe_return back[SONDE_UPROBE_RETURNS_MAX];
+    step_out(r, p, rec);
+    const uint64_t sp = rec->u.sample.regs.sp;
+    const size_t len = rec->u.sample.stack_len & ~(size_t)7;
+    if (sp % 8 || sp + len < sp) return;
+    const uint32_t n = sonde_uprobe_returns_find(r->returns, rec->tid, sp, sp + len, rec->time_ns,
+                                                 back);
+    int copied = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t word;
+        if (back[i].place % 8) continue;
+        const uint64_t at = back[i].place - sp;
+        memcpy(&word, (const char *)rec->u.sample.stack + at, sizeof(word));
+        if (word == back[i].address || !is_probing(p, word)) continue;
+        if (!r->mended) r->mended = sonde__alloc(SONDE_PERF_RECORD_MAX);
+        if (!r->mended) return;
+        if (!copied) memcpy(r->mended, rec->u.sample.stack, len);
+        copied = 1;
+        r->mended[at / 8] = back[i].address;
+    }
+    if (copied) {
+        rec->u.sample.stack = r->mended;
+        rec->u.sample.stack_len = len;
+    }
+}
+
 /* The stack of a sample; 0 = no memory for it. */
 static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_process *p,
                          const struct sonde_perf_record *rec, uint16_t *flags)
 {
     const int in_kernel = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
     const int has_user = has_user_part(p, rec, in_kernel);
+    struct sonde_perf_record mended;
+    if (has_user && r->returns && p->pid == r->pid) {
+        mended = *rec;
+        mend(r, p, &mended);
+        rec = &mended;
+    }
     uint32_t stack = has_user ? user_stack(r, p, rec, in_kernel, flags) : 0;
     if (!has_user) stack = sonde_cpu_stacks_named(r->stacks, "[no user stack]");
     if (stack && rec->u.sample.chain_count) stack = kernel_stack(r, stack, rec);

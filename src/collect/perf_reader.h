@@ -15,6 +15,7 @@
 #include "collect/perf_event.h"
 #include "collect/perf_record.h"
 #include "collect/perf_task.h"
+#include "collect/uprobe_returns.h"
 
 #define SONDE_PERF_LESS 2u
 
@@ -38,6 +39,8 @@ struct sonde_perf_reader {
                                               needed more than it */
     uint64_t ips[SONDE_CPU_FRAMES_MAX];
     struct sonde_perf_blocked asleep;      /* for looking */
+    struct sonde_uprobe_returns *returns;  /* borrowed; NULL = there are no probes */
+    uint64_t *mended;                      /* a stack with its return addresses; with the first */
 };
 
 int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,

@@ -6,39 +6,36 @@
  * the return. */
 #include "collect/uprobe.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
-#include "collect/aspace.h"
 #include "collect/perf_record.h"
 #include "collect/tick_clock.h"
 #include "collect/uprobe_event.h"
+#include "collect/uprobe_files.h"
 #include "collect/uprobe_pair.h"
+#include "collect/uprobe_returns.h"
 #include "sonde/sonde.h"
 
 enum {
     WAIT_MS = 50,          /* at most between two rounds */
-    FILES_MAX = 4096,      /* of one process that are remembered, so that each is read once */
-    PROBED_MAX = 16,       /* files with probes in them */
+    OTHER_FDS = 2,         /* that are polled besides rings */
     PENDING_MAX = 65536,   /* hits that wait for their turn */
     TOKENIZING = 64,       /* threads whose last llama_tokenize is remembered; a power of two */
     NICE = -20
 };
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
-#define SCAN_NS 200000000u    /* between two looks for new files, at least */
+#define SCAN_MS 200           /* between two looks for new files, at least */
 #define SCAN_SHARE 100u       /* and as many times as long as a look takes */
 
-struct seen_file { dev_t dev; uint64_t inode; };
 struct tokenizing { uint32_t tid; uint64_t tokens; };
 
 struct sonde_uprobe {
@@ -47,17 +44,17 @@ struct sonde_uprobe {
     struct sonde_perf_rings rings;      /* of the set's; count 0 until there are any */
     struct sonde_uprobe_reader reader;
     struct sonde_uprobe_pairs pairs;
-    struct sonde_uprobe_symbols symbols[PROBED_MAX];
-    struct seen_file *seen;             /* FILES_MAX */
-    uint32_t seen_count;
     struct sonde_uprobe_hit *pending;   /* by time; PENDING_MAX */
     uint32_t pending_count;
     struct tokenizing tokenizing[TOKENIZING];
-    struct pollfd *polls;               /* of each ring, and last of wake_fd */
-    uint64_t scan_at_ns;
-    struct sonde_uprobe_status now;     /* the thread's own */
+    struct pollfd *polls;               /* of each ring, then of wake_fd, then of returns */
+    struct sonde_uprobe_status now;     /* the reading thread's own */
     pthread_t thread;
     int wake_fd;                        /* readable: stop */
+
+    struct sonde_uprobe_files *files;   /* the scanning thread's */
+    pthread_t scanner;
+    int scan_fd;                        /* readable: stop */
 
     pthread_mutex_t lock;               /* of what follows */
     struct sonde_uprobe_status status;
@@ -70,96 +67,35 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- Files ----------------------------------------------------------------------------------- */
-
-static int remember_file(struct sonde_uprobe *u, dev_t dev, uint64_t inode)
+/* Before all others where that is permitted, since memory must be read before a call returns. */
+static void hurry(void)
 {
-    for (uint32_t i = 0; i < u->seen_count; i++) {
-        if (u->seen[i].dev == dev && u->seen[i].inode == inode) return 0;
+    const struct sched_param first = { .sched_priority = 1 };
+    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first)) {
+        setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     }
-    if (u->seen_count == FILES_MAX) return 0;
-    u->seen[u->seen_count++] = (struct seen_file){ dev, inode };
-    return 1;
 }
 
 /* Rings are there with the first probe. */
 static int watch_rings(struct sonde_uprobe *u)
 {
-    if (u->rings.count) return 0;
-    struct pollfd *polls = sonde__calloc(u->set.cpu_count + 1, sizeof(*polls));
+    struct sonde_perf_ring *rings = sonde_uprobe_set_rings(&u->set);
+    if (u->rings.count || !rings) return 0;
+    struct pollfd *polls = sonde__calloc(u->set.cpu_count + OTHER_FDS, sizeof(*polls));
     if (!polls) return SONDE_ENOMEM;
-    const int rc = sonde_perf_rings_init(&u->rings, u->set.rings, u->set.cpu_count);
+    const int rc = sonde_perf_rings_init(&u->rings, rings, u->set.cpu_count);
     if (rc) {
         u->rings.count = 0;
         sonde__free(polls);
         return rc;
     }
     for (uint32_t i = 0; i < u->set.cpu_count; i++) {
-        polls[i] = (struct pollfd){ .fd = u->set.rings[i].fd, .events = POLLIN };
+        polls[i] = (struct pollfd){ .fd = rings[i].fd, .events = POLLIN };
     }
-    polls[u->set.cpu_count] = u->polls[0];
+    memcpy(polls + u->set.cpu_count, u->polls, OTHER_FDS * sizeof(*polls));
     sonde__free(u->polls);
     u->polls = polls;
     return 0;
-}
-
-static void probe_file(struct sonde_uprobe *u, const char *path, int fd)
-{
-    struct sonde_uprobe_symbols symbols;
-    struct sonde_err err = { "" };
-    uint32_t probed = 0;
-    if (sonde_uprobe_symbols_read(fd, &symbols) || !symbols.count) return;
-    if (u->now.files == PROBED_MAX) {
-        sonde_err_set(&u->now.problem, SONDE_EFULL, "%s: at most %d files with llama.cpp in them "
-                      "are probed", path, PROBED_MAX);
-        return;
-    }
-    u->symbols[u->now.files] = symbols;
-    int rc = sonde_uprobe_set_open(&u->set, fd, u->now.files, &symbols, &probed, &err);
-    if (!rc && (rc = watch_rings(u))) sonde_err_set(&err, rc, "no memory for probes");
-    if (rc) {
-        sonde_err_set(&u->now.problem, rc, "%s: %s", path, err.text);
-        return;
-    }
-    u->now.files++;
-    u->now.functions += probed;
-    for (uint32_t fn = 0; fn < SONDE__LLAMA_COUNT; fn++) {
-        if (symbols.at[fn]) u->now.found |= UINT64_C(1) << fn;
-    }
-    sonde_log(SONDE_LOG_INFO, "%u functions of llama.cpp are probed in %s", probed, path);
-}
-
-static int want_file(void *arg, const struct sonde_aspace_file *f)
-{
-    return remember_file(arg, f->dev, f->inode);
-}
-
-static void take_file(void *arg, const struct sonde_aspace_file *f, int fd)
-{
-    if (fd < 0) return;
-    probe_file(arg, f->path, fd);
-    close(fd);
-}
-
-/* A file that is mapped as the program is: probes are put into inodes, whoever maps them. */
-static void probe_program(struct sonde_uprobe *u, const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
-    if (fd < 0) return;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
-        remember_file(u, st.st_dev, st.st_ino);
-        probe_file(u, path, fd);
-    }
-    close(fd);
-}
-
-static void scan(struct sonde_uprobe *u)
-{
-    const uint64_t begin = clock_ns(CLOCK_MONOTONIC);
-    sonde_aspace_files(u->options.pid, want_file, take_file, u);
-    const uint64_t end = clock_ns(CLOCK_MONOTONIC), pause = (end - begin) * SCAN_SHARE;
-    u->scan_at_ns = end + (pause > SCAN_NS ? pause : SCAN_NS);
 }
 
 /* ---- Hits ------------------------------------------------------------------------------------ */
@@ -178,9 +114,9 @@ static struct sonde_uprobe_memory *read_at_entry(struct sonde_uprobe *u,
     case SONDE__LLAMA_ENCODE: return sonde_uprobe_read_batch(&u->reader, b);
     case SONDE__LLAMA_MODEL_LOAD: return sonde_uprobe_read_path(&u->reader, h->arg[0]);
     case SONDE__LLAMA_SET_USAGE:
-        return sonde_uprobe_read_size(&u->reader, &u->symbols[file], h->arg[0]);
+        return sonde_uprobe_read_size(&u->reader, sonde_uprobe_files_symbols(u->files, file), h->arg[0]);
     case SONDE__LLAMA_ALLOC_CTX:
-        return sonde_uprobe_read_tensor(&u->reader, &u->symbols[file], h->arg[0]);
+        return sonde_uprobe_read_tensor(&u->reader, sonde_uprobe_files_symbols(u->files, file), h->arg[0]);
     default: return NULL;
     }
 }
@@ -190,7 +126,7 @@ static struct sonde_uprobe_memory *read_at_return(struct sonde_uprobe *u,
 {
     const struct tokenizing *t = tokenizing_of(u, h->tid);
     if (h->fn == SONDE__LLAMA_ALLOC_CTX) {
-        return sonde_uprobe_read_size(&u->reader, &u->symbols[file], h->arg[0]);
+        return sonde_uprobe_read_size(&u->reader, sonde_uprobe_files_symbols(u->files, file), h->arg[0]);
     }
     if (h->fn != SONDE__LLAMA_TOKENIZE || t->tid != h->tid) return NULL;
     return sonde_uprobe_read_tail(&u->reader, t->tokens, (int32_t)(uint32_t)h->arg[0]);
@@ -232,6 +168,9 @@ static void take_hit(struct sonde_uprobe *u, const struct sonde_uprobe_event *e,
         sonde__arch_args(&r->u.sample.regs, h.arg);
         if (r->u.sample.stack_len >= sizeof(h.back)) {
             memcpy(&h.back, r->u.sample.stack, sizeof(h.back));
+            if (rule->returns && u->options.returns) {
+                sonde_uprobe_returns_put(u->options.returns, h.tid, h.sp, h.back, h.time_ns);
+            }
         }
         if (!sonde_uprobe_batch(r->u.sample.stack, r->u.sample.stack_len, &batch)) {
             h.batch_tokens = batch.tokens;
@@ -246,7 +185,7 @@ static void take_hit(struct sonde_uprobe *u, const struct sonde_uprobe_event *e,
 
 static void drain(struct sonde_uprobe *u, int last)
 {
-    const uint64_t limit = last ? UINT64_MAX : clock_ns(CLOCK_MONOTONIC) - SETTLE_NS;
+    const uint64_t now = clock_ns(CLOCK_MONOTONIC), limit = last ? UINT64_MAX : now - SETTLE_NS;
     const struct perf_event_header *h;
     uint32_t ring;
     u->pairs.unix_ns = sonde_unix_offset_ns(); /* as samples have it, which are joined with calls */
@@ -258,15 +197,16 @@ static void drain(struct sonde_uprobe *u, int last)
         } else if (r.type == PERF_RECORD_LOST || r.type == PERF_RECORD_LOST_SAMPLES) {
             u->now.lost += r.u.lost;
         } else if (r.type == PERF_RECORD_SAMPLE && r.pid == u->options.pid) {
-            const struct sonde_uprobe_event *e = sonde_uprobe_set_find(&u->set, r.id);
-            if (e) take_hit(u, e, &r);
+            struct sonde_uprobe_event e;
+            if (sonde_uprobe_set_find(&u->set, r.id, &e)) take_hit(u, &e, &r);
         }
     }
+    if (u->options.returns) sonde_uprobe_returns_seen(u->options.returns, last ? UINT64_MAX : now);
     release(u, limit, 0);
-    u->options.drained(u->options.arg, (last ? clock_ns(CLOCK_MONOTONIC) : limit) + u->pairs.unix_ns);
+    u->options.drained(u->options.arg, (last ? now : limit) + u->pairs.unix_ns);
 }
 
-/* ---- The thread ------------------------------------------------------------------------------ */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 static void publish(struct sonde_uprobe *u)
 {
@@ -283,31 +223,75 @@ static void publish(struct sonde_uprobe *u)
 static void *read_loop(void *arg)
 {
     struct sonde_uprobe *u = arg;
+    uint64_t asked;
     int stop = 0;
-    /* Where that is permitted: memory must be read before a call returns. */
-    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    hurry();
     while (!stop) {
-        poll(u->polls, u->rings.count + 1, WAIT_MS);
+        watch_rings(u); /* without memory there is another try */
+        poll(u->polls, u->rings.count + OTHER_FDS, WAIT_MS);
+        if (u->polls[u->rings.count + 1].revents) {
+            const ssize_t n = read(u->polls[u->rings.count + 1].fd, &asked, sizeof(asked));
+            (void)n; /* that somebody waits is all it says */
+        }
         stop = u->polls[u->rings.count].revents != 0;
         if (stop) sonde_uprobe_set_disable(&u->set);
-        if (!stop && clock_ns(CLOCK_MONOTONIC) >= u->scan_at_ns) scan(u);
         if (u->rings.count) drain(u, stop);
         publish(u);
     }
     return NULL;
 }
 
+/* Reading files and opening probes takes its time, in which hits must be read: hence a thread. */
+static void *scan_loop(void *arg)
+{
+    struct sonde_uprobe *u = arg;
+    struct pollfd stop = { .fd = u->scan_fd, .events = POLLIN };
+    uint64_t pause_ms = SCAN_MS;
+    while (poll(&stop, 1, (int)pause_ms) <= 0) {
+        const uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+        sonde_uprobe_files_scan(u->files);
+        pause_ms = (clock_ns(CLOCK_MONOTONIC) - begin) / 1000000u * SCAN_SHARE;
+        if (pause_ms < SCAN_MS) pause_ms = SCAN_MS;
+        if (pause_ms > SCAN_MS * SCAN_SHARE) pause_ms = SCAN_MS * SCAN_SHARE;
+    }
+    return NULL;
+}
+
+static int start_thread(pthread_t *thread, void *(*run)(void *), const char *name,
+                        struct sonde_uprobe *u, struct sonde_err *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
+    const int error = pthread_create(thread, NULL, run, u);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error));
+    pthread_setname_np(*thread, name);
+    return 0;
+}
+
+static void stop_thread(pthread_t thread, int fd)
+{
+    const uint64_t one = 1;
+    const ssize_t n = write(fd, &one, sizeof(one));
+    (void)n; /* fails only when it is readable anyway */
+    pthread_join(thread, NULL);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
 static void free_all(struct sonde_uprobe *u)
 {
     for (uint32_t i = 0; i < u->pending_count; i++) sonde__free(u->pending[i].memory);
     if (u->rings.count) sonde_perf_rings_release(&u->rings);
+    sonde_uprobe_files_destroy(u->files);
     sonde_uprobe_set_release(&u->set);
     sonde_uprobe_pairs_release(&u->pairs);
     sonde_uprobe_reader_release(&u->reader);
     sonde__free(u->pending);
-    sonde__free(u->seen);
     sonde__free(u->polls);
     if (u->wake_fd >= 0) close(u->wake_fd);
+    if (u->scan_fd >= 0) close(u->scan_fd);
     pthread_mutex_destroy(&u->lock);
     sonde__free(u);
 }
@@ -320,22 +304,24 @@ static int make(const struct sonde_uprobe_options *options, struct sonde_uprobe 
     u->options = *options;
     pthread_mutex_init(&u->lock, NULL);
     u->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    u->seen = sonde__calloc(FILES_MAX, sizeof(*u->seen));
+    u->scan_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     u->pending = sonde__calloc(PENDING_MAX, sizeof(*u->pending));
-    u->polls = sonde__calloc(1, sizeof(*u->polls));
-    int rc = u->wake_fd < 0 || !u->seen || !u->pending || !u->polls ? SONDE_ENOMEM : 0;
-    if (!rc) rc = sonde_uprobe_reader_init(&u->reader, options->pid);
-    if (!rc) rc = sonde_uprobe_pairs_init(&u->pairs, options->call, options->arg);
-    if (rc) {
-        sonde_err_set(err, rc, "no memory for probes");
-    } else {
-        u->polls[0] = (struct pollfd){ .fd = u->wake_fd, .events = POLLIN };
-        rc = sonde_uprobe_set_init(&u->set, err);
+    u->polls = sonde__calloc(OTHER_FDS, sizeof(*u->polls));
+    int rc = sonde_uprobe_set_init(&u->set, err);
+    if (!rc) {
+        rc = u->wake_fd < 0 || u->scan_fd < 0 || !u->pending || !u->polls ? SONDE_ENOMEM : 0;
+        if (!rc) rc = sonde_uprobe_files_create(options->pid, &u->set, &u->files);
+        if (!rc) rc = sonde_uprobe_reader_init(&u->reader, options->pid);
+        if (!rc) rc = sonde_uprobe_pairs_init(&u->pairs, options->call, options->arg);
+        if (rc) sonde_err_set(err, rc, "no memory for probes");
     }
     if (rc) {
         free_all(u);
         return rc;
     }
+    u->polls[0] = (struct pollfd){ .fd = u->wake_fd, .events = POLLIN };
+    u->polls[1] = (struct pollfd){ .fd = -1, .events = POLLIN };
+    if (options->returns) u->polls[1].fd = sonde_uprobe_returns_fd(options->returns);
     *out = u;
     return 0;
 }
@@ -344,29 +330,26 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
                        struct sonde_err *err)
 {
     struct sonde_uprobe *u = NULL;
-    sigset_t all, before;
+    struct sonde_uprobe_status status;
     int rc = make(options, &u, err);
     if (rc) return rc;
     if (options->program) {
-        probe_program(u, options->program);
+        sonde_uprobe_files_program(u->files, options->program);
     } else {
-        scan(u);
+        sonde_uprobe_files_scan(u->files);
     }
-    if (u->now.problem.text[0] && !u->now.files) {
-        rc = sonde_err_set(err, SONDE_EACCES, "%s", u->now.problem.text);
-    } else {
-        publish(u);
-        sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
-        const int error = pthread_create(&u->thread, NULL, read_loop, u);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (error) rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error));
+    sonde_uprobe_status(u, &status);
+    if (status.problem.text[0] && !status.files) {
+        rc = sonde_err_set(err, SONDE_EACCES, "%s", status.problem.text);
+    }
+    if (!rc) rc = start_thread(&u->thread, read_loop, "sonde-uprobe", u, err);
+    if (!rc && (rc = start_thread(&u->scanner, scan_loop, "sonde-scan", u, err))) {
+        stop_thread(u->thread, u->wake_fd);
     }
     if (rc) {
         free_all(u);
         return rc;
     }
-    pthread_setname_np(u->thread, "sonde-uprobe");
     *out = u;
     return 0;
 }
@@ -376,25 +359,14 @@ void sonde_uprobe_status(struct sonde_uprobe *u, struct sonde_uprobe_status *out
     pthread_mutex_lock(&u->lock);
     *out = u->status;
     pthread_mutex_unlock(&u->lock);
+    sonde_uprobe_files_status(u->files, out);
 }
 
 void sonde_uprobe_stop(struct sonde_uprobe *u, struct sonde_uprobe_status *out)
 {
-    const uint64_t one = 1;
     if (!u) return;
-    const ssize_t n = write(u->wake_fd, &one, sizeof(one));
-    (void)n; /* fails only when it is readable anyway */
-    pthread_join(u->thread, NULL);
-    if (out) *out = u->status;
+    stop_thread(u->scanner, u->scan_fd);
+    stop_thread(u->thread, u->wake_fd);
+    if (out) sonde_uprobe_status(u, out);
     free_all(u);
-}
-
-int sonde_uprobe_is_static(const char *path)
-{
-    struct sonde_uprobe_symbols symbols;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return 0;
-    const int rc = sonde_uprobe_symbols_read(fd, &symbols);
-    close(fd);
-    return !rc && symbols.at[SONDE__LLAMA_DECODE] != 0;
 }

@@ -3,7 +3,8 @@
  * being exported. The same calls in the same form as the hooks of libsonde_preload give.
  *
  * Probes are put into every file that the process has code of and that has one of the functions
- * (uprobe_symbols.h), also into those that it loads later. A thread of the agent reads their hits
+ * (uprobe_symbols.h), also into those that it loads later; not into libraries where such hooks are in
+ * the process and see them. A thread of the agent reads their hits
  * (uprobe_event.h), fetches from the process's memory what is not in registers, as long as the call
  * lasts (uprobe_memory.h), and makes calls of them (uprobe_pair.h). */
 #ifndef SONDE_COLLECT_UPROBE_H
@@ -13,6 +14,7 @@
 #include "collect/llama_call.h"
 
 struct sonde_uprobe;
+struct sonde_uprobe_returns;
 
 struct sonde_uprobe_options {
     uint32_t pid;
@@ -22,6 +24,8 @@ struct sonde_uprobe_options {
     /* All calls that ended before unix time since_ns have been told. */
     void (*drained)(void *arg, uint64_t since_ns);
     void *arg;
+    struct sonde_uprobe_returns *returns; /* is told return addresses; NULL = nobody unwinds. Must
+                                             live until stop */
 };
 
 struct sonde_uprobe_status {

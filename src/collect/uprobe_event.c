@@ -61,6 +61,7 @@ static int find_device(struct sonde_uprobe_set *s, struct sonde_err *err)
 int sonde_uprobe_set_init(struct sonde_uprobe_set *s, struct sonde_err *err)
 {
     memset(s, 0, sizeof(*s));
+    pthread_mutex_init(&s->lock, NULL);
     const int rc = find_device(s, err);
     if (rc) return rc;
     s->cpus = sonde__calloc(SONDE_PERF_CPUS_MAX, sizeof(*s->cpus));
@@ -131,6 +132,7 @@ void sonde_uprobe_set_release(struct sonde_uprobe_set *s)
     sonde__free(s->events);
     sonde__free(s->rings);
     sonde__free(s->cpus);
+    pthread_mutex_destroy(&s->lock);
     memset(s, 0, sizeof(*s));
 }
 
@@ -175,11 +177,22 @@ static int map_rings(struct sonde_uprobe_set *s, struct sonde_err *err)
                                   : sonde_err_set(err, rc, "cannot map the rings of probes: %s",
                                                   sonde_strerror(rc));
     }
+    pthread_mutex_lock(&s->lock);
     s->rings = rings;
+    pthread_mutex_unlock(&s->lock);
     return 0;
 }
 
-static int remember(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
+struct sonde_perf_ring *sonde_uprobe_set_rings(struct sonde_uprobe_set *s)
+{
+    pthread_mutex_lock(&s->lock);
+    struct sonde_perf_ring *rings = s->rings;
+    pthread_mutex_unlock(&s->lock);
+    return rings;
+}
+
+/* Lock held. */
+static int add_event(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
 {
     const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
     if (s->event_count == s->event_cap) {
@@ -195,15 +208,26 @@ static int remember(struct sonde_uprobe_set *s, const struct sonde_uprobe_event 
     return 0;
 }
 
-const struct sonde_uprobe_event *sonde_uprobe_set_find(const struct sonde_uprobe_set *s,
-                                                       uint64_t id)
+static int remember(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
+{
+    pthread_mutex_lock(&s->lock);
+    const int rc = add_event(s, e);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+int sonde_uprobe_set_find(struct sonde_uprobe_set *s, uint64_t id, struct sonde_uprobe_event *out)
 {
     const uint32_t hash = sonde_hash_end(id);
     uint32_t at = hash, i;
-    while ((i = sonde_intern_next(&s->by_id, hash, &at))) {
-        if (s->events[i - 1].id == id) return &s->events[i - 1];
+    int found = 0;
+    pthread_mutex_lock(&s->lock);
+    while (!found && (i = sonde_intern_next(&s->by_id, hash, &at))) {
+        found = s->events[i - 1].id == id;
+        if (found) *out = s->events[i - 1];
     }
-    return NULL;
+    pthread_mutex_unlock(&s->lock);
+    return found;
 }
 
 /* Not woken for every hit: only where memory must be read at once. */

@@ -10,6 +10,8 @@
 #ifndef SONDE_COLLECT_UPROBE_EVENT_H
 #define SONDE_COLLECT_UPROBE_EVENT_H
 
+#include <pthread.h>
+
 #include "base/err.h"
 #include "collect/perf_ring.h"
 #include "collect/uprobe_symbols.h"
@@ -28,6 +30,7 @@ struct sonde_uprobe_set {
     uint64_t return_bit;         /* in the attribute's config */
     int *cpus;
     uint32_t cpu_count;
+    pthread_mutex_t lock;        /* of what follows: one thread opens, another finds */
     struct sonde_perf_ring *rings; /* cpu_count of them, once there is a probe */
     struct sonde_uprobe_event *events;
     uint32_t event_count, event_cap;
@@ -46,10 +49,13 @@ int sonde_uprobe_set_open(struct sonde_uprobe_set *s, int fd, uint32_t file,
                           const struct sonde_uprobe_symbols *symbols, uint32_t *probed,
                           struct sonde_err *err);
 
-/* The event a record is from; NULL = none of ours. */
-const struct sonde_uprobe_event *sonde_uprobe_set_find(const struct sonde_uprobe_set *s,
-                                                       uint64_t id);
+/* The rings, which stay where they are; NULL = there is no probe yet. */
+struct sonde_perf_ring *sonde_uprobe_set_rings(struct sonde_uprobe_set *s);
 
+/* The event a record is from: 1, or 0 = none of ours. An event is known before it is enabled. */
+int sonde_uprobe_set_find(struct sonde_uprobe_set *s, uint64_t id, struct sonde_uprobe_event *out);
+
+/* When none is being opened. */
 void sonde_uprobe_set_disable(struct sonde_uprobe_set *s);
 
 /* Try it on this very program: 0, or SONDE_E… and what forbids it. */

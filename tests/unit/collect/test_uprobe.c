@@ -15,8 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "collect/cpu.h"
 #include "collect/uprobe.h"
 #include "collect/uprobe_event.h"
+#include "collect/uprobe_returns.h"
 #include "sonde/sonde.h"
 
 /* ---- The program ----------------------------------------------------------------------------- */
@@ -299,6 +301,44 @@ static void test_from_the_start(void **state)
     check_times(&seen, &p);
 }
 
+/* Samples of the CPU have whole stacks, though the kernel takes return addresses from them. */
+static void test_stacks(void **state)
+{
+    (void)state;
+    skip_if_forbidden();
+    static struct calls seen;
+    struct program p;
+    struct sonde_uprobe *u;
+    struct sonde_cpu *cpu;
+    struct sonde_uprobe_returns *returns;
+    struct sonde_cpu_status sampled;
+    struct sonde_profile *profile;
+    struct sonde_err err = { "" };
+    memset(&seen, 0, sizeof(seen));
+    assert_int_equal(sonde_uprobe_returns_create(&returns), 0);
+    fork_program(&p, 0);
+    read_until(&p, "ready");
+    const struct sonde_cpu_options c = { .pid = (uint32_t)p.pid, .rate_hz = 1000,
+                                         .engine = SONDE_CPU_PERF, .returns = returns };
+    const struct sonde_uprobe_options o = { .pid = (uint32_t)p.pid, .call = on_call,
+                                            .drained = on_drained, .arg = &seen,
+                                            .returns = returns };
+    if (sonde_cpu_start(&c, &cpu, &err)) fail_msg("%s", err.text);
+    if (sonde_uprobe_start(&o, &u, &err)) fail_msg("%s", err.text);
+    say(&p, '\n');
+    end_program(&p);
+    /* Nobody is asked any more, and what was put is still there. */
+    sonde_uprobe_stop(u, NULL);
+    sonde_cpu_status(cpu, &sampled);
+    assert_int_equal(sonde_cpu_stop(cpu, &profile), 0);
+    sonde_profile_destroy(profile);
+    sonde_uprobe_returns_destroy(returns);
+    printf("%llu of %llu stacks are cut\n", (unsigned long long)sampled.truncated,
+           (unsigned long long)sampled.samples);
+    assert_true(sampled.samples > 0);
+    assert_true(sampled.truncated * 4 <= sampled.samples);
+}
+
 /* A process without llama.cpp costs nothing, and one that is gone is no error. */
 static void test_others(void **state)
 {
@@ -326,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attach),
         cmocka_unit_test(test_from_the_start),
+        cmocka_unit_test(test_stacks),
         cmocka_unit_test(test_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
