@@ -51,7 +51,8 @@ const size_t sonde_config_setting_count =
 /* Sections and settings that this version reads and checks, so that a file written for a full set
  * of profilers loads, but does not act on. */
 static const char *const no_effect[] = { "cpu.capture_threads",    "memory",     "gpu",
-                                         "flamegraph.interactive", "bottleneck", "storage" };
+                                         "flamegraph.interactive", "bottleneck",
+                                         "storage.persist_to_hana" };
 
 static int has_effect(const struct sonde_config_setting *s)
 {
@@ -397,6 +398,33 @@ int sonde_config_load_env(struct sonde_config_values *c, char *const *envp, stru
 }
 
 /* ---- help -------------------------------------------------------------------------------- */
+
+void sonde_config_each_value(const struct sonde_config_values *c,
+                             void (*row)(const char *section, const char *key, const char *value,
+                                         void *arg),
+                             void *arg)
+{
+    for (size_t i = 0; i < sonde_config_setting_count; i++) {
+        const struct sonde_config_setting *s = &sonde_config_settings[i];
+        const char *at = (const char *)c + s->offset;
+        char text[64] = "";
+        switch (s->kind) {
+        case SONDE_CONFIG_BOOL:
+            snprintf(text, sizeof(text), "%s", *(const int *)(const void *)at ? "true" : "false");
+            break;
+        case SONDE_CONFIG_INT:
+            snprintf(text, sizeof(text), "%lld", (long long)*(const int64_t *)(const void *)at);
+            break;
+        case SONDE_CONFIG_NUM:
+            snprintf(text, sizeof(text), "%.17g", *(const double *)(const void *)at);
+            break;
+        case SONDE_CONFIG_STR:
+        case SONDE_CONFIG_ENUM: break;
+        }
+        const int is_text = s->kind == SONDE_CONFIG_STR || s->kind == SONDE_CONFIG_ENUM;
+        row(s->section, s->key, is_text ? at : text, arg);
+    }
+}
 
 void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg), void *arg)
 {

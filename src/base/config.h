@@ -45,4 +45,10 @@ struct sonde_config_row {
 };
 void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg), void *arg);
 
+/* What every setting is, as text. */
+void sonde_config_each_value(const struct sonde_config_values *c,
+                             void (*row)(const char *section, const char *key, const char *value,
+                                         void *arg),
+                             void *arg);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/heap.h"
+#include "cli/store.h"
 
 struct run_values {
     double keep_s;
@@ -24,6 +25,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_NO_HEAP(struct run_values, heap),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record` does", AT(record) },
+    SONDE_OPT_STORE,
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = NULL },
@@ -45,6 +47,7 @@ static int run(struct sonde_cli *cli)
         .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
         .record = v->record,
+        .store = 1,
     };
     const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
     return status ? status : sonde_session_run(cli, &o);

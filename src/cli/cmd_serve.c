@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/store.h"
 #include "collect/collector.h"
 #include "front/figures.h"
 #include "front/front.h"
@@ -21,6 +22,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "upstream", .letter = 'u', .type = SONDE_OPT_SETTING, .value = "URL",
       .setting = "server.upstream",
       .help = "be the front of this inference server and measure its requests" },
+    SONDE_OPT_STORE,
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = "retain", .type = SONDE_OPT_SETTING, .value = "SECONDS",
@@ -58,6 +60,7 @@ static void wait_for_end(const sigset_t *set)
 struct running {
     struct sonde_collector *collector;
     struct sonde_profiler *profiler; /* NULL = no profiles are taken */
+    struct sonde_cli_store store;
     struct sonde_server *server;
     struct sonde_figures *figures;   /* the front's */
     struct sonde_front *front;       /* NULL = no upstream */
@@ -97,7 +100,8 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
     struct sonde_listen where;
     char url[80], token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options s = { .url = url, .collector = r->collector,
-                                      .profiler = r->profiler };
+                                      .profiler = r->profiler, .store_ops = r->store.ops,
+                                      .store = r->store.store };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
     if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
     if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
@@ -129,7 +133,8 @@ static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err
     if (cli->config.server_upstream[0]) return start_front(cli, r, err);
     char token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options o = { .listen = cli->config.server_listen,
-                                      .collector = r->collector, .profiler = r->profiler };
+                                      .collector = r->collector, .profiler = r->profiler,
+                                      .store_ops = r->store.ops, .store = r->store.store };
     const int rc = sonde_cli_server_options(cli, &o, token, err);
     return rc ? rc : sonde_server_start(&o, &r->server, err);
 }
@@ -152,10 +157,11 @@ static void announce(const struct sonde_cli *cli, const struct running *r)
 }
 
 static int serve(struct sonde_cli *cli, struct sonde_collector *collector,
-                 struct sonde_profiler *profiler, const sigset_t *set)
+                 struct sonde_profiler *profiler, const struct sonde_cli_store *store,
+                 const sigset_t *set)
 {
     struct sonde_err err = { "" };
-    struct running r = { .collector = collector, .profiler = profiler };
+    struct running r = { .collector = collector, .profiler = profiler, .store = *store };
     int status = SONDE_EXIT_OK;
     const int rc = start(cli, &r, &err);
     if (rc == SONDE_EINVAL) {
@@ -180,18 +186,25 @@ static int run(struct sonde_cli *cli)
     o.agent = 1;
     struct sonde_err err = { "" };
     struct sonde_collector *collector;
+    struct sonde_cli_store store;
+    int status = sonde_cli_store_open(cli, NULL, &store, &o);
+    if (status) return status;
     const int rc = sonde_collector_create(&o, &collector, &err);
-    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
-    if (rc) return sonde_cli_fail(cli, "%s", err.text);
+    if (rc) {
+        sonde_cli_store_close(&store);
+        return rc == SONDE_EINVAL ? sonde_cli_usage(cli, "%s", err.text)
+                                  : sonde_cli_fail(cli, "%s", err.text);
+    }
 
     const struct sonde_cpu_options cpu = sonde_cli_cpu_options(cli);
     const struct sonde_profiler_options p = { .collector = collector, .rate_hz = cpu.rate_hz,
                                               .depth_max = cpu.depth_max, .dir = cpu.dir };
     struct sonde_profiler *profiler = NULL;
     const int sampled = cli->config.cpu_enabled && sonde_profiler_create(&p, &profiler) == 0;
-    const int status = serve(cli, collector, sampled ? profiler : NULL, &set);
+    status = serve(cli, collector, sampled ? profiler : NULL, &store, &set);
     sonde_profiler_destroy(profiler);
     sonde_collector_destroy(collector);
+    sonde_cli_store_close(&store);
     return status;
 }
 
@@ -206,6 +219,11 @@ const struct sonde_command sonde_cmd_serve = {
         "\n"
         "While it runs, segments of ended processes stay for agent.retain_seconds and are then "
         "deleted.\n"
+        "\n"
+        "With --store (or the setting storage.path) every reading of every series is written to a "
+        "file, at once: /api/query?from=…&to=…&step=… answers from it, also for times before the "
+        "agent was started. A store takes about a byte a reading; storage.retention_days, "
+        "raw_hours and max_megabytes bound it. `sonde runs` lists what is in it.\n"
         "\n"
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "

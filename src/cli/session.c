@@ -68,6 +68,10 @@ static int start_collector(struct session *s)
         o.attach_arg = s;
     }
     struct sonde_err err = { "" };
+    const char *slash = strrchr(s->name, '/');
+    const int status =
+        s->o->store ? sonde_cli_store_open(s->cli, slash ? slash + 1 : s->name, &s->store, &o) : 0;
+    if (status) return status;
     if (sonde_collector_create(&o, &s->collector, &err) == 0) return SONDE_EXIT_OK;
     s->collector = NULL;
     if (sonde_cli_was_set(s->cli, "agent.dir")) return sonde_cli_usage(s->cli, "%s", err.text);
@@ -146,6 +150,8 @@ static int start_server(struct session *s)
         .port_tries = chosen ? 0 : PORT_TRIES,
         .collector = s->collector,
         .profiler = s->profiler,
+        .store_ops = s->store.ops,
+        .store = s->store.store,
     };
     struct sonde_err err = { "" };
     if (sonde_cli_server_options(cli, &o, token, &err) != 0) {
@@ -269,6 +275,7 @@ static void stop_all(struct session *s)
     sonde_server_stop(s->server);
     sonde_profiler_destroy(s->profiler);
     sonde_collector_destroy(s->collector);
+    sonde_cli_store_close(&s->store);
 }
 
 /* ---- A command -------------------------------------------------------------------------------- */

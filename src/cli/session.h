@@ -27,6 +27,7 @@ struct sonde_session_options {
     struct sonde_mem_options mem_options; /* without pid */
     int leaks;               /* judge growth */
     const char *record;      /* run file to write; NULL = none */
+    int store;               /* keep readings in the store that the settings name */
     struct sonde_profile **profile; /* gets samples and spans, to be destroyed; NULL = not wanted */
 };
 

@@ -6,6 +6,7 @@
 #include "cli/outside.h"
 #include "cli/recording.h"
 #include "cli/session.h"
+#include "cli/store.h"
 #include "serve/profiler.h"
 #include "serve/server.h"
 
@@ -18,6 +19,7 @@ struct session {
     struct sonde_collector *collector; /* NULL: it could not be started; the process runs on */
     struct sonde_profiler *profiler;   /* NULL alike */
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
+    struct sonde_cli_store store;      /* empty: none wanted */
     struct sonde_recording recording;
     struct sonde_outside outside;      /* of a process that runs and has no heap profile */
     int from_outside;                  /* outside is looking */

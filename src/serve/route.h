@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "collect/collector.h"
 #include "serve/profiler.h"
+#include "store/store.h"
 
 enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64 };
 
@@ -25,6 +26,8 @@ struct sonde_request {
     const char *accept;              /* headers; NULL = not there */
     struct sonde_collector *collector;
     struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
+    const struct sonde_store_ops *store_ops;
+    struct sonde_store *store;       /* NULL = there is none */
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
 };

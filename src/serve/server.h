@@ -7,6 +7,7 @@
 #include "collect/collector.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
+#include "store/store.h"
 
 struct sonde_server;
 
@@ -15,6 +16,8 @@ struct sonde_server_options {
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
     struct sonde_collector *collector; /* borrowed; must outlive the server */
     struct sonde_profiler *profiler;   /* alike; NULL = profiles are not taken */
+    const struct sonde_store_ops *store_ops;
+    struct sonde_store *store;         /* alike; NULL = only what is in memory is known */
     struct sonde_guard_options guard;
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
     const char *tls_key;

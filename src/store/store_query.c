@@ -342,7 +342,8 @@ static void choose_tiers(struct asking *k, uint32_t run)
         use_tier(k, run, t, from, INT64_MAX, &cover);
     }
     for (uint32_t t = best + 1; t < STORE_TIERS; t++) {
-        const int64_t to = cover.lo < cover.hi ? cover.lo : INT64_MAX;
+        /* A bucket that reaches into what is covered would count twice. */
+        const int64_t to = cover.lo < cover.hi ? cover.lo - store_tier_ms[t] + 1 : INT64_MAX;
         use_tier(k, run, t, INT64_MIN, to, &cover);
     }
 }

@@ -476,8 +476,8 @@ static int open_for_reading(struct sonde_store *s, struct sonde_err *err)
 
 static void destroy(struct sonde_store *s)
 {
+    sqlite3_close_v2(s->read); /* first: the last to close removes the log, if it may write */
     store_disconnect(s);
-    sqlite3_close_v2(s->read);
     if (s->lock_fd >= 0) close(s->lock_fd);
     for (struct store_pending *p = s->pending, *next; p; p = next) {
         next = p->next;

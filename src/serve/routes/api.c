@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "serve/api_store.h"
 #include "serve/export.h"
 #include "serve/route.h"
 
@@ -113,12 +114,42 @@ static int parse_range(const struct sonde_request *r, struct sonde_response *a, 
 
 /* ---- Routes ------------------------------------------------------------------------------- */
 
+/* What went wrong in the store, as a status. */
+static void store_error(struct sonde_response *a, int rc, const struct sonde_err *err)
+{
+    sonde_response_error(a, rc == SONDE_EFULL ? 400 : 500, "%s", err->text);
+}
+
+static void query_store(const struct sonde_request *r, struct sonde_response *a,
+                        const struct sonde_api_query *q, double step_s)
+{
+    const struct sonde_store_query stored = {
+        .filters = q->filters, .filter_count = q->filter_count, .from_s = q->from_s,
+        .to_s = q->to_s, .step_s = step_s, .series_max = q->limit,
+    };
+    struct sonde_err err = { "" };
+    const int rc = sonde_api_stored(r->store_ops, r->store, &stored, &a->body, &err);
+    if (rc) store_error(a, rc, &err);
+}
+
+/* 1 if the range begins before what is in memory. */
+static int is_older(struct sonde_model *m, double from_s)
+{
+    pthread_rwlock_rdlock(&m->lock);
+    const uint32_t ticks = m->tick < SONDE_HISTORY ? (uint32_t)m->tick : SONDE_HISTORY;
+    const int older = !ticks || from_s < sonde_model_tick_end(m, ticks - 1) - m->interval_s;
+    pthread_rwlock_unlock(&m->lock);
+    return older;
+}
+
 static void query(const struct sonde_request *r, struct sonde_response *a)
 {
     struct filters f;
     uint64_t limit = 0, history = 0;
+    double step_s = 0;
     struct sonde_api_query q = { 0 };
     if (!parse_filters(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s) ||
+        !sonde_request_number(r, a, "step", 0.001, 31536000, &step_s) ||
         !sonde_request_number(r, a, "window", 0.001, 86400, &q.window_s) ||
         !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
         !sonde_request_count(r, a, "history", LIMIT_MAX, &history)) {
@@ -129,6 +160,15 @@ static void query(const struct sonde_request *r, struct sonde_response *a)
     q.limit = limit;
     q.history = history;
     struct sonde_model *m = sonde_collector_model(r->collector);
+    if (r->store && (step_s > 0 || (q.from_s > 0 && is_older(m, q.from_s)))) {
+        query_store(r, a, &q, step_s);
+        return;
+    }
+    if (step_s > 0) {
+        sonde_response_error(a, 400, "parameter step: there is no store to read from; start the "
+                                     "agent with --store FILE");
+        return;
+    }
     pthread_rwlock_rdlock(&m->lock);
     sonde_api_query(m, &q, &a->body);
     pthread_rwlock_unlock(&m->lock);
@@ -193,6 +233,17 @@ static void processes(const struct sonde_request *r, struct sonde_response *a)
     pthread_rwlock_unlock(&m->lock);
 }
 
+static void runs(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    if (!r->store) {
+        sonde_response_error(a, 404, "there is no store: start the agent with --store FILE");
+        return;
+    }
+    const int rc = sonde_api_runs(r->store_ops, r->store, &a->body, &err);
+    if (rc) store_error(a, rc, &err);
+}
+
 /* 32 hexadecimal digits, not all zero. */
 static int parse_trace(const char *text, uint64_t *hi, uint64_t *lo)
 {
@@ -240,7 +291,8 @@ static void spans(const struct sonde_request *r, struct sonde_response *a)
 #define PARAMS(...) (const char *const[]){ __VA_ARGS__, NULL }
 
 extern const struct sonde_route sonde_route_api_series, sonde_route_api_query,
-    sonde_route_api_processes, sonde_route_api_spans, sonde_route_api_export;
+    sonde_route_api_processes, sonde_route_api_spans, sonde_route_api_export,
+    sonde_route_api_runs;
 const struct sonde_route sonde_route_api_series = {
     .method = "GET",
     .path = "/api/series",
@@ -251,8 +303,9 @@ const struct sonde_route sonde_route_api_series = {
 const struct sonde_route sonde_route_api_query = {
     .method = "GET",
     .path = "/api/query",
-    .summary = "values, statistics of the last seconds and history of series",
-    .params = PARAMS(FILTERS, "window", "from", "to", "limit", "history"),
+    .summary = "values, statistics of the last seconds and history of series; with step, or from "
+               "before what is in memory, of any time from the store",
+    .params = PARAMS(FILTERS, "window", "from", "to", "step", "limit", "history"),
     .handle = query,
 };
 const struct sonde_route sonde_route_api_processes = {
@@ -275,4 +328,11 @@ const struct sonde_route sonde_route_api_export = {
     .summary = "all series as format=json, csv or any other that `sonde export` knows",
     .params = PARAMS("format", FILTERS),
     .handle = export,
+};
+const struct sonde_route sonde_route_api_runs = {
+    .method = "GET",
+    .path = "/api/runs",
+    .summary = "runs in the store, newest first, and how the store is",
+    .params = (const char *const[]){ NULL },
+    .handle = runs,
 };

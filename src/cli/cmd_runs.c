@@ -1,0 +1,259 @@
+/* cmd_runs.c - `sonde runs`: what is in a store, and its runs one by one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/store.h"
+#include "present/table.h"
+#include "present/units.h"
+#include "serve/api_store.h"
+#include "sonde/sonde.h"
+
+enum { OUTPUT_MAX = 64 << 20 };
+
+struct runs_values {
+    int json;
+};
+
+static const struct sonde_cli_opt options[] = {
+    { .name = "store", .type = SONDE_OPT_SETTING, .value = "FILE", .setting = "storage.path",
+      .help = "the store (default: the setting storage.path)" },
+    { .name = "json", .type = SONDE_OPT_FLAG, .help = "list as JSON",
+      .offset = offsetof(struct runs_values, json) },
+    { .name = NULL },
+};
+
+static int failed(const struct sonde_cli *cli, int rc, const struct sonde_err *err)
+{
+    const int theirs = rc == SONDE_EINVAL || rc == SONDE_ENOENT || rc == SONDE_EEXIST ||
+                       rc == SONDE_EVERSION || rc == SONDE_EFORMAT;
+    return theirs ? sonde_cli_usage(cli, "%s", err->text) : sonde_cli_fail(cli, "%s", err->text);
+}
+
+/* ---- Listing ------------------------------------------------------------------------------ */
+
+static void when(double s, char *out, size_t size)
+{
+    const time_t t = (time_t)s;
+    struct tm tm;
+    out[0] = '\0';
+    if (localtime_r(&t, &tm)) strftime(out, size, "%Y-%m-%d %H:%M:%S", &tm);
+}
+
+static void put_run(const struct sonde_store_run *r, void *arg)
+{
+    struct sonde_table *t = arg;
+    char text[SONDE_VALUE_BYTES], start[32];
+    when(r->start_s, start, sizeof(start));
+    sonde_table_row(t);
+    sonde_table_cell(t, 0, "%u", r->id);
+    sonde_table_cell(t, 1, "%s", r->name);
+    sonde_table_cell(t, 2, "%s", start);
+    sonde_table_cell(t, 3, "%s", sonde_value_format(text, r->end_s - r->start_s,
+                                                    SONDE_UNIT_SECONDS, sonde_text_locale_ascii()));
+    sonde_table_cell(t, 4, "%llu", (unsigned long long)r->ticks);
+    sonde_table_cell(t, 5, "%llu", (unsigned long long)r->profiles);
+    sonde_table_cell(t, 6, "%s", r->live ? "recording" : "ended");
+    sonde_table_cell(t, 7, "%s", r->tags);
+}
+
+static int list(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *err)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "RUN", .align = SONDE_RIGHT },
+        { .title = "NAME", .min = 4 },
+        { .title = "START" },
+        { .title = "LENGTH", .align = SONDE_RIGHT },
+        { .title = "READINGS", .align = SONDE_RIGHT, .drop = 2 },
+        { .title = "PROFILES", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "STATE" },
+        { .title = "TAGS", .drop = 3 },
+    };
+    const struct runs_values *v = cli->values;
+    struct sonde_buf b;
+    sonde_buf_init(&b, OUTPUT_MAX);
+    int rc;
+    if (v->json) {
+        rc = sonde_api_runs(&sonde_store_sqlite, s, &b, err);
+    } else {
+        struct sonde_table t;
+        sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+        rc = sonde_store_sqlite.runs(s, put_run, &t, err);
+        if (!rc && t.row_count) {
+            sonde_table_render(&t, sonde_cli_width(), sonde_text_locale_ascii(), &b);
+        }
+        if (t.error) b.error = t.error;
+        sonde_table_release(&t);
+    }
+    if (!rc && b.error) rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    if (!rc && b.len) fwrite(b.data, 1, b.len, stdout);
+    if (!rc && !b.len && !cli->quiet) fprintf(stderr, "sonde runs: the store has no run\n");
+    sonde_buf_release(&b);
+    return rc;
+}
+
+static void put_profile(const struct sonde_store_profile *p, void *arg)
+{
+    struct sonde_table *t = arg;
+    char text[SONDE_VALUE_BYTES], end[32];
+    when(p->end_s, end, sizeof(end));
+    sonde_table_row(t);
+    sonde_table_cell(t, 0, "%llu", (unsigned long long)p->id);
+    sonde_table_cell(t, 1, "%u", p->run);
+    sonde_table_cell(t, 2, "%s", p->name);
+    sonde_table_cell(t, 3, "%s", p->kind);
+    sonde_table_cell(t, 4, "%s", p->program);
+    sonde_table_cell(t, 5, "%s", end);
+    sonde_table_cell(t, 6, "%llu", (unsigned long long)p->samples);
+    sonde_table_cell(t, 7, "%s", sonde_value_format(text, (double)p->bytes, SONDE_UNIT_BYTES,
+                                                    sonde_text_locale_ascii()));
+}
+
+static int list_profiles(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *err)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "PROFILE", .align = SONDE_RIGHT }, { .title = "RUN", .align = SONDE_RIGHT },
+        { .title = "NAME", .min = 4 },                { .title = "KIND" },
+        { .title = "PROGRAM", .drop = 1 },            { .title = "END" },
+        { .title = "SAMPLES", .align = SONDE_RIGHT }, { .title = "SIZE", .align = SONDE_RIGHT },
+    };
+    struct sonde_buf b;
+    struct sonde_table t;
+    sonde_buf_init(&b, OUTPUT_MAX);
+    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    int rc = sonde_store_sqlite.profiles(s, NULL, put_profile, &t, err);
+    if (!rc && t.row_count) {
+        sonde_table_render(&t, sonde_cli_width(), sonde_text_locale_ascii(), &b);
+        fwrite(b.data ? b.data : "", 1, b.len, stdout);
+    } else if (!rc && !cli->quiet) {
+        fprintf(stderr, "sonde runs: the store has no profile\n");
+    }
+    sonde_table_release(&t);
+    sonde_buf_release(&b);
+    return rc;
+}
+
+/* ---- Changing ------------------------------------------------------------------------------ */
+
+static int run_number(const char *text, uint32_t *out, struct sonde_err *err)
+{
+    char *end;
+    errno = 0;
+    const unsigned long v = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || v > UINT32_MAX) {
+        return sonde_err_set(err, SONDE_EINVAL, "'%.100s' is not the number of a run", text);
+    }
+    *out = (uint32_t)v;
+    return 0;
+}
+
+static int delete(struct sonde_store *s, char **ids, struct sonde_err *err)
+{
+    int rc = 0;
+    for (; *ids && !rc; ids++) {
+        uint32_t id;
+        rc = run_number(*ids, &id, err);
+        if (!rc) rc = sonde_store_sqlite.run_delete(s, id, err);
+    }
+    return rc;
+}
+
+static int merge(struct sonde_store *s, char **ids, struct sonde_err *err)
+{
+    uint32_t to, from;
+    int rc = run_number(ids[0], &to, err);
+    for (ids++; *ids && !rc; ids++) {
+        rc = run_number(*ids, &from, err);
+        if (!rc) rc = sonde_store_sqlite.run_merge(s, to, from, err);
+    }
+    return rc;
+}
+
+static int set(struct sonde_store *s, char **args, int is_name, struct sonde_err *err)
+{
+    uint32_t id;
+    const int rc = run_number(args[0], &id, err);
+    return rc ? rc : sonde_store_sqlite.run_set(s, id, is_name ? args[1] : NULL,
+                                                is_name ? NULL : args[1], err);
+}
+
+static int copy(struct sonde_store *s, char **args, struct sonde_err *err)
+{
+    uint32_t id;
+    const int rc = run_number(args[0], &id, err);
+    return rc ? rc : sonde_store_sqlite.run_copy(s, id, args[1], err);
+}
+
+/* ---- The command --------------------------------------------------------------------------- */
+
+enum verb { LIST, PROFILES, NAME, TAG, DELETE, MERGE, COPY };
+static const struct { const char *word; int min, max; } verbs[] = {
+    [LIST] = { "list", 0, 0 },      [PROFILES] = { "profiles", 0, 0 }, [NAME] = { "name", 2, 2 },
+    [TAG] = { "tag", 2, 2 },        [DELETE] = { "delete", 1, 1000 },  [MERGE] = { "merge", 2, 1000 },
+    [COPY] = { "copy", 2, 2 },
+};
+
+static int find_verb(struct sonde_cli *cli, enum verb *out)
+{
+    const char *word = cli->operand_count ? cli->operands[0] : "list";
+    const int args = cli->operand_count ? cli->operand_count - 1 : 0;
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        if (strcmp(word, verbs[i].word) != 0) continue;
+        *out = (enum verb)i;
+        if (args >= verbs[i].min && args <= verbs[i].max) return SONDE_EXIT_OK;
+        return sonde_cli_usage(cli, "%s: wrong number of arguments", word);
+    }
+    return sonde_cli_usage(cli, "'%s' is none of list, profiles, name, tag, delete, merge, copy",
+                           word);
+}
+
+static int run(struct sonde_cli *cli)
+{
+    enum verb verb = LIST;
+    const int status = find_verb(cli, &verb);
+    if (status) return status;
+    if (!cli->config.storage_path[0]) return sonde_cli_usage(cli, "say which store: --store FILE");
+    const int looks = verb == LIST || verb == PROFILES || verb == COPY;
+    const struct sonde_store_options o = { .path = cli->config.storage_path, .read_only = looks,
+                                           .maintain = !looks };
+    struct sonde_store *s = NULL;
+    struct sonde_err err = { "" };
+    char **args = cli->operands + 1;
+    int rc = sonde_store_sqlite.open(&o, &s, &err);
+    if (rc) return failed(cli, rc, &err);
+    switch (verb) {
+    case LIST: rc = list(cli, s, &err); break;
+    case PROFILES: rc = list_profiles(cli, s, &err); break;
+    case NAME: rc = set(s, args, 1, &err); break;
+    case TAG: rc = set(s, args, 0, &err); break;
+    case DELETE: rc = delete(s, args, &err); break;
+    case MERGE: rc = merge(s, args, &err); break;
+    case COPY: rc = copy(s, args, &err); break;
+    }
+    sonde_store_sqlite.close(s);
+    return rc ? failed(cli, rc, &err) : SONDE_EXIT_OK;
+}
+
+const struct sonde_command sonde_cmd_runs = {
+    .name = "runs",
+    .summary = "list, name, delete, merge and copy out what is in a store",
+    .usage = "[options] [list | profiles | name RUN NAME | tag RUN TEXT | delete RUN... | "
+             "merge RUN RUN... | copy RUN FILE]",
+    .details =
+        "A run is one life of `sonde serve` or `sonde run` with --store. `merge` makes the others "
+        "part of the first. `copy` writes a store with that run only: one file that can be mailed, "
+        "and is read like any store. All of it works while a sonde records into the store; only "
+        "the run that is being recorded cannot be deleted or merged.\n"
+        "\n"
+        "examples:\n"
+        "  sonde runs --store history.store\n"
+        "  sonde runs --store history.store name 7 before-upgrade\n"
+        "  sonde runs --store history.store copy 7 before.store",
+    .options = options,
+    .values_size = sizeof(struct runs_values),
+    .operands_max = -1,
+    .run = run,
+};

@@ -1,0 +1,28 @@
+/* store.h - the store of `serve` and `run`: opened as the settings say, fed by the collector. */
+#ifndef SONDE_CLI_STORE_H
+#define SONDE_CLI_STORE_H
+
+#include "cli/cli.h"
+#include "store/store.h"
+
+#define SONDE_OPT_STORE                                                                        \
+    { .name = "store", .type = SONDE_OPT_SETTING, .value = "FILE", .setting = "storage.path",  \
+      .help = "keep every reading in this file, beyond the end of sonde" }
+
+struct sonde_cli_store {
+    const struct sonde_store_ops *ops;
+    struct sonde_store *store;      /* NULL = the settings name none */
+    struct sonde_store_feed *feed;
+};
+
+/* Open what the settings name and have o feed it; without a name nothing happens. Tells and returns
+ * the exit status. name: of the run; NULL = none. */
+int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct sonde_cli_store *out,
+                         struct sonde_collector_options *o);
+/* After the collector is gone. */
+void sonde_cli_store_close(struct sonde_cli_store *s);
+
+/* What is to be kept, from the settings. */
+struct sonde_store_retention sonde_cli_retention(const struct sonde_cli *cli);
+
+#endif
