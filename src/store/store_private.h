@@ -95,7 +95,7 @@ struct sonde_store {
     sqlite3_stmt *sql[SQL_COUNT];
     struct store_job job;
     uint32_t next_series, next_block;
-    int damaged;                     /* something was found wrong: begin a new file */
+    int damaged;                     /* atomic: something was found wrong, begin a new file */
     uint64_t gc_turn;
     int gc_more;
     int roll_wanted;                 /* there are new blocks */
@@ -111,6 +111,7 @@ struct sonde_store {
     pthread_cond_t wake, done;
     pthread_t thread;
     int started, stopping;
+    int hurry;                       /* somebody waits for what is written */
     struct store_pending *pending, **pending_end;
     size_t pending_bytes;
     uint64_t appended, written;      /* ticks, for flush */
@@ -134,6 +135,7 @@ int64_t store_now_ms(void);
 double store_clock_s(void);          /* for durations */
 
 /* What SQLite says of db, as an error; notes damage. */
+int store_is_damaged(const struct sonde_store *s);
 int store_failed(struct sonde_store *s, sqlite3 *db, struct sonde_err *err);
 /* db_lock held. */
 int store_exec(struct sonde_store *s, const char *sql, struct sonde_err *err);

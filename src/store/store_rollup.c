@@ -108,7 +108,7 @@ static int roll_series(struct sonde_store *s, uint32_t series, struct sonde_err 
     roll->reader->err = err;
     for (size_t i = 0; i < roll->sources.count && !rc; i++) {
         rc = store_each(roll->reader, &roll->sources.at[i], series, roll->type, add_point, roll);
-        if (rc == SONDE_EFORMAT && !s->damaged) rc = 0; /* one bad chunk must not stop the rest */
+        if (rc == SONDE_EFORMAT && !store_is_damaged(s)) rc = 0; /* one bad chunk must not stop the rest */
     }
     finish_hist(roll);
     if (rc || !roll->out.n) return rc;

@@ -102,6 +102,11 @@ double store_clock_s(void)
 
 static int is_damage(int code) { return code == SQLITE_CORRUPT || code == SQLITE_NOTADB; }
 
+int store_is_damaged(const struct sonde_store *s)
+{
+    return __atomic_load_n(&s->damaged, __ATOMIC_RELAXED);
+}
+
 int store_failed(struct sonde_store *s, sqlite3 *db, struct sonde_err *err)
 {
     const int code = (db ? sqlite3_errcode(db) : SQLITE_NOMEM) & 0xff;
@@ -350,7 +355,9 @@ int store_start_over(struct sonde_store *s, struct sonde_err *err)
               "on in a new file. `sqlite3 '%s' .recover | sqlite3 rescued.db` may save what is "
               "in it; a damaged file often means a failing disk", s->path,
               what[0] ? what : "found while it was used", aside.data, aside.data);
+    pthread_mutex_lock(&s->lock);
     snprintf(s->stats.problem, sizeof(s->stats.problem), "was damaged; kept as %s", aside.data);
+    pthread_mutex_unlock(&s->lock);
     sonde_buf_release(&aside);
     __atomic_store_n(&s->damaged, 0, __ATOMIC_RELAXED);
     s->job = (struct store_job){ 0 };
@@ -447,12 +454,12 @@ static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
     if (rc == SONDE_EBUSY && s->o.maintain) rc = 0; /* SQLite's own locks do for that */
     if (rc) return rc;
     rc = set_up(s, err);
-    if (rc == SONDE_EFORMAT && s->damaged && !s->o.maintain) rc = store_start_over(s, err);
+    if (rc == SONDE_EFORMAT && store_is_damaged(s) && !s->o.maintain) rc = store_start_over(s, err);
     if (!rc && !s->read) rc = connect_to(s, SQLITE_OPEN_READONLY, &s->read, err);
     if (rc || s->o.maintain) return rc;
     rc = store_recover(s, s->db, err);
     if (!rc) rc = store_begin_run(s, err);
-    if (rc && s->damaged) {
+    if (rc && store_is_damaged(s)) {
         rc = store_start_over(s, err);
         if (!rc) rc = store_begin_run(s, err);
     }

@@ -165,9 +165,11 @@ int store_flush(struct sonde_store *s, struct sonde_err *err)
 {
     pthread_mutex_lock(&s->lock);
     const uint64_t wanted = s->appended;
-    const uint64_t tries = s->tries;
-    pthread_cond_signal(&s->wake);
-    while (s->started && s->written < wanted && !(s->tries > tries + 1 && s->stats.failing_since_s > 0)) {
+    const uint64_t tries = s->tries; /* the one that is under way may have begun before */
+    while (s->started && s->written < wanted &&
+           !(s->tries > tries + 1 && s->stats.failing_since_s > 0)) {
+        s->hurry = 1;
+        pthread_cond_signal(&s->wake);
         pthread_cond_wait(&s->done, &s->lock);
     }
     const int rc = s->written >= wanted ? 0 : sonde_err_set(err, SONDE_EIO, "%s", s->stats.problem);
@@ -701,20 +703,19 @@ static int work(struct sonde_store *s)
     struct sonde_err err = { "" };
     uint64_t taken = 0;
     pthread_mutex_lock(&s->db_lock);
-    int rc = __atomic_load_n(&s->damaged, __ATOMIC_RELAXED) ? move_to_new_file(s, &err) : 0;
+    int rc = store_is_damaged(s) ? move_to_new_file(s, &err) : 0;
     if (!rc) rc = take_pending(s, &taken, &err);
     const double began_s = store_clock_s();
-    if (!rc && (s->rows || s->gaps)) {
+    pthread_mutex_lock(&s->lock);
+    const int wanted = s->rows || s->gaps;
+    pthread_mutex_unlock(&s->lock);
+    if (!rc && wanted) {
         rc = save_points(s, &err);
         note_time(s, &s->stats.commit_s_max, began_s);
     }
     if (!rc) tell_success(s);
-    if (!rc && s->rows_lost) {
-        pthread_mutex_lock(&s->lock);
-        close_block(s);
-        pthread_mutex_unlock(&s->lock);
-    }
     pthread_mutex_lock(&s->lock);
+    if (!rc && s->rows_lost) close_block(s); /* safe again as soon as it is packed */
     if (!rc) s->written += taken + s->unsaved;
     s->unsaved = rc ? s->unsaved + taken : 0;
     s->tries++;
@@ -745,9 +746,10 @@ static void *run(void *arg)
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += 1;
-        while (!more && !s->pending && !s->stopping) {
+        while (!more && !s->pending && !s->stopping && !s->hurry) {
             if (pthread_cond_timedwait(&s->wake, &s->lock, &until) != 0) break;
         }
+        s->hurry = 0;
         const int stopping = s->stopping;
         pthread_mutex_unlock(&s->lock);
         if (stopping) return NULL;

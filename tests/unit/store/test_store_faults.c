@@ -1,0 +1,431 @@
+/* The store when things go wrong: killed, power cut at any write, no space, a disk that cannot be
+ * written, damaged pages. SQLite's own calls of the system are what fails here. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "unit/store/store_build.h"
+
+#define START_S 1763200200.0
+
+/* ---- Writes that fail, or are the last ---------------------------------------------------------- */
+
+enum { SNAPSHOTS_MAX = 80 };
+
+static struct {
+    pthread_mutex_t lock;
+    int error;                /* errno of every write; 0 = they work */
+    uint64_t writes;
+    uint64_t every;           /* a copy of all files at every so many writes; 0 = none */
+    uint32_t flushed;         /* ticks that are known to be on disk now */
+    size_t snapshots;
+    uint32_t at_least[SNAPSHOTS_MAX];
+} disk = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void copy_file(const char *suffix, const char *to)
+{
+    char from[256], name[256], block[65536];
+    snprintf(from, sizeof(from), "%s%s", build_path, suffix);
+    snprintf(name, sizeof(name), "%s%s", to, suffix);
+    FILE *in = fopen(from, "r");
+    if (!in) return;
+    FILE *out = fopen(name, "w");
+    if (out) {
+        for (size_t n; (n = fread(block, 1, sizeof(block), in)) > 0;) fwrite(block, 1, n, out);
+        fclose(out);
+    }
+    fclose(in);
+}
+
+/* The moment of a power cut: half of this write is on the disk. */
+static void take_snapshot(void)
+{
+    char to[256];
+    snprintf(to, sizeof(to), "%s/snap%zu", build_dir, disk.snapshots);
+    copy_file("", to);
+    copy_file("-wal", to);
+    disk.at_least[disk.snapshots++] = disk.flushed;
+}
+
+static ssize_t our_pwrite(int fd, const void *data, size_t n, off_t at)
+{
+    pthread_mutex_lock(&disk.lock);
+    disk.writes++;
+    ssize_t done = -1;
+    if (disk.error) {
+        errno = disk.error;
+    } else {
+        if (disk.every && disk.writes % disk.every == 0 && disk.snapshots < SNAPSHOTS_MAX &&
+            pwrite(fd, data, n / 2, at) == (ssize_t)(n / 2)) {
+            take_snapshot();
+        }
+        done = pwrite(fd, data, n, at);
+    }
+    pthread_mutex_unlock(&disk.lock);
+    return done;
+}
+
+static void disk_fails(int error)
+{
+    pthread_mutex_lock(&disk.lock);
+    disk.error = error;
+    pthread_mutex_unlock(&disk.lock);
+}
+
+static int hook_disk(void **unused)
+{
+    (void)unused;
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)our_pwrite);
+    vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)our_pwrite);
+    return 0;
+}
+
+/* ---- Helpers ------------------------------------------------------------------------------------- */
+
+static struct sonde_store *open_at(const char *path, struct sonde_store_options o)
+{
+    struct sonde_store *s = NULL;
+    struct sonde_err err = { "" };
+    o.path = path;
+    if (OPS->open(&o, &s, &err) != 0) fail_msg("%s", err.text);
+    return s;
+}
+
+static struct load new_load(struct sonde_store *s)
+{
+    struct load l = { .s = s, .gauges = 5, .counters = 5, .histograms = 2,
+                      .start_ms = (int64_t)START_S * 1000 };
+    assert_int_equal(load_define(&l), 0);
+    return l;
+}
+
+static void add_ticks(struct load *l, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(load_tick(l), 0);
+}
+
+static void flush(struct sonde_store *s)
+{
+    struct sonde_err err = { "" };
+    if (OPS->flush(s, &err) != 0) fail_msg("%s", err.text);
+}
+
+/* All of the first ticks are there, with their values; returns how many. */
+static uint32_t check_ticks(struct sonde_store *s, uint32_t at_least)
+{
+    struct sonde_err err = { "" };
+    if (ask(s, "g3", START_S - 1, 0, 0, &err) != 0) fail_msg("%s", err.text);
+    const uint32_t count = (uint32_t)build_answer.count;
+    if (count < at_least) fail_msg("%u ticks where %u were written", count, at_least);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(build_answer.point[i].time_s == START_S + i);
+        assert_true(build_answer.point[i].last == 3000.0 + i);
+    }
+    return count;
+}
+
+static int integrity_ok(const char *path)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &st, NULL), SQLITE_OK);
+    const int ok = sqlite3_step(st) == SQLITE_ROW &&
+                   !strcmp((const char *)sqlite3_column_text(st, 0), "ok");
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return ok;
+}
+
+/* ---- Tests --------------------------------------------------------------------------------------- */
+
+static void test_power_cut(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 25 });
+    struct load l = new_load(s);
+    disk.snapshots = 0;
+    disk.every = 7;
+    while (disk.snapshots < SNAPSHOTS_MAX && l.ticks < 3000) {
+        add_ticks(&l, 1);
+        flush(s);
+        pthread_mutex_lock(&disk.lock);
+        disk.flushed = l.ticks;
+        pthread_mutex_unlock(&disk.lock);
+    }
+    disk.every = 0;
+    OPS->close(s);
+    assert_true(disk.snapshots > 30);
+    for (size_t i = 0; i < disk.snapshots; i++) {
+        char path[256];
+        snprintf(path, sizeof(path), "%s/snap%zu", build_dir, i);
+        s = open_at(path, (struct sonde_store_options){ .block_ticks = 25 });
+        check_ticks(s, disk.at_least[i]);
+        OPS->close(s);
+        assert_true(integrity_ok(path));
+    }
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* Written by the process that is killed. */
+struct seen { volatile uint32_t flushed; };
+
+static void record_until_killed(struct seen *seen, uint32_t from)
+{
+    struct sonde_store *s = NULL;
+    const struct sonde_store_options o = { .path = build_path, .block_ticks = 30 };
+    struct sonde_err err = { "" };
+    if (OPS->open(&o, &s, &err) != 0) {
+        dprintf(2, "%s\n", err.text);
+        _exit(3);
+    }
+    struct load l = { .s = s, .gauges = 5, .counters = 5, .histograms = 2, .ticks = from,
+                      .start_ms = (int64_t)START_S * 1000 };
+    if (load_define(&l)) _exit(4);
+    for (;;) {
+        if (load_tick(&l) || OPS->flush(s, &err)) _exit(5);
+        seen->flushed = l.ticks;
+    }
+}
+
+static void test_killed(void **unused)
+{
+    (void)unused;
+    struct seen *seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(seen != MAP_FAILED);
+    uint64_t random = 88172645463325252ull;
+    uint32_t ticks = 0;
+    for (int round = 0; round < 50; round++) {
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (!pid) record_until_killed(seen, ticks);
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        const long us = (long)(random % 120000);
+        nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
+        kill(pid, SIGKILL);
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        if (access(build_path, F_OK) != 0) continue; /* it did not even begin */
+        struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
+        ticks = check_ticks(s, seen->flushed);
+        OPS->close(s);
+    }
+    assert_true(integrity_ok(build_path));
+    assert_true(ticks > 50);
+    munmap(seen, sizeof(*seen));
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* Full, then space again: what fits into memory is not lost. */
+static void test_disk_full(void **unused)
+{
+    (void)unused;
+    static const struct { int error; const char *text; } cases[] = {
+        { ENOSPC, "no space left" }, { EIO, "disk I/O error" }, { EDQUOT, "" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+        struct load l = new_load(s);
+        struct sonde_err err = { "" };
+        struct sonde_store_stats stats;
+        add_ticks(&l, 10);
+        flush(s);
+        disk_fails(cases[i].error);
+        add_ticks(&l, 65);
+        assert_int_equal(OPS->flush(s, &err), SONDE_EIO);
+        assert_non_null(strstr(err.text, cases[i].text));
+        OPS->stats(s, &stats);
+        assert_true(stats.failing_since_s > 0 && stats.failures > 0);
+        check_ticks(s, 75); /* from memory */
+        disk_fails(0);
+        add_ticks(&l, 1);
+        flush(s);
+        OPS->stats(s, &stats);
+        assert_true(!(stats.failing_since_s > 0));
+        assert_int_equal(stats.dropped_ticks, 0);
+        add_ticks(&l, 50);
+        flush(s);
+        check_ticks(s, 126);
+        OPS->close(s);
+        s = open_at(build_path, (struct sonde_store_options){ .read_only = 1 });
+        check_ticks(s, 126);
+        assert_int_equal(build_answer.gaps, 0);
+        OPS->close(s);
+        unlink(build_path);
+    }
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* For longer than memory lasts: recording goes on after, and the gap is shown. */
+static void test_gap(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
+        .block_ticks = 50, .memory_max = 256 << 10 });
+    struct load l = new_load(s);
+    struct sonde_err err = { "" };
+    struct sonde_store_stats stats = { 0 };
+    add_ticks(&l, 20);
+    flush(s);
+    disk_fails(ENOSPC);
+    for (int i = 0; i < 20000 && !stats.dropped_ticks; i++) {
+        load_tick(&l); /* may be refused */
+        if (i % 20 == 0) OPS->flush(s, NULL);
+        OPS->stats(s, &stats);
+    }
+    assert_true(stats.dropped_ticks > 0);
+    disk_fails(0);
+    const uint32_t again = l.ticks;
+    for (int i = 0; i < 30; i++) {
+        load_tick(&l);
+        OPS->flush(s, NULL);
+    }
+    flush(s);
+    if (ask(s, "g3", START_S - 1, 0, 0, &err) != 0) fail_msg("%s", err.text);
+    assert_true(build_answer.count < l.ticks && build_answer.count > 40);
+    const struct sonde_store_point *last = &build_answer.point[build_answer.count - 1];
+    assert_true(last->time_s == START_S + l.ticks - 1 && last->time_s > START_S + again);
+    assert_int_equal(build_answer.gaps >= 1, 1);
+    assert_non_null(strstr(build_answer.gap, "disk"));
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static size_t aside(char *out, size_t size)
+{
+    size_t n = 0;
+    char command[256];
+    snprintf(command, sizeof(command), "ls %s/*.damaged-* 2>/dev/null", build_dir);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    char line[256];
+    while (fgets(line, sizeof(line), f)) {
+        if (!n++) snprintf(out, size, "%s", line);
+    }
+    pclose(f);
+    return n;
+}
+
+/* Bytes in the middle of the file are not what they were. */
+static void scribble(void)
+{
+    struct stat st;
+    char noise[8192];
+    memset(noise, 0x5a, sizeof(noise));
+    const int fd = open(build_path, O_RDWR);
+    assert_true(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 5 * 8192);
+    for (off_t at = 2 * 8192; at < st.st_size; at += 8192) {
+        assert_int_equal(pwrite(fd, noise, sizeof(noise), at), sizeof(noise));
+    }
+    close(fd);
+}
+
+static void test_damaged_at_start(void **unused)
+{
+    (void)unused;
+    char name[256] = "", log[160], text[4096] = "";
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+    struct load l = new_load(s);
+    add_ticks(&l, 500);
+    OPS->close(s);
+    scribble();
+    snprintf(log, sizeof(log), "%s/log", build_dir);
+    assert_int_equal(sonde_log_open(SONDE_LOG_WARN, log), 0);
+    s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+    assert_int_equal(sonde_log_open(SONDE_LOG_WARN, NULL), 0);
+    assert_int_equal(aside(name, sizeof(name)), 1);
+    FILE *f = fopen(log, "r");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
+    fclose(f);
+    assert_non_null(strstr(text, "is damaged ("));
+    assert_non_null(strstr(text, "age ")); /* which page */
+    assert_non_null(strstr(text, ".recover"));
+    /* Recording goes on in a new file. */
+    l = new_load(s);
+    add_ticks(&l, 30);
+    flush(s);
+    assert_int_equal(check_ticks(s, 30), 30);
+    OPS->close(s);
+    assert_true(integrity_ok(build_path));
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void test_damaged_while_open(void **unused)
+{
+    (void)unused;
+    char name[256];
+    struct sonde_err err = { "" };
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+    struct load l = new_load(s);
+    add_ticks(&l, 400);
+    OPS->close(s);
+    s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+    scribble();
+    assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), SONDE_EFORMAT);
+    assert_non_null(strstr(err.text, "is damaged"));
+    l = new_load(s);
+    for (int i = 0; i < 200 && !aside(name, sizeof(name)); i++) {
+        load_tick(&l);
+        OPS->flush(s, NULL);
+        if (ask(s, "g3", START_S, 0, 0, &err) == 0 && aside(name, sizeof(name))) break;
+    }
+    assert_int_equal(aside(name, sizeof(name)) > 0, 1);
+    flush(s);
+    const uint32_t count = l.ticks;
+    assert_int_equal(check_ticks(s, count), count); /* what was recorded since is in the new file */
+    OPS->close(s);
+    assert_true(integrity_ok(build_path));
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void test_no_memory(void **unused)
+{
+    (void)unused;
+    for (uint64_t nth = 1; nth < 60; nth++) {
+        struct sonde_store *s = NULL;
+        struct sonde_err err = { "" };
+        const struct sonde_store_options o = { .path = build_path };
+        sonde__alloc_fail_nth(nth);
+        const int rc = OPS->open(&o, &s, &err);
+        sonde__alloc_fail_nth(0);
+        if (rc) {
+            assert_int_equal(rc, SONDE_ENOMEM);
+            assert_string_not_equal(err.text, "");
+        }
+        OPS->close(s);
+        assert_int_equal(sonde__alloc_live(), 0);
+    }
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, build_make_dir, build_remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_power_cut), TEST(test_killed),           TEST(test_disk_full),
+        TEST(test_gap),       TEST(test_damaged_at_start), TEST(test_damaged_while_open),
+        TEST(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, hook_disk, NULL);
+}
