@@ -240,13 +240,20 @@ static int run(struct sonde_cli *cli)
 const struct sonde_command sonde_cmd_runs = {
     .name = "runs",
     .summary = "list, name, delete, merge and copy out what is in a store",
-    .usage = "[options] [list | profiles | name RUN NAME | tag RUN TEXT | delete RUN... | "
-             "merge RUN RUN... | copy RUN FILE]",
+    .usage = "[options] [list|profiles|name|tag|delete|merge|copy] [ARGUMENT]...",
     .details =
-        "A run is one life of `sonde serve` or `sonde run` with --store. `merge` makes the others "
-        "part of the first. `copy` writes a store with that run only: one file that can be mailed, "
-        "and is read like any store. All of it works while a sonde records into the store; only "
-        "the run that is being recorded cannot be deleted or merged.\n"
+        "  list               the runs, newest first\n"
+        "  profiles           the profiles, newest first\n"
+        "  name RUN NAME      give a run a name\n"
+        "  tag RUN TEXT       and any text\n"
+        "  delete RUN...      with all that it recorded\n"
+        "  merge RUN RUN...   make the others part of the first\n"
+        "  copy RUN FILE      to a store with that run only\n"
+        "\n"
+        "A run is one life of `sonde serve` or `sonde run` with --store. What `copy` writes is one "
+        "file that can be mailed, and is read like any store. All of it works while a sonde "
+        "records into the store; only the run that is being recorded cannot be deleted or "
+        "merged.\n"
         "\n"
         "examples:\n"
         "  sonde runs --store history.store\n"

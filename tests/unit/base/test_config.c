@@ -188,7 +188,9 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
     (void)arg;
     static const char *const working[] = {
         "agent", "server", "inference", "cpu.enabled", "cpu.sample_rate_hz", "cpu.max_stack_depth",
-        "flamegraph.min_width_percent", "flamegraph.color_scheme",
+        "flamegraph.min_width_percent", "flamegraph.color_scheme", "storage.path",
+        "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
+        "storage.max_megabytes",
     };
     char name[128];
     int works = 0;
@@ -197,6 +199,27 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         works |= !strcmp(r->section, working[i]) || !strcmp(name, working[i]);
     }
     assert_int_equal(strstr(r->help, " (accepted; no effect in this version)") == NULL, works);
+}
+
+static void count_value(const char *section, const char *key, const char *value, void *arg)
+{
+    char line[512];
+    snprintf(line, sizeof(line), "%s.%s=%s", section, key, value);
+    static const char *const wanted[] = {
+        "cpu.enabled=true", "cpu.sample_rate_hz=99", "agent.interval_seconds=1",
+        "flamegraph.color_scheme=hot", "server.listen=127.0.0.1:6060", "storage.path=",
+    };
+    for (size_t i = 0; i < COUNT(wanted); i++) *(int *)arg += !strcmp(line, wanted[i]);
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    struct sonde_config_values c;
+    int found = 0;
+    sonde_config_defaults(&c);
+    sonde_config_each_value(&c, count_value, &found);
+    assert_int_equal(found, 6);
 }
 
 static void test_help_is_honest(void **state)
@@ -562,6 +585,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_setting),
+        cmocka_unit_test(test_values),
         cmocka_unit_test(test_help_is_honest),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_users_file),
