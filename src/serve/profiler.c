@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyze/inference.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "sonde/sonde.h"
@@ -179,8 +180,19 @@ static int take_new(struct sonde_profiler *p, double seconds, struct sonde_profi
 
 /* ---- Spans and names -------------------------------------------------------------------------- */
 
-/* Those that the model still has and that touch the profile's time. */
-static int add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
+static int add_requests(const struct sonde_infer *x, uint64_t from_ns,
+                        struct sonde_profile *profile)
+{
+    int rc = 0;
+    for (size_t age = sonde_infer_done_count(x); !rc && age-- > 0;) {
+        const struct sonde_infer_request *r = sonde_infer_done(x, age);
+        if (r->arrived_ns + (uint64_t)(r->total_s * 1e9) < from_ns) continue;
+        rc = sonde_infer_run_add(profile, r);
+    }
+    return rc ? rc : sonde_infer_complete_run(x, profile);
+}
+
+int profiler_add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = 0;
@@ -191,6 +203,7 @@ static int add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_pr
         if (s->start_ns + s->duration_ns < from_ns) continue;
         rc = sonde_model_span_add_to(s, profile);
     }
+    if (!rc && sonde_infer_of(m)) rc = add_requests(sonde_infer_of(m), from_ns, profile);
     pthread_rwlock_unlock(&m->lock);
     return rc;
 }
@@ -198,7 +211,7 @@ static int add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_pr
 static int complete(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile,
                     struct sonde_err *err)
 {
-    int rc = add_spans(p, from_ns, profile);
+    int rc = profiler_add_spans(p, from_ns, profile);
     if (!rc && !p->symbolizer) rc = sonde_symbolizer_create(&p->symbolizer);
     if (!rc) rc = sonde_symbolize(p->symbolizer, profile);
     return rc ? sonde_err_set(err, rc, "no memory to name what was sampled") : 0;

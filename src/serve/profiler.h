@@ -1,7 +1,7 @@
 /* profiler.h - profiles on demand, for the routes that answer with one.
  *
- * CPU: samples for the time that is asked, then hands over what it saw, joined with the spans the
- * model has of that time. One at a time: sampling costs, and two would see each other.
+ * CPU: samples for the time that is asked, then hands over what it saw, with the spans and
+ * inference requests that the model has of that time. One at a time: sampling costs, and two would see each other.
  *
  * Heap: how it stands now. What allocates counts all along, so there is nothing to wait for; but
  * growth shows only over time, so a process that was asked for once is watched from then on. */

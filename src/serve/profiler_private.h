@@ -37,6 +37,9 @@ struct sonde_profiler {
     struct profiler_heap heap;
 };
 
+/* Add the spans and inference requests that the model still has and that end after from_ns. */
+int profiler_add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile);
+
 /* Processes of the model that run; ended: also those that it remembers. */
 size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, size_t max);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "serve/json.h"
+#include "store/run.h"
 
 #define SONDE_ROUTE(id) extern const struct sonde_route sonde_route_##id;
 #include "serve/route_list.h"
@@ -105,4 +106,25 @@ int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
     }
     *out = v;
     return 1;
+}
+
+void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p)
+{
+    struct sonde_err err = { "" };
+    const int rc = sonde_run_save_bytes(p, &a->body, &err);
+    if (rc) {
+        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+        return;
+    }
+    a->content_type = "application/vnd.sqlite3";
+    a->filename = "profile.run";
+}
+
+int sonde_request_wants_run(const struct sonde_request *r, struct sonde_response *a)
+{
+    const char *format = sonde_request_param(r, "format");
+    if (!format || !strcmp(format, "pprof")) return 0;
+    if (!strcmp(format, "run")) return 1;
+    sonde_response_error(a, 400, "format: '%s' is neither pprof nor run", format);
+    return -1;
 }

@@ -65,6 +65,12 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+struct sonde_profile;
+/* A run file with all of p as the answer. */
+void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p);
+/* Whether format= asks for one: 1, or 0, for pprof; -1: a 400 is in a. */
+int sonde_request_wants_run(const struct sonde_request *r, struct sonde_response *a);
+
 /* The first value of a parameter, NULL if it is not there. */
 const char *sonde_request_param(const struct sonde_request *r, const char *name);
 

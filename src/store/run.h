@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "profile/profile.h"
 
@@ -19,6 +20,10 @@ int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde
 /* Whether a run could be written there now: to be asked before an hour is recorded. 0 or the error
  * that saving would end with. */
 int sonde_run_check(const char *path, struct sonde_err *err);
+
+/* The same as bytes, for who hands it on. */
+int sonde_run_save_bytes(const struct sonde_profile *p, struct sonde_buf *out,
+                         struct sonde_err *err);
 
 /* Read a run file, or import another format by looking at its first bytes; path "-" is the
  * standard input. Errors name the file and what is wrong with it; a run file of a newer version is

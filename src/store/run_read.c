@@ -14,6 +14,7 @@
 #include "sonde/sonde.h"
 #include "store/run_private.h"
 #include "store/run_reader.h"
+#include "store/run_rows.h"
 
 enum {
     VALUE_MAX = 64 << 20,    /* bytes of a text or chunk */
@@ -323,18 +324,10 @@ static int read_part(struct run_reader *r, sqlite3_stmt *s)
     return sonde_profile_add_part(r->p, &n) ? run_no_memory(r) : 0;
 }
 
-static int has_parts(struct run_reader *r)
-{
-    sqlite3_stmt *s;
-    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM parts", -1, &s, NULL) != SQLITE_OK) return 0;
-    sqlite3_finalize(s);
-    return 1;
-}
-
 /* Files of the first releases have none. */
 static int read_parts(struct run_reader *r)
 {
-    if (!has_parts(r)) return 0;
+    if (!run_has_table(r, "parts")) return 0;
     return run_each(r, "parts", "SELECT span, request, tokens_in, tokens_out FROM parts"
                     " ORDER BY span, rowid", read_part);
 }

@@ -364,6 +364,7 @@ static int write_infer(const struct writer *w)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
+/* The database at temp, open and committed: w->db, also after a failure. */
 static int write_database(struct writer *w, const char *temp)
 {
     int (*const parts[])(const struct writer *) = {
@@ -377,7 +378,11 @@ static int write_database(struct writer *w, const char *temp)
     }
     if (!rc) rc = execute(w, schema);
     for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(parts[0]); i++) rc = parts[i](w);
-    if (!rc) rc = execute(w, "COMMIT");
+    return rc ? rc : execute(w, "COMMIT");
+}
+
+static int close_database(struct writer *w, int rc)
+{
     if (!rc && sqlite3_close(w->db) != SQLITE_OK) rc = failed(w);
     else if (!rc) w->db = NULL;
     sqlite3_close_v2(w->db);
@@ -412,7 +417,7 @@ static int save_to(struct writer *w, const char *real)
     char temp[4096];
     const int fd = create_beside(w->path, real, temp, sizeof(temp), w->err);
     if (fd < 0) return fd;
-    int rc = write_database(w, temp);
+    int rc = close_database(w, write_database(w, temp));
     if (!rc) rc = finish(w, fd, temp, real);
     if (rc) unlink(temp);
     close(fd);
@@ -451,4 +456,18 @@ int sonde_run_save(const char *path, const struct sonde_profile *p, struct sonde
     rc = save_to(&w, real ? real : path);
     free(real);
     return rc;
+}
+
+int sonde_run_save_bytes(const struct sonde_profile *p, struct sonde_buf *out,
+                         struct sonde_err *err)
+{
+    struct writer w = { .p = p, .path = "the run", .err = err };
+    int rc = write_database(&w, ":memory:");
+    sqlite3_int64 len = 0;
+    unsigned char *bytes = rc ? NULL : sqlite3_serialize(w.db, "main", &len, 0);
+    if (!rc && !bytes) rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to write the run");
+    if (!rc) sonde_buf_add(out, (const char *)bytes, (size_t)len);
+    sqlite3_free(bytes);
+    if (!rc && out->error) rc = sonde_err_set(err, out->error, "the run is too large");
+    return close_database(&w, rc);
 }

@@ -61,9 +61,11 @@ static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a
 
 static void pprof_heap(const struct sonde_request *r, struct sonde_response *a)
 {
-    struct sonde_profile *p = take(r, a, 0);
+    const int run = sonde_request_wants_run(r, a);
+    struct sonde_profile *p = run < 0 ? NULL : take(r, a, 0);
     if (!p) return;
-    answer_pprof(p, a);
+    if (run) sonde_response_run(a, p);
+    else answer_pprof(p, a);
     sonde_profile_destroy(p);
 }
 
@@ -139,8 +141,10 @@ extern const struct sonde_route sonde_route_pprof_heap, sonde_route_admin_profil
 const struct sonde_route sonde_route_pprof_heap = {
     .method = "GET",
     .path = "/debug/pprof/heap",
-    .summary = "what memory is used for, now, as pprof (of processes started with `sonde run`)",
-    .params = (const char *const[]){ "pid", "gc", "debug", NULL }, /* the last two: as Go's, void */
+    .summary = "what memory is used for, now, as pprof (of processes started with `sonde run`); "
+               "format=run: as a run file",
+    /* gc, debug: as Go's, void */
+    .params = (const char *const[]){ "pid", "format", "gc", "debug", NULL },
     .slow = 1,
     .handle = pprof_heap,
 };

@@ -56,9 +56,11 @@ static void answer(const struct sonde_profile *p, const char *name, struct sonde
 
 static void pprof_profile(const struct sonde_request *r, struct sonde_response *a)
 {
-    struct sonde_profile *p = take(r, a, "seconds", SECONDS_DEFAULT);
+    const int run = sonde_request_wants_run(r, a);
+    struct sonde_profile *p = run < 0 ? NULL : take(r, a, "seconds", SECONDS_DEFAULT);
     if (!p) return;
-    answer(p, "pprof", a);
+    if (run) sonde_response_run(a, p);
+    else answer(p, "pprof", a);
     sonde_profile_destroy(p);
 }
 
@@ -81,8 +83,9 @@ extern const struct sonde_route sonde_route_pprof_profile, sonde_route_admin_pro
 const struct sonde_route sonde_route_pprof_profile = {
     .method = "GET",
     .path = "/debug/pprof/profile",
-    .summary = "samples the CPU for some seconds (default 30) and answers with pprof",
-    .params = (const char *const[]){ "seconds", NULL },
+    .summary = "samples the CPU for some seconds (default 30) and answers with pprof; format=run: "
+               "with a run file, which has spans and inference requests too",
+    .params = (const char *const[]){ "seconds", "format", NULL },
     .slow = 1,
     .handle = pprof_profile,
 };

@@ -230,6 +230,17 @@ static void test_round_trip(void **state)
     same_profile(p, q);
     free(data);
     sonde_profile_destroy(q);
+
+    struct sonde_buf bytes;
+    sonde_buf_init(&bytes, 64 << 20);
+    assert_int_equal(sonde_run_save_bytes(p, &bytes, &err), 0);
+    assert_int_equal(sonde_run_load_bytes(bytes.data, bytes.len, "memory", &q, &err), 0);
+    same_profile(p, q);
+    sonde_profile_destroy(q);
+    sonde_buf_release(&bytes);
+    sonde_buf_init(&bytes, 100); /* and there is no room */
+    assert_int_equal(sonde_run_save_bytes(p, &bytes, &err), SONDE_EFULL);
+    sonde_buf_release(&bytes);
     sonde_profile_destroy(p);
 }
 
