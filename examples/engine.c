@@ -18,7 +18,7 @@
 
 #include "sonde/inference.h"
 
-enum { CLIENTS_MAX = 256, SLOTS_MAX = 256, PREFIX = 48, KV_CELLS = 65536 };
+enum { CLIENTS_MAX = 256, SLOTS_MAX = 256, THREADS_MAX = 64, PREFIX = 48, KV_CELLS = 65536 };
 
 struct job {
     struct sonde_request request;
@@ -32,8 +32,10 @@ struct job {
     struct job *next;
 };
 
-static struct { int clients, requests, slots, tokens, prompt, truth; double prefill_us, decode_ms; }
-options = { 8, 4, 4, 24, 96, 0, 40, 4 };
+static struct {
+    int clients, requests, slots, tokens, prompt, threads, truth;
+    double prefill_us, decode_ms;
+} options = { 8, 4, 4, 24, 96, 1, 0, 40, 4 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
@@ -62,15 +64,38 @@ static void compute(double us)
     }
 }
 
+/* With --threads, the others of a forward pass: they know nothing of phases and requests. */
+static pthread_barrier_t pass_begins, pass_ends;
+static double pass_us;
+
+static void *pool(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        pthread_barrier_wait(&pass_begins);
+        if (pass_us < 0) return NULL;
+        compute(pass_us);
+        pthread_barrier_wait(&pass_ends);
+    }
+}
+
+static void compute_with_all(double us)
+{
+    pass_us = us;
+    if (options.threads > 1) pthread_barrier_wait(&pass_begins);
+    compute(us);
+    if (options.threads > 1) pthread_barrier_wait(&pass_ends);
+}
+
 __attribute__((noinline)) static void prefill_pass(double us)
 {
-    compute(us);
+    compute_with_all(us);
     __asm__ volatile(""); /* no tail call: it stays in the stack */
 }
 
 __attribute__((noinline)) static void decode_pass(double us)
 {
-    compute(us);
+    compute_with_all(us);
     __asm__ volatile("");
 }
 
@@ -255,6 +280,7 @@ static const struct { const char *name; int *to; int min, max; } numbers[] = {
     { "--slots", &options.slots, 1, SLOTS_MAX },
     { "--tokens", &options.tokens, 1, 100000 },
     { "--prompt", &options.prompt, 1, 100000 },
+    { "--threads", &options.threads, 1, THREADS_MAX },
 };
 
 static int parse(int argc, char **argv)
@@ -292,7 +318,8 @@ int main(int argc, char **argv)
     if (env.batch_size) options.slots = env.batch_size < SLOTS_MAX ? (int)env.batch_size : SLOTS_MAX;
     if (!parse(argc, argv)) {
         fprintf(stderr, "usage: example_engine [--clients N] [--requests N] [--slots N] "
-                        "[--tokens N] [--prompt N] [--prefill-us US] [--decode-ms MS] [--truth]\n");
+                        "[--tokens N] [--prompt N] [--threads N] [--prefill-us US] [--decode-ms MS] "
+                        "[--truth]\n");
         return 2;
     }
     sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "engine" });
@@ -301,13 +328,21 @@ int main(int argc, char **argv)
     attr_temperature = sonde_name("temperature");
     load_model();
 
-    pthread_t threads[CLIENTS_MAX], engine_thread;
+    pthread_t threads[CLIENTS_MAX], others[THREADS_MAX], engine_thread;
     clients_left = options.clients;
+    pthread_barrier_init(&pass_begins, NULL, (unsigned)options.threads);
+    pthread_barrier_init(&pass_ends, NULL, (unsigned)options.threads);
+    for (int i = 1; i < options.threads; i++) {
+        if (pthread_create(&others[i], NULL, pool, NULL)) return 1;
+    }
     if (pthread_create(&engine_thread, NULL, engine, NULL)) return 1;
     for (int i = 0; i < options.clients; i++) {
         if (pthread_create(&threads[i], NULL, client, (void *)(uintptr_t)i)) return 1;
     }
     for (int i = 0; i < options.clients; i++) pthread_join(threads[i], NULL);
     pthread_join(engine_thread, NULL);
+    pass_us = -1;
+    if (options.threads > 1) pthread_barrier_wait(&pass_begins);
+    for (int i = 1; i < options.threads; i++) pthread_join(others[i], NULL);
     return 0;
 }

@@ -71,6 +71,22 @@ static struct sonde_flamegraph_options picture_options(const struct sonde_cli *c
     };
 }
 
+/* "server, in parse, phase prefill" */
+static void describe(const struct sonde_cli_filter *f, const char *program, char *out, size_t size)
+{
+    const struct { const char *what, *value; } parts[] = {
+        { "", program[0] ? program : NULL }, { "in ", f->span },     { "phase ", f->phase },
+        { "request ", f->request },          { "slowest ", f->slowest },
+    };
+    size_t len = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (!parts[i].value || len >= size) continue;
+        len += (size_t)snprintf(out + len, size - len, "%s%s%.200s", len ? ", " : "",
+                                parts[i].what, parts[i].value);
+    }
+}
+
 static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int html)
 {
     const struct flamegraph_values *v = cli->values;
@@ -78,10 +94,7 @@ static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int 
     int status = sonde_cli_filter(cli, &v->filter, p, &filter);
     if (status) return status;
     char subtitle[512];
-    const char *program = sonde_profile_str(p, p->program);
-    snprintf(subtitle, sizeof(subtitle), "%.200s%s%.200s", program,
-             *program && v->filter.span ? ", in " : v->filter.span ? "in " : "",
-             v->filter.span ? v->filter.span : "");
+    describe(&v->filter, sonde_profile_str(p, p->program), subtitle, sizeof(subtitle));
     const struct sonde_flamegraph_options o = picture_options(cli, subtitle, html);
     struct sonde_tree_options how = sonde_flamegraph_tree(&o, html);
     how.invert = v->invert;
@@ -137,12 +150,14 @@ const struct sonde_command sonde_cmd_flamegraph = {
         "draws what memory is used for, peak that at the peak, leaked what was not given back, "
         "alloc all that was allocated, temporary what was freed at once.\n"
         "\n"
+        SONDE_CLI_SELECT_DETAILS
         "An SVG is for embedding and looking at; HTML is for large profiles and has a table of "
         "callers and callees.\n"
         "\n"
         "examples:\n"
         "  sonde flamegraph server.run -o server.svg\n"
-        "  sonde flamegraph --span prefill --colors module server.run -o prefill.html\n"
+        "  sonde flamegraph --span parse --colors module server.run -o parse.html\n"
+        "  sonde flamegraph --phase prefill --slowest 1% engine.run -o slow.html\n"
         "  sonde flamegraph --type leaked http://127.0.0.1:6060 -o leaks.svg",
     .options = options,
     .values_size = sizeof(struct flamegraph_values),

@@ -88,7 +88,7 @@ static int asks_agent(const struct report_values *v, const char *target)
     if (!sonde_cli_is_url(target) || !sonde_cli_is_memory(f->type)) return 0;
     const char *path = strchr(strstr(target, "://") + 3, '/');
     return (!path || !path[1]) && !f->span && !f->thread && !f->trace && !f->from && !f->to &&
-           !(v->min_percent > 0);
+           !f->phase && !f->request && !f->slowest && !f->workers && !(v->min_percent > 0);
 }
 
 static int run(struct sonde_cli *cli)
@@ -124,13 +124,15 @@ const struct sonde_command sonde_cmd_report = {
         "percentiles of time to first token and between tokens, phases, tokens, goodput, models and "
         "their memory, and the slowest ones (`sonde requests` shows more of them).\n"
         "\n"
+        SONDE_CLI_SELECT_DETAILS
         "SELF is the function's own, TOTAL includes what it calls. COMPLETE is the share of stacks "
         "that reach the start of the thread. SAMPLED of a span is what the samples inside spans of "
         "that name weigh.\n"
         "\n"
         "examples:\n"
         "  sonde report server.run\n"
-        "  sonde report --span prefill --markdown server.run\n"
+        "  sonde report --span parse --markdown server.run\n"
+        "  sonde report --request chatcmpl-17 engine.run\n"
         "  sonde report --type live http://127.0.0.1:6060\n"
         "  perf script | sonde report -",
     .options = options,

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "cli/heap.h"
+#include "present/text.h"
+#include "present/units.h"
+#include "profile/select.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 
@@ -71,6 +74,95 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
     return status;
 }
 
+/* ---- Phases and requests ---------------------------------------------------------------------- */
+
+/* 0, or SONDE_EXIT_USAGE and what is wrong. */
+static int parse_select(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
+                        struct sonde_select *out)
+{
+    struct sonde_err err;
+    *out = (struct sonde_select){ .phase = v->phase, .request = v->request,
+                                  .workers = v->workers };
+    if (v->slowest && sonde_select_slowest(v->slowest, out, &err)) {
+        return sonde_cli_usage(cli, "--slowest: %s", err.text);
+    }
+    if (v->slowest && v->request) return sonde_cli_usage(cli, "--request or --slowest, not both");
+    if (v->workers && !sonde_select_asks(out)) {
+        return sonde_cli_usage(cli, "--workers goes with --phase, --request or --slowest");
+    }
+    return SONDE_EXIT_OK;
+}
+
+static void put_amount(struct sonde_buf *b, int kind, uint64_t weight)
+{
+    const char *unit = sonde_sample_kind_unit((enum sonde_sample_kind)kind);
+    const int time = !strcmp(unit, "nanoseconds");
+    char text[SONDE_VALUE_BYTES];
+    sonde_buf_puts(b, sonde_value_format(text, (double)weight * (time ? 1e-9 : 1),
+                                         time ? SONDE_UNIT_SECONDS : sonde_unit_of(unit, NULL),
+                                         sonde_text_locale_ascii()));
+}
+
+/* What the selection is, and what may belong to it and is not in it: one line for people. */
+static void tell_selected(const struct sonde_cli *cli, const struct sonde_select *s, int kind,
+                          const struct sonde_selected *found)
+{
+    struct sonde_buf b;
+    if (cli->quiet) return;
+    sonde_buf_init(&b, 4096);
+    if (found->requests_all) {
+        sonde_buf_printf(&b, "%llu of %llu requests, ", (unsigned long long)found->requests,
+                         (unsigned long long)found->requests_all);
+    }
+    if (s->phase) sonde_buf_printf(&b, "phase %s, ", s->phase);
+    put_amount(&b, kind, found->own[kind] + (s->workers ? found->workers[kind] : 0));
+    sonde_buf_printf(&b, " of %s", sonde_sample_kind_title((enum sonde_sample_kind)kind));
+    if (found->workers[kind]) {
+        sonde_buf_puts(&b, s->workers ? ", of which " : "; ");
+        put_amount(&b, kind, found->workers[kind]);
+        sonde_buf_puts(&b, s->workers ? " on threads without a span of their own"
+                                      : " more on threads without a span of their own: --workers "
+                                        "takes them in");
+    }
+    if (found->ambiguous[kind]) {
+        sonde_buf_puts(&b, "; left out: ");
+        put_amount(&b, kind, found->ambiguous[kind]);
+        sonde_buf_puts(&b, " on such threads while other work ran too");
+    }
+    if (!b.error) dprintf(STDERR_FILENO, "sonde: %s\n", b.data);
+    sonde_buf_release(&b);
+}
+
+/* What the filter will take for the kind, of what is left. */
+static int kind_shown(const struct sonde_cli_filter *v, const struct sonde_selected *found)
+{
+    if (v->type) return sonde_sample_kind_find(v->type);
+    int k = 0;
+    while (k + 1 < SONDE_SAMPLE_KIND_COUNT && !found->own[k] && !found->workers[k]) k++;
+    return k;
+}
+
+static int apply_select(const struct sonde_cli *cli, const char *target,
+                        const struct sonde_cli_filter *v, struct sonde_profile *p)
+{
+    struct sonde_select s;
+    struct sonde_selected found;
+    struct sonde_err err = { "" };
+    int status = v ? parse_select(cli, v, &s) : SONDE_EXIT_OK;
+    if (status || !v || !sonde_select_asks(&s)) return status;
+    const int rc = sonde_profile_select(p, &s, &found, &err);
+    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
+    if (rc) return sonde_cli_fail(cli, "%s: %s", target, err.text);
+    const int kind = kind_shown(v, &found);
+    if (!found.own[kind] && found.untimed[kind]) {
+        return sonde_cli_fail(cli, "%s: samples of %s are totals without times, so of no phase or "
+                              "request; of memory there is --type alloc", target,
+                              sonde_sample_kind_title((enum sonde_sample_kind)kind));
+    }
+    if (found.own[kind] || found.workers[kind]) tell_selected(cli, &s, kind, &found);
+    return SONDE_EXIT_OK;
+}
+
 /* ---- Where it comes from --------------------------------------------------------------------- */
 
 int sonde_cli_is_memory(const char *type)
@@ -86,8 +178,8 @@ static int profile_url(const char *url, double seconds, int memory, char *out, s
     const char *path = strchr(host, '/');
     if (path && path[1]) return snprintf(out, out_size, "%s", url) < (int)out_size ? 0 : -1;
     char route[80];
-    if (memory) snprintf(route, sizeof(route), "/debug/pprof/heap");
-    else snprintf(route, sizeof(route), "/debug/pprof/profile?seconds=%g", seconds);
+    if (memory) snprintf(route, sizeof(route), "/debug/pprof/heap?format=run");
+    else snprintf(route, sizeof(route), "/debug/pprof/profile?format=run&seconds=%g", seconds);
     return sonde_cli_url(out, out_size, url, route);
 }
 
@@ -133,8 +225,8 @@ static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
     return sonde_session_run(cli, &o);
 }
 
-int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
-                      const struct sonde_cli_filter *filter, struct sonde_profile **out)
+static int take(struct sonde_cli *cli, const char *target, double duration_s,
+                const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
     const int memory = filter && sonde_cli_is_memory(filter->type);
     const double seconds = duration_s > 0 ? duration_s
@@ -150,4 +242,19 @@ int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration
     struct sonde_err err = { "" };
     const int rc = sonde_run_load(target, out, &err);
     return rc ? sonde_cli_profile_failed(cli, rc, &err) : SONDE_EXIT_OK;
+}
+
+int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
+                      const struct sonde_cli_filter *filter, struct sonde_profile **out)
+{
+    struct sonde_select s;
+    struct sonde_profile *p;
+    /* What is wrong is said before anything is sampled. */
+    int status = filter ? parse_select(cli, filter, &s) : SONDE_EXIT_OK;
+    if (!status) status = take(cli, target, duration_s, filter, &p);
+    if (status) return status;
+    status = apply_select(cli, target, filter, p);
+    if (status) sonde_profile_destroy(p);
+    else *out = p;
+    return status;
 }

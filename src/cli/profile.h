@@ -9,6 +9,8 @@
 /* Embedded in a command's values; SONDE_OPT_FILTER(struct report_values, filter) is its options. */
 struct sonde_cli_filter {
     const char *type, *span, *thread, *trace, *from, *to;
+    const char *phase, *request, *slowest;
+    int workers;
 };
 
 #define SONDE_CLI_TYPES "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples"
@@ -30,7 +32,25 @@ struct sonde_cli_filter {
       .offset = offsetof(values, field.from),                                                  \
       .help = "only from here on: seconds since the start, or unix time" },                    \
     { .name = "to", .type = SONDE_OPT_STR, .value = "SECONDS",                                 \
-      .offset = offsetof(values, field.to), .help = "only up to here, alike" }
+      .offset = offsetof(values, field.to), .help = "only up to here, alike" },               \
+    { .name = "phase", .type = SONDE_OPT_STR, .value = "NAME",                                 \
+      .offset = offsetof(values, field.phase),                                                 \
+      .help = "only this phase of inference: prefill, decode, sample, ..." },                  \
+    { .name = "request", .type = SONDE_OPT_STR, .value = "ID",                                 \
+      .offset = offsetof(values, field.request),                                               \
+      .help = "only this inference request: the engine's id of it, or its trace id" },         \
+    { .name = "slowest", .type = SONDE_OPT_STR, .value = "N|PERCENT%",                         \
+      .offset = offsetof(values, field.slowest),                                               \
+      .help = "only the slowest inference requests: so many, or such a part of them" },        \
+    { .name = "workers", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field.workers),    \
+      .help = "with these: also threads that have no span of their own in that time" }
+
+#define SONDE_CLI_SELECT_DETAILS                                                               \
+    "Of an inference engine (`sonde help record`), --phase shows one phase, --request one "    \
+    "request, --slowest 1% the slowest of them; they can be combined with each other and with " \
+    "the rest. What was computed in a batch counts by tokens. Threads of a pool have no span " \
+    "that says what they work for; --workers counts them in where it is sure.\n"               \
+    "\n"
 
 /* The filter for p. Strings are borrowed from v. SONDE_EXIT_OK, or tells what is wrong. */
 int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
@@ -47,7 +67,8 @@ int sonde_cli_is_memory(const char *type);
 
 /* target: a file (run, pprof, folded, …); "-"; the URL of an agent, which then samples for
  * duration_s (0 = 10), or of a profile; a process id, which is sampled here. filter says what of
- * it is wanted, the heap if its type is one of memory; NULL = all. SONDE_EXIT_OK, or tells and
+ * it is wanted: the heap if its type is one of memory, and of that only the phase and the requests
+ * that it names; NULL = all. SONDE_EXIT_OK, or tells and
  * returns SONDE_EXIT_USAGE for what is no profile, SONDE_EXIT_FAIL for what failed. */
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
                       const struct sonde_cli_filter *filter, struct sonde_profile **out);
