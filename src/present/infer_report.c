@@ -9,7 +9,7 @@
 #include "present/requests.h"
 #include "sonde/sonde.h"
 
-enum { PARTS_MAX = 1000, SLOWEST_MAX = 10 };
+enum { PARTS_MAX = 200, SLOWEST_MAX = 10 };
 
 #define SONDE__X(id, key, title) key,
 const char *const infer_measure_keys[] = { INFER_MEASURES(SONDE__X) };

@@ -58,7 +58,7 @@ has "a process that tells of nothing" "process $$ tells of nothing" "$scratch/er
 # ---- A recording --------------------------------------------------------------------------------
 
 status 0 "$sonde" record -q --set inference.slo_ttft_ms=10000 -o "$scratch/engine.run" -- "$engine" \
-    --clients 4 --requests 6 --truth
+    --clients 4 --requests 6 --tokens 12 --truth
 cp "$scratch/out" "$scratch/truth"
 same "requests" 24 "$(wc -l <"$scratch/truth")"
 "$sonde" requests --json -n 1000 "$scratch/engine.run" >"$scratch/json" || complain "no JSON"
@@ -106,8 +106,8 @@ PY
 
 # ---- Live ---------------------------------------------------------------------------------------
 
-"$sonde" run --listen 127.0.0.1:0 --keep 60 -v -- "$engine" --clients 4 --requests 6 --truth \
-    >"$scratch/truth" 2>"$scratch/err" &
+"$sonde" run --listen 127.0.0.1:0 --keep 60 -v -- "$engine" --clients 4 --requests 6 --tokens 12 \
+    --truth >"$scratch/truth" 2>"$scratch/err" &
 started+=($!)
 until_line 'serving http' "$scratch/err"
 url=$(url_in "$scratch/err")

@@ -47,7 +47,7 @@ lacks "filtered" 'shop_queue_depth' "$scratch/frame"
 until_true frame_has '^request +[0-9.k]+ +[0-9.k]+ +[0-9.]+ (µs|ms)' --page spans --width 140
 has "slowest spans with trace id and attributes" ' [0-9a-f]{32}  .*(route|product)=' "$scratch/frame"
 for width in 20 40 80 300; do
-    for page in overview series spans; do
+    for page in overview series spans inference; do
         frame --page "$page" --width "$width"
         same "exit status at $width" 0 $?
         longest=$(wc -L <"$scratch/frame")
