@@ -1,5 +1,6 @@
 /* frame.h - how the frames of a profile's locations are shown: one row a line of a location, with
- * the display name, worked out once. Private to src/profile/ (trees and text formats). */
+ * the display name, worked out once. For trees, text formats
+ * and comparisons. */
 #ifndef SONDE_PROFILE_FRAME_H
 #define SONDE_PROFILE_FRAME_H
 

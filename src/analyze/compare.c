@@ -1,0 +1,418 @@
+/* compare.c - see compare.h: cuts runs into parts, lets the others add figures, and judges. */
+#include "analyze/compare.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyze/compare_private.h"
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+
+#define PARTS_OF_RUN_MIN 4u
+
+static const char *const basis_names[] = {
+#define SONDE__X(id, name) name,
+    SONDE_COMPARE_BASES(SONDE__X)
+#undef SONDE__X
+};
+
+int sonde_compare_basis_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof(basis_names) / sizeof(basis_names[0]); i++) {
+        if (!strcmp(basis_names[i], name)) return (int)i;
+    }
+    return -1;
+}
+
+const char *sonde_compare_basis_name(enum sonde_compare_basis b) { return basis_names[b]; }
+
+const char *sonde_figure_group_name(enum sonde_figure_group g)
+{
+    static const char *const names[] = { "requests", "phases", "spans", "run", "memory",
+                                         "functions" };
+    return names[g];
+}
+
+const char *sonde_verdict_name(enum sonde_verdict v)
+{
+    static const char *const names[] = { "unknown", "not different", "faster", "slower",
+                                         "less", "more", "different" };
+    return names[v];
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+void cmp_range(const struct sonde_compare_run *r, uint64_t *start_ns, uint64_t *end_ns)
+{
+    const struct sonde_profile_filter *f = &r->filter;
+    *start_ns = f->from_ns > r->profile->start_ns ? f->from_ns : r->profile->start_ns;
+    *end_ns = f->to_ns && f->to_ns < r->profile->end_ns ? f->to_ns : r->profile->end_ns;
+    if (*end_ns < *start_ns) *end_ns = *start_ns;
+}
+
+uint32_t cmp_part(const struct cmp *c, int side, size_t run, uint64_t time_ns)
+{
+    const struct cmp_side *s = &c->side[side];
+    const struct sonde_profile_filter *f = &s->runs[run].filter;
+    if ((f->from_ns && time_ns < f->from_ns) || (f->to_ns && time_ns >= f->to_ns)) {
+        return CMP_NO_PART;
+    }
+    if (s->per_run == 1) return (uint32_t)run;
+    uint64_t start_ns, end_ns;
+    cmp_range(&s->runs[run], &start_ns, &end_ns);
+    if (time_ns < start_ns || time_ns > end_ns || end_ns == start_ns) return CMP_NO_PART;
+    const double at = (double)(time_ns - start_ns) / (double)(end_ns - start_ns);
+    const uint32_t i = (uint32_t)(at * s->per_run);
+    return (uint32_t)run * s->per_run + (i < s->per_run ? i : s->per_run - 1);
+}
+
+/* 1 if it is known when a run's samples of time were taken. */
+static int run_timed(const struct sonde_compare_run *r)
+{
+    uint64_t start_ns, end_ns;
+    cmp_range(r, &start_ns, &end_ns);
+    if (end_ns == start_ns) return 0;
+    for (uint32_t i = 0; i < r->profile->samples_count; i++) {
+        const struct sonde_profile_sample *s = &r->profile->samples[i];
+        const int bytes = s->kind >= SONDE_SAMPLE_LIVE && s->kind <= SONDE_SAMPLE_TEMPORARY;
+        if (!s->time_ns && !bytes) return 0;
+    }
+    return 1;
+}
+
+static int side_init(struct cmp *c, int side)
+{
+    struct cmp_side *s = &c->side[side];
+    s->per_run = 1;
+    if (!c->out->by_runs && c->out->timed) {
+        s->per_run = SONDE_COMPARE_PARTS / (uint32_t)s->run_count;
+        if (s->per_run < PARTS_OF_RUN_MIN) s->per_run = PARTS_OF_RUN_MIN;
+    }
+    s->n = s->run_count * s->per_run;
+    s->run_of = sonde__calloc(s->n, sizeof(*s->run_of));
+    double **const columns[] = { &s->seconds, &s->ones, &s->requests, &s->cpu, &s->off_cpu };
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        *columns[i] = sonde__calloc(s->n, sizeof(double));
+        if (!*columns[i]) return SONDE_ENOMEM;
+    }
+    if (!s->run_of) return SONDE_ENOMEM;
+    for (size_t i = 0; i < s->n; i++) {
+        uint64_t start_ns, end_ns;
+        cmp_range(&s->runs[i / s->per_run], &start_ns, &end_ns);
+        s->run_of[i] = (uint32_t)(i / s->per_run);
+        s->seconds[i] = (double)(end_ns - start_ns) / 1e9 / s->per_run;
+        s->ones[i] = 1;
+    }
+    c->out->runs[side] = s->run_count;
+    c->out->parts[side] = s->n;
+    return 0;
+}
+
+static void side_release(struct cmp_side *s)
+{
+    sonde__free(s->run_of);
+    sonde__free(s->seconds);
+    sonde__free(s->ones);
+    sonde__free(s->requests);
+    sonde__free(s->cpu);
+    sonde__free(s->off_cpu);
+}
+
+/* ---- What all figures need ------------------------------------------------------------------- */
+
+/* CPU or blocked time of each part. */
+static int sum_time(struct cmp *c, int side, size_t run, int kind)
+{
+    struct cmp_side *s = &c->side[side];
+    const struct sonde_profile *p = s->runs[run].profile;
+    struct sonde_profile_filter filter = s->runs[run].filter;
+    struct sonde_profile_match *match;
+    filter.kind = kind;
+    const int rc = sonde_profile_match_create(p, &filter, &match, c->err);
+    if (rc) return rc;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (!sonde_profile_matches(match, i)) continue;
+        const uint32_t part = cmp_part(c, side, run, p->samples[i].time_ns);
+        if (part == CMP_NO_PART) continue;
+        const double seconds = (double)p->samples[i].weight / 1e9;
+        if (kind == SONDE_SAMPLE_CPU) {
+            s->cpu[part] += seconds;
+            s->cpu_all += seconds;
+            s->cpu_samples += p->samples[i].count;
+        } else {
+            s->off_cpu[part] += seconds;
+            s->off_cpu_all += seconds;
+        }
+    }
+    sonde_profile_match_destroy(match);
+    return 0;
+}
+
+static void count_request(struct cmp *c, int side, size_t run, uint64_t end_ns)
+{
+    struct cmp_side *s = &c->side[side];
+    const uint32_t part = cmp_part(c, side, run, end_ns);
+    if (part == CMP_NO_PART) return;
+    s->requests[part]++;
+    s->request_count++;
+}
+
+/* Requests are those of inference, or, where the filter names spans, these. */
+static int count_requests(struct cmp *c, int side, size_t run)
+{
+    const struct sonde_compare_run *r = &c->side[side].runs[run];
+    const struct sonde_profile *p = r->profile;
+    if (c->request_is_span) {
+        struct sonde_profile_match *match;
+        const int rc = sonde_profile_match_create(p, &r->filter, &match, c->err);
+        if (rc) return rc;
+        for (uint32_t i = 0; i < p->spans_count; i++) {
+            if (sonde_profile_matches_span(match, i)) {
+                count_request(c, side, run, p->spans[i].end_ns);
+            }
+        }
+        sonde_profile_match_destroy(match);
+        return 0;
+    }
+    for (size_t i = 0; p->infer && i < p->infer->request_count; i++) {
+        const struct sonde_infer_request *q = &p->infer->requests[i];
+        if (cmp_request_counts(q)) count_request(c, side, run, cmp_request_end(q));
+    }
+    return 0;
+}
+
+static int count_all(struct cmp *c)
+{
+    int rc = 0;
+    for (int side = 0; side < 2; side++) {
+        for (size_t run = 0; !rc && run < c->side[side].run_count; run++) {
+            rc = sum_time(c, side, run, SONDE_SAMPLE_CPU);
+            if (!rc) rc = sum_time(c, side, run, SONDE_SAMPLE_OFFCPU);
+            if (!rc) rc = count_requests(c, side, run);
+        }
+        c->out->requests[side] = c->side[side].request_count;
+    }
+    return rc;
+}
+
+static int resolve_kind(const struct cmp *c)
+{
+    if (c->o->kind >= 0) return c->o->kind;
+    uint32_t seen = 0;
+    for (size_t run = 0; run < c->side[0].run_count; run++) {
+        const struct sonde_profile *p = c->side[0].runs[run].profile;
+        for (uint32_t i = 0; i < p->samples_count; i++) seen |= 1u << p->samples[i].kind;
+    }
+    return seen ? __builtin_ctz(seen) : SONDE_SAMPLE_CPU;
+}
+
+static int resolve_basis(struct cmp *c)
+{
+    struct sonde_comparison *out = c->out;
+    const int requests = out->requests[0] && out->requests[1];
+    const int bytes = !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)out->kind), "bytes");
+    out->basis = c->o->basis;
+    if (out->basis == SONDE_BASIS_AUTO) {
+        out->basis = bytes ? SONDE_BASIS_RUN : requests ? SONDE_BASIS_REQUEST : SONDE_BASIS_SHARE;
+    }
+    if (out->basis == SONDE_BASIS_REQUEST && !requests) {
+        return sonde_err_set(c->err, SONDE_EINVAL, "--per request: there are none in %s; record "
+                             "inference, or name spans that are requests with --span",
+                             out->requests[0] ? "what comes after" : "what was before");
+    }
+    for (int side = 0; side < 2 && out->basis == SONDE_BASIS_SECOND; side++) {
+        for (size_t i = 0; i < c->side[side].n; i++) {
+            if (c->side[side].seconds[i] > 0) continue;
+            return sonde_err_set(c->err, SONDE_EINVAL, "--per second: it is not known how long "
+                                 "these runs took");
+        }
+    }
+    return 0;
+}
+
+const double *cmp_basis(const struct cmp *c, int side)
+{
+    const struct cmp_side *s = &c->side[side];
+    switch (c->out->basis) {
+    case SONDE_BASIS_REQUEST: return s->requests;
+    case SONDE_BASIS_SECOND: return s->seconds;
+    default: return s->ones;
+    }
+}
+
+/* ---- Judging --------------------------------------------------------------------------------- */
+
+static int is_memory(const struct sonde_comparison *c, const struct sonde_figure *f)
+{
+    return f->group == SONDE_FIGURE_MEMORY ||
+           (f->group == SONDE_FIGURE_FUNCTIONS && c->kind >= SONDE_SAMPLE_LIVE &&
+            c->kind <= SONDE_SAMPLE_TEMPORARY);
+}
+
+static int matters(const struct sonde_comparison *c, const struct sonde_figure *f)
+{
+    const double least = is_memory(c, f) && !c->by_runs ? SONDE_COMPARE_EFFECT_SINGLE
+                                                        : SONDE_COMPARE_EFFECT;
+    if (fabs(f->d.relative) < least) return 0; /* NaN, of what was not there before, is not */
+    return f->group != SONDE_FIGURE_FUNCTIONS ||
+           fabs(f->d.change) >= SONDE_COMPARE_WEIGHT * fmax(c->whole[0], c->whole[1]);
+}
+
+static enum sonde_verdict judge(const struct sonde_comparison *c, const struct sonde_figure *f,
+                                enum sonde_verdict grown, enum sonde_verdict shrunk)
+{
+    if (isnan(f->adjusted)) return SONDE_VERDICT_UNKNOWN;
+    if (f->adjusted > SONDE_COMPARE_LEVEL || !matters(c, f)) return SONDE_VERDICT_SAME;
+    return f->d.change > 0 ? grown : shrunk;
+}
+
+static int adjust(struct sonde_comparison *c)
+{
+    double *p = sonde__calloc(c->count ? c->count : 1, sizeof(*p));
+    if (!p) return SONDE_ENOMEM;
+    int rc = 0;
+    for (int functions = 0; functions < 2 && !rc; functions++) {
+        for (size_t i = 0; i < c->count; i++) {
+            const int is = c->figures[i].group == SONDE_FIGURE_FUNCTIONS;
+            p[i] = is == functions ? c->figures[i].d.p : NAN;
+        }
+        rc = sonde_stats_adjust(p, c->count);
+        for (size_t i = 0; i < c->count && !rc; i++) {
+            const int is = c->figures[i].group == SONDE_FIGURE_FUNCTIONS;
+            if (is == functions) c->figures[i].adjusted = p[i];
+        }
+    }
+    sonde__free(p);
+    return rc;
+}
+
+/* Of functions the one that changed most by itself; of all else the first there is. What is neither
+ * good nor bad (how busy the machine was) is told, but is no verdict. */
+static void find_headline(struct sonde_comparison *c)
+{
+    size_t best = c->count;
+    int known = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct sonde_figure *f = &c->figures[i];
+        const int function = f->group == SONDE_FIGURE_FUNCTIONS;
+        if (!f->better && !function) continue;
+        known |= f->verdict != SONDE_VERDICT_UNKNOWN;
+        if (!sonde_figure_changed(f)) continue;
+        if (best == c->count) best = i;
+        const struct sonde_figure *b = &c->figures[best];
+        if (!function || b->group != SONDE_FIGURE_FUNCTIONS || b == f) continue;
+        const int self = !strcmp(f->measure, "self"), best_self = !strcmp(b->measure, "self");
+        if (self > best_self ||
+            (self == best_self && fabs(f->d.change) > fabs(b->d.change))) {
+            best = i;
+        }
+    }
+    c->headline = best;
+    if (best == c->count) c->verdict = known ? SONDE_VERDICT_SAME : SONDE_VERDICT_UNKNOWN;
+    else if (!c->figures[best].better) c->verdict = SONDE_VERDICT_DIFFERENT;
+    else c->verdict = c->figures[best].verdict;
+}
+
+static int judge_all(struct sonde_comparison *c)
+{
+    const int rc = adjust(c);
+    if (rc) return rc;
+    for (size_t i = 0; i < c->count; i++) {
+        struct sonde_figure *f = &c->figures[i];
+        f->verdict = f->amount ? judge(c, f, SONDE_VERDICT_MORE, SONDE_VERDICT_LESS)
+                     : f->better > 0 ? judge(c, f, SONDE_VERDICT_FASTER, SONDE_VERDICT_SLOWER)
+                                     : judge(c, f, SONDE_VERDICT_SLOWER, SONDE_VERDICT_FASTER);
+    }
+    find_headline(c);
+    return 0;
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static int compare_init(struct cmp *c)
+{
+    struct sonde_comparison *out = c->out;
+    out->by_runs = c->side[0].run_count >= 2 && c->side[1].run_count >= 2;
+    out->timed = 1;
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < c->side[side].run_count; i++) {
+            out->timed &= run_timed(&c->side[side].runs[i]);
+        }
+    }
+    int rc = side_init(c, 0);
+    if (!rc) rc = side_init(c, 1);
+    if (rc) return rc;
+    const size_t most = c->side[0].n > c->side[1].n ? c->side[0].n : c->side[1].n;
+    c->work = sonde__calloc(2 * most, sizeof(*c->work));
+    out->texts = sonde__calloc(1, sizeof(*out->texts));
+    if (!c->work || !out->texts) return SONDE_ENOMEM;
+    c->budget = (struct sonde_budget){ .used = &out->texts->bytes, .max = CMP_BYTES_MAX };
+    out->kind = resolve_kind(c);
+    c->request_is_span = c->side[0].runs[0].filter.span != NULL;
+    return sonde_strings_init(&out->texts->pool, &c->budget);
+}
+
+static int compare_all(struct cmp *c)
+{
+    int rc = count_all(c);
+    if (!rc) rc = resolve_basis(c);
+    if (!rc) rc = cmp_requests(c);
+    if (!rc) rc = cmp_spans(c);
+    if (!rc) rc = cmp_run(c);
+    if (!rc) rc = cmp_memory(c);
+    if (!rc) rc = cmp_functions(c);
+    if (!rc) rc = judge_all(c->out);
+    return rc;
+}
+
+int sonde_compare(const struct sonde_compare_run *before, size_t before_count,
+                  const struct sonde_compare_run *after, size_t after_count,
+                  const struct sonde_compare_options *o, struct sonde_comparison **out,
+                  struct sonde_err *err)
+{
+    assert(before && before_count && after && after_count && o && out);
+    struct sonde_err none = { "" };
+    struct cmp c = { .o = o, .err = err ? err : &none };
+    if (before_count > SONDE_COMPARE_RUNS_MAX || after_count > SONDE_COMPARE_RUNS_MAX) {
+        return sonde_err_set(err, SONDE_EINVAL, "more than %u runs on one side",
+                             SONDE_COMPARE_RUNS_MAX);
+    }
+    c.side[0] = (struct cmp_side){ .runs = before, .run_count = before_count };
+    c.side[1] = (struct cmp_side){ .runs = after, .run_count = after_count };
+    c.out = sonde__calloc(1, sizeof(*c.out));
+    int rc = c.out ? compare_init(&c) : SONDE_ENOMEM;
+    if (!rc) rc = compare_all(&c);
+    side_release(&c.side[0]);
+    side_release(&c.side[1]);
+    sonde__free(c.work);
+    if (rc) {
+        sonde_comparison_destroy(c.out);
+        if (rc == SONDE_ENOMEM) sonde_err_set(err, rc, "no memory for the comparison");
+        return rc;
+    }
+    *out = c.out;
+    return 0;
+}
+
+void sonde_comparison_destroy(struct sonde_comparison *c)
+{
+    if (!c) return;
+    if (c->texts) sonde_strings_release(&c->texts->pool);
+    sonde__free(c->texts);
+    sonde__free(c->figures);
+    sonde__free(c);
+}
+
+const struct sonde_figure *sonde_comparison_find(const struct sonde_comparison *c,
+                                                 enum sonde_figure_group group,
+                                                 const char *measure, const char *subject)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        const struct sonde_figure *f = &c->figures[i];
+        if (f->group == group && !strcmp(f->measure, measure) && !strcmp(f->subject, subject)) {
+            return f;
+        }
+    }
+    return NULL;
+}
