@@ -231,7 +231,8 @@ static double ratio_bound(double a, double b, double arm_a, double arm_b, double
     const double inner = a * a * b * b - below * (b * b - arm_b * arm_b);
     /* before may be 0 for all that is known: then the ratio may be anything. */
     if (!(a > 0) || !(below > 0) || !(inner >= 0) || isinf(arm_b)) return NAN;
-    return (a * b + sign * sqrt(inner)) / below;
+    const double r = (a * b + sign * sqrt(inner)) / below;
+    return r < 0 ? 0 : r;
 }
 
 struct sonde_difference sonde_estimate_compare(const struct sonde_estimate *before,

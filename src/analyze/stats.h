@@ -34,7 +34,7 @@ double sonde_t_quantile(double q, double df);
 int sonde_stats_adjust(double *p, size_t count);
 
 struct sonde_estimate {
-    double value;             /* NaN = there is none */
+    double value;             /* not negative; NaN = there is none */
     double se_low, se_high;   /* standard error downwards and upwards; INFINITY = not known */
     double df;
 };

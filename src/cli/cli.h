@@ -16,7 +16,8 @@
  *     static int run(struct sonde_cli *cli) { const struct top_values *v = cli->values; … }
  *     const struct sonde_command sonde_cmd_top = { .name = "top", …, .run = run };
  *
- * Exit status: what run() returns; 0 = fine, SONDE_EXIT_FAIL, or SONDE_EXIT_USAGE for bad input.
+ * Exit status: what run() returns; 0 = fine, SONDE_EXIT_FAIL, SONDE_EXIT_USAGE for bad input, or
+ * SONDE_EXIT_LIMIT where all went well and a limit that was given (--fail-on) is broken.
  */
 #ifndef SONDE_CLI_CLI_H
 #define SONDE_CLI_CLI_H
@@ -32,7 +33,7 @@
 #include "collect/cpu.h"
 #include "serve/server.h"
 
-enum { SONDE_EXIT_OK = 0, SONDE_EXIT_FAIL = 1, SONDE_EXIT_USAGE = 2 };
+enum { SONDE_EXIT_OK = 0, SONDE_EXIT_FAIL = 1, SONDE_EXIT_USAGE = 2, SONDE_EXIT_LIMIT = 3 };
 
 enum sonde_cli_opt_type {
     SONDE_OPT_FLAG,    /* int at offset: how often it was given; no value */
@@ -40,6 +41,7 @@ enum sonde_cli_opt_type {
     SONDE_OPT_LIST,    /* struct sonde_cli_list at offset: may be given several times */
     SONDE_OPT_UINT,    /* uint64_t at offset, min … max */
     SONDE_OPT_NUM,     /* double at offset, min … max */
+    SONDE_OPT_SPLIT,   /* int at offset: operands before it, and one; once; no value */
     SONDE_OPT_SETTING, /* value goes to the setting; without .value, .fixed does */
 };
 

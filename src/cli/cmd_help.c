@@ -95,7 +95,8 @@ static void print_overview(void)
     }
     printf("\n`sonde help COMMAND` explains one of them, `sonde help config` lists the settings.\n"
            "Exit status: 0, 1 when something failed, 2 for a mistake in the command line or the\n"
-           "settings; `sonde run` passes on the exit status of what it ran.\n");
+           "settings, 3 when a limit given with --fail-on is broken; `sonde run` passes on the exit\n"
+           "status of what it ran.\n");
 }
 
 void sonde_cli_print_help(const struct sonde_command *command)

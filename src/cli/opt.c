@@ -180,6 +180,10 @@ static int take(struct sonde_cli *cli, const struct sonde_cli_opt *o, char *text
     case SONDE_OPT_UINT:
     case SONDE_OPT_NUM:
         return take_number(cli, o, text, field);
+    case SONDE_OPT_SPLIT:
+        if (*(int *)field) return sonde_cli_usage(cli, "--%s is given twice", o->name);
+        *(int *)field = cli->operand_count + 1;
+        return SONDE_EXIT_OK;
     case SONDE_OPT_SETTING:
         if (!o->setting) return take_set(cli, text);
         return setting_add(cli, o->setting, text ? text : o->fixed, o->name);
@@ -245,6 +249,7 @@ int sonde_cli_parse(struct sonde_cli *cli, int argc, char **argv)
     int count = 0, i = 0, ended = 0;
     for (; i < argc; i++) {
         int rc = SONDE_EXIT_OK;
+        cli->operand_count = count;
         if (ended || argv[i][0] != '-' || argv[i][1] == '\0') {
             if (command->stop_at_operand) ended = 1;
             argv[count++] = argv[i];

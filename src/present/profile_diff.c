@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/compare.h"
 #include "base/alloc.h"
 #include "base/json.h"
-#include "present/profile_report.h"
+#include "present/compare.h"
+#include "present/profile_report_private.h"
 #include "present/table.h"
 #include "present/units.h"
 #include "sonde/sonde.h"
@@ -19,14 +21,22 @@ enum { LIMIT_DEFAULT = 30 };
 struct change {
     const struct sonde_flat *f;
     double self_before, self_after, total_before, total_after; /* shares of the totals, or bytes */
+    const struct sonde_figure *self, *total; /* NULL = not judged */
 };
 
 static double self_change(const struct change *c) { return c->self_after - c->self_before; }
 static double total_change(const struct change *c) { return c->total_after - c->total_before; }
 
+/* 1 if it is sure that the function changed. */
+static int is_sure(const struct change *c)
+{
+    return (c->self && sonde_figure_changed(c->self)) || (c->total && sonde_figure_changed(c->total));
+}
+
 static int by_change(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
+    if (is_sure(x) != is_sure(y)) return is_sure(y) - is_sure(x);
     const double s = fabs(self_change(y)) - fabs(self_change(x));
     if (s < 0 || s > 0) return s < 0 ? -1 : 1;
     const double t = fabs(total_change(y)) - fabs(total_change(x));
@@ -46,8 +56,35 @@ static int in_bytes(const struct sonde_tree *t)
     return !strcmp(sonde_sample_kind_unit(t->kind), "bytes");
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct change *const *)a)->f->name,
+                  (*(const struct change *const *)b)->f->name);
+}
+
+/* Gives each function its figures. */
+static int judge(struct change *c, size_t count, const struct sonde_comparison *comparison)
+{
+    struct change **names = sonde__calloc(count ? count : 1, sizeof(struct change *));
+    if (!names) return SONDE_ENOMEM;
+    for (size_t i = 0; i < count; i++) names[i] = &c[i];
+    qsort(names, count, sizeof(struct change *), by_name);
+    for (size_t i = 0; i < comparison->count; i++) {
+        const struct sonde_figure *f = &comparison->figures[i];
+        if (f->group != SONDE_FIGURE_FUNCTIONS || f->verdict == SONDE_VERDICT_UNKNOWN) continue;
+        const struct sonde_flat named = { .name = f->subject };
+        const struct change key = { .f = &named }, *at = &key;
+        struct change **found = bsearch(&at, names, count, sizeof(struct change *), by_name);
+        if (!found) continue;
+        if (!strcmp(f->measure, "self")) (*found)->self = f;
+        else (*found)->total = f;
+    }
+    sonde__free(names);
+    return 0;
+}
+
 static struct change *changes_create(const struct sonde_tree *t, const struct sonde_flat *flat,
-                                     size_t count)
+                                     size_t count, const struct sonde_comparison *comparison)
 {
     const int bytes = in_bytes(t);
     const uint64_t before = bytes ? 1 : t->base_total, after = bytes ? 1 : t->nodes[0].total;
@@ -58,6 +95,10 @@ static struct change *changes_create(const struct sonde_tree *t, const struct so
                                 .self_after = share(flat[i].self, after),
                                 .total_before = share(flat[i].base_total, before),
                                 .total_after = share(flat[i].total, after) };
+    }
+    if (c && comparison && judge(c, count, comparison)) {
+        sonde__free(c);
+        return NULL;
     }
     if (c) qsort(c, count, sizeof(*c), by_change);
     return c;
@@ -92,16 +133,46 @@ static void byte_cells(struct sonde_table *t, size_t column, double before, doub
     sonde_table_cell(t, column + 2, "%s", signed_bytes(text, after - before, ascii));
 }
 
+enum { COLUMNS_MAX = 12 };
+
+/* Interval and verdict go before the name, where there are any. Returns the column of the name. */
+static size_t judged_columns(struct sonde_column *columns, size_t at, const struct change *c,
+                             size_t count)
+{
+    size_t judged = 0;
+    for (size_t i = 0; i < count; i++) judged += c[i].self || c[i].total;
+    if (judged) {
+        columns[at++] = (struct sonde_column){ .title = "95 % OF SELF", .align = SONDE_RIGHT,
+                                               .drop = 6 };
+        columns[at++] = (struct sonde_column){ .title = "VERDICT" };
+    }
+    columns[at] = (struct sonde_column){ .title = "FUNCTION", .min = 20 };
+    return at;
+}
+
+/* What is said of a function by itself; if that is nothing, of it with what it calls. */
+static void judged_cells(struct sonde_table *t, size_t column, const struct change *c, int ascii)
+{
+    char text[SONDE_FIGURE_BYTES];
+    if (c->self) sonde_table_cell(t, column, "%s", sonde_figure_interval(text, c->self, ascii));
+    if (c->self && sonde_figure_changed(c->self)) {
+        sonde_table_cell(t, column + 1, "%s", sonde_verdict_name(c->self->verdict));
+    } else if (c->total && sonde_figure_changed(c->total)) {
+        sonde_table_cell(t, column + 1, "%s in total", sonde_verdict_name(c->total->verdict));
+    } else if (c->self || c->total) {
+        sonde_table_cell(t, column + 1, "%s", sonde_verdict_name(SONDE_VERDICT_SAME));
+    }
+}
+
 static void write_bytes(const struct sonde_tree *t, const struct sonde_report_options *o,
                         const struct change *c, size_t count, struct sonde_buf *out)
 {
-    static const struct sonde_column columns[] = {
+    struct sonde_column columns[COLUMNS_MAX] = {
         { .title = "SELF BEFORE", .align = SONDE_RIGHT },
         { .title = "AFTER", .align = SONDE_RIGHT }, { .title = "CHANGE", .align = SONDE_RIGHT },
         { .title = "TOTAL BEFORE", .align = SONDE_RIGHT, .drop = 3 },
         { .title = "AFTER", .align = SONDE_RIGHT, .drop = 2 },
         { .title = "CHANGE", .align = SONDE_RIGHT, .drop = 1 },
-        { .title = "FUNCTION", .min = 20 }, { .title = "WHERE", .min = 12, .drop = 4 },
     };
     char before[SONDE_WEIGHT_BYTES], after[SONDE_WEIGHT_BYTES], change[SONDE_VALUE_BYTES + 1];
     sonde_buf_printf(out, "%s: %s before, %s after, %s\n\n", sonde_sample_kind_title(t->kind),
@@ -109,28 +180,30 @@ static void write_bytes(const struct sonde_tree *t, const struct sonde_report_op
                      sonde_weight_format(after, t->nodes[0].total, t->kind, o->ascii),
                      signed_bytes(change, (double)t->nodes[0].total - (double)t->base_total,
                                   o->ascii));
+    const size_t name = judged_columns(columns, 6, c, count);
+    columns[name + 1] = (struct sonde_column){ .title = "WHERE", .min = 12, .drop = 4 };
     struct sonde_table table;
-    sonde_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&table, columns, name + 2);
     for (size_t i = 0; i < count; i++) {
         sonde_table_row(&table);
         byte_cells(&table, 0, c[i].self_before, c[i].self_after, o->ascii);
         byte_cells(&table, 3, c[i].total_before, c[i].total_after, o->ascii);
-        sonde_table_cell(&table, 6, "%s", c[i].f->name);
+        if (name > 6) judged_cells(&table, 6, &c[i], o->ascii);
+        sonde_table_cell(&table, name, "%s", c[i].f->name);
         if (*c[i].f->file && c[i].f->line) {
-            sonde_table_cell(&table, 7, "%s:%u", c[i].f->file, c[i].f->line);
+            sonde_table_cell(&table, name + 1, "%s:%u", c[i].f->file, c[i].f->line);
         } else {
-            sonde_table_cell(&table, 7, "%s", *c[i].f->file ? c[i].f->file : c[i].f->module);
+            sonde_table_cell(&table, name + 1, "%s", *c[i].f->file ? c[i].f->file
+                                                                   : c[i].f->module);
         }
     }
-    sonde_table_render(&table, o->width, o->ascii, out);
-    if (table.error) out->error = table.error;
-    sonde_table_release(&table);
+    report_put_rows(o, &table, out);
 }
 
 static void write_text(const struct sonde_tree *t, const struct sonde_report_options *o,
                        const struct change *c, size_t count, struct sonde_buf *out)
 {
-    static const struct sonde_column columns[] = {
+    struct sonde_column columns[COLUMNS_MAX] = {
         { .title = "SELF % BEFORE", .align = SONDE_RIGHT }, { .title = "AFTER", .align = SONDE_RIGHT },
         { .title = "CHANGE", .align = SONDE_RIGHT },
         { .title = "TOTAL % BEFORE", .align = SONDE_RIGHT, .drop = 3 },
@@ -138,14 +211,14 @@ static void write_text(const struct sonde_tree *t, const struct sonde_report_opt
         { .title = "CHANGE", .align = SONDE_RIGHT, .drop = 1 },
         { .title = "SELF BEFORE", .align = SONDE_RIGHT, .drop = 5 },
         { .title = "AFTER", .align = SONDE_RIGHT, .drop = 4 },
-        { .title = "FUNCTION", .min = 20 },
     };
     char before[SONDE_WEIGHT_BYTES], after[SONDE_WEIGHT_BYTES];
     sonde_buf_printf(out, "%s: %s before, %s after\n\n", sonde_sample_kind_title(t->kind),
                      sonde_weight_format(before, t->base_total, t->kind, o->ascii),
                      sonde_weight_format(after, t->nodes[0].total, t->kind, o->ascii));
+    const size_t name = judged_columns(columns, 8, c, count);
     struct sonde_table table;
-    sonde_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&table, columns, name + 1);
     for (size_t i = 0; i < count; i++) {
         sonde_table_row(&table);
         change_cells(&table, 0, c[i].self_before, c[i].self_after);
@@ -154,11 +227,10 @@ static void write_text(const struct sonde_tree *t, const struct sonde_report_opt
                                                               o->ascii));
         sonde_table_cell(&table, 7, "%s", sonde_weight_format(after, c[i].f->self, t->kind,
                                                               o->ascii));
-        sonde_table_cell(&table, 8, "%s", c[i].f->name);
+        if (name > 8) judged_cells(&table, 8, &c[i], o->ascii);
+        sonde_table_cell(&table, name, "%s", c[i].f->name);
     }
-    sonde_table_render(&table, o->width, o->ascii, out);
-    if (table.error) out->error = table.error;
-    sonde_table_release(&table);
+    report_put_rows(o, &table, out);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -177,10 +249,9 @@ static void json_change(struct sonde_buf *out, const char *key, uint64_t before,
     sonde_json_close(out, '}');
 }
 
-static void write_json(const struct sonde_tree *t, const struct change *c, size_t count,
-                       struct sonde_buf *out)
+static void write_members(const struct sonde_tree *t, const struct change *c, size_t count,
+                          struct sonde_buf *out)
 {
-    sonde_buf_putc(out, '{');
     sonde_json_str(out, "type", sonde_sample_kind_name(t->kind));
     sonde_json_str(out, "unit", sonde_sample_kind_unit(t->kind));
     sonde_json_u64(out, "weight_before", t->base_total);
@@ -197,26 +268,47 @@ static void write_json(const struct sonde_tree *t, const struct change *c, size_
         json_change(out, "total", f->base_total, f->total, t);
         sonde_json_close(out, '}');
     }
-    sonde_buf_puts(out, "]}\n");
+    sonde_json_close(out, ']');
+}
+
+static void write_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
+                       const struct change *c, size_t count, struct sonde_buf *out)
+{
+    if (o->style == SONDE_REPORT_JSON) write_members(diff, c, count, out);
+    else if (in_bytes(diff)) write_bytes(diff, o, c, count, out);
+    else write_text(diff, o, c, count, out);
+}
+
+static int put_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
+                    struct sonde_buf *out)
+{
+    struct sonde_flat *flat;
+    size_t count;
+    const int rc = sonde_tree_flat(diff, &flat, &count);
+    if (rc) return rc;
+    struct change *c = changes_create(diff, flat, count, o->comparison);
+    const size_t limit = o->limit ? o->limit : LIMIT_DEFAULT;
+    if (c) write_diff(diff, o, c, count < limit ? count : limit, out);
+    const int none = !c;
+    sonde__free(c);
+    sonde__free(flat);
+    return none ? SONDE_ENOMEM : out->error;
+}
+
+int report_diff_members(const struct sonde_tree *diff, size_t limit,
+                        const struct sonde_comparison *comparison, struct sonde_buf *out)
+{
+    const struct sonde_report_options o = { .style = SONDE_REPORT_JSON, .limit = limit,
+                                            .comparison = comparison };
+    return put_diff(diff, &o, out);
 }
 
 int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
                        struct sonde_buf *out, struct sonde_err *err)
 {
-    struct sonde_flat *flat;
-    size_t count;
-    int rc = sonde_tree_flat(diff, &flat, &count);
-    if (rc) return sonde_err_set(err, rc, "no memory for the comparison");
-    struct change *c = changes_create(diff, flat, count);
-    if (c) {
-        const size_t limit = o->limit ? o->limit : LIMIT_DEFAULT;
-        if (count > limit) count = limit;
-        if (o->style == SONDE_REPORT_JSON) write_json(diff, c, count, out);
-        else if (in_bytes(diff)) write_bytes(diff, o, c, count, out);
-        else write_text(diff, o, c, count, out);
-    }
-    rc = c ? out->error : SONDE_ENOMEM;
-    sonde__free(c);
-    sonde__free(flat);
+    if (o->style == SONDE_REPORT_JSON) sonde_buf_putc(out, '{');
+    int rc = put_diff(diff, o, out);
+    if (o->style == SONDE_REPORT_JSON) sonde_buf_puts(out, "}\n");
+    if (!rc) rc = out->error;
     return rc ? sonde_err_set(err, rc, "no memory for the comparison") : 0;
 }

@@ -137,7 +137,7 @@ status 0 "$sonde" diff before.folded after.folded
 has "new" '^ +0\.00 +35\.00 +\+35\.00 +0\.00 +35\.00 +\+35\.00 +0 +70 +a&b"c</script>$' out
 has "less" '^ +60\.00 +30\.00 +-30\.00 .*operator<<$' out
 same "sorted by change" 'a&b"c</script> operator<< idle handle' \
-    "$(sed 1,3d out | awk '{ print $NF }' | head -n 4 | xargs -d '\n')"
+    "$(sed '1,/ FUNCTION$/d' out | awk '{ print $NF }' | head -n 4 | xargs -d '\n')"
 status 0 "$sonde" diff --json a.run after.folded
 python3 - <<'END' || complain "diff --json"
 import json

@@ -121,6 +121,8 @@ static void test_difference(void **state)
         near("Fieller", (12 - 10 * r) * (12 - 10 * r), t * t * (1 + 0.25 * r * r), 1e-6);
     }
     assert_true(d.relative_low < 0.2 && d.relative_high > 0.2);
+    const struct sonde_estimate vague = { 1, 5, 5, 4 };
+    assert_true(sonde_estimate_compare(&a, &vague).relative_low == -1); /* not less than nothing */
     /* Both intervals leave 0 out at once. */
     for (double after = 10; after < 14; after += 0.01) {
         const struct sonde_estimate x = { after, 1, 1, 4 };
