@@ -1,0 +1,101 @@
+/* --fail-on: what is a limit and what is not, and which figures break one. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyze/compare_fail.h"
+#include "sonde/sonde.h"
+
+static void test_parse(void **state)
+{
+    (void)state;
+    static const struct { const char *text, *measure, *glob; int sign; double limit; } good[] = {
+        { "p95>5%", "p95", "", 1, 0.05 },
+        { "  cpu > 3 % ", "cpu", "", 1, 0.03 },
+        { "peak>10%", "peak", "", 1, 0.1 },
+        { "requests<2.5%", "requests", "", -1, 0.025 },
+        { "p99:GET /v1/*>0%", "p99", "GET /v1/*", 1, 0 },
+        { "self:operator<<>1e1%", "self", "operator<<", 1, 0.1 },
+        { "total:std::map<int>::find<5%", "total", "std::map<int>::find", -1, 0.05 },
+        { "phase.p95:prefill>5%", "phase.p95", "prefill", 1, 0.05 },
+        { "cpu:handle>3%", "cpu", "handle", 1, 0.03 },
+    };
+    static const char *const bad[] = {
+        "", "p95", "p95>", "p95>5", "p95>five%", "p95>-5%", "p95>inf%", "p95>nan%", "p95>0x5%",
+        "p95>5%%", "p95>5% or so", ">5%", "p95=5%", "p96>5%", "self>5%", "spans>5%", "phase.p95>5%",
+        "peak:x>5%", "p95:>5%", "p95>1e9%", "p95>5%>",
+        "a_measure_that_is_much_too_long_to_be_one>5%",
+    };
+    struct sonde_fail_on f;
+    struct sonde_err err;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        if (sonde_fail_on_parse(good[i].text, &f, &err)) fail_msg("%s: %s", good[i].text, err.text);
+        assert_string_equal(f.measure, good[i].measure);
+        assert_string_equal(f.glob, good[i].glob);
+        assert_true(f.sign == good[i].sign);
+        assert_true(fabs(f.limit - good[i].limit) < 1e-12);
+        assert_string_equal(f.text, good[i].text);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        err.text[0] = '\0';
+        if (sonde_fail_on_parse(bad[i], &f, &err) != SONDE_EINVAL) fail_msg("'%s' is taken", bad[i]);
+        assert_non_null(strstr(err.text, "--fail-on"));
+        if (!strstr(err.text, bad[i])) fail_msg("'%s' is not named: %s", bad[i], err.text);
+    }
+    assert_true(sonde_fail_on_parse("p96>5%", &f, &err) == SONDE_EINVAL);
+    assert_non_null(strstr(err.text, "p99, ttft.p50")); /* what there is */
+}
+
+static struct sonde_figure figure(enum sonde_figure_group group, const char *measure,
+                                  const char *subject, double relative, enum sonde_verdict v)
+{
+    return (struct sonde_figure){ .group = group, .measure = measure, .subject = subject,
+                                  .title = measure, .unit = "seconds", .before = 1,
+                                  .after = 1 + relative, .verdict = v,
+                                  .d = { .change = relative, .relative = relative } };
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    struct sonde_figure figures[] = {
+        figure(SONDE_FIGURE_REQUESTS, "p95", "", 0.08, SONDE_VERDICT_SLOWER),
+        figure(SONDE_FIGURE_REQUESTS, "p99", "", 0.30, SONDE_VERDICT_SAME),
+        figure(SONDE_FIGURE_REQUESTS, "requests", "", -0.1, SONDE_VERDICT_SLOWER),
+        figure(SONDE_FIGURE_SPANS, "p95", "load", 0.5, SONDE_VERDICT_SLOWER),
+        figure(SONDE_FIGURE_SPANS, "p95", "store", -0.2, SONDE_VERDICT_FASTER),
+        figure(SONDE_FIGURE_SPANS, "spans", "store", 0.2, SONDE_VERDICT_UNKNOWN),
+        figure(SONDE_FIGURE_FUNCTIONS, "self", "new", 0.2, SONDE_VERDICT_MORE),
+    };
+    figures[6].d.relative = NAN; /* it was not there before */
+    const struct sonde_comparison c = { .figures = figures, .count = 7 };
+    static const struct { const char *text; int rc, which; } cases[] = {
+        { "p95>5%", 1, 0 },        { "p95>8.5%", 0, 0 },       { "p95<1%", 0, 0 },
+        { "p99>5%", 0, 0 },        { "requests<5%", 1, 2 },    { "requests>5%", 0, 0 },
+        { "p95:load>5%", 1, 3 },   { "p95:*>5%", 1, 3 },       { "p95:s*>5%", 0, 0 },
+        { "p95:store<5%", 1, 4 },  { "self:n?w>100%", 1, 6 },  { "self:new<1%", 0, 0 },
+        { "p95:none>5%", SONDE_ENOENT, 0 }, { "peak>5%", SONDE_ENOENT, 0 },
+        { "spans:store>5%", SONDE_ENOENT, 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde_fail_on f;
+        struct sonde_err err = { "" };
+        const struct sonde_figure *found = NULL;
+        assert_true(sonde_fail_on_parse(cases[i].text, &f, &err) == 0);
+        const int rc = sonde_fail_on_check(&f, &c, &found, &err);
+        if (rc != cases[i].rc) fail_msg("%s: wanted %d, got %d", cases[i].text, cases[i].rc, rc);
+        if (rc == 1) assert_ptr_equal(found, &figures[cases[i].which]);
+        if (rc < 0) assert_non_null(strstr(err.text, cases[i].text));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_parse), cmocka_unit_test(test_check) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
