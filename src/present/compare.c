@@ -92,6 +92,18 @@ static void put_name(const struct sonde_compare_view *v, struct sonde_buf *out, 
     else report_put_text(&o, out, cut);
 }
 
+/* "request time p50", "time p50 of load", "parse by itself" */
+static void put_figure_name(const struct sonde_compare_view *v, const struct sonde_figure *f,
+                            struct sonde_buf *out)
+{
+    const int function = f->group == SONDE_FIGURE_FUNCTIONS;
+    if (function) put_name(v, out, f->subject);
+    sonde_buf_printf(out, "%s%s", function ? " " : "", f->title);
+    if (function || !*f->subject) return;
+    sonde_buf_puts(out, " of ");
+    put_name(v, out, f->subject);
+}
+
 static void put_function_change(const struct sonde_comparison *c,
                                 const struct sonde_compare_view *v, const struct sonde_figure *f,
                                 struct sonde_buf *out)
@@ -157,8 +169,8 @@ static void put_sensitivity(const struct sonde_comparison *c, const struct sonde
         }
         char text[SONDE_FIGURE_BYTES];
         sonde_buf_printf(out, "; less than about %s in ", percent(text, fmax(half, 0.01), "%.1f %%"));
-        if (*f->subject) put_name(v, out, f->subject);
-        sonde_buf_printf(out, "%s%s could not have been seen", *f->subject ? " " : "", f->title);
+        put_figure_name(v, f, out);
+        sonde_buf_puts(out, " could not have been seen");
         return;
     }
 }
@@ -207,11 +219,7 @@ void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde
                          sonde_verdict_name(f->verdict));
         put_name(v, out, v->before);
         sonde_buf_puts(out, " in ");
-        if (*f->subject) {
-            put_name(v, out, f->subject);
-            sonde_buf_puts(out, ", ");
-        }
-        sonde_buf_puts(out, f->title);
+        put_figure_name(v, f, out);
     }
     sonde_buf_putc(out, '\n');
     put_contributors(c, v, out);

@@ -99,7 +99,13 @@ static void test_other_verdicts(void **state)
     for (int i = 0; i < 3; i++) figures[i].verdict = SONDE_VERDICT_SAME;
     char *text = report(&c, SONDE_REPORT_TEXT, 0);
     has(text, "b.run is not different from a.run: 3 figures differ by no more than noise; less than "
-              "about 3.0 % in load time p50 could not have been seen\n");
+              "about 3.0 % in time p50 of load could not have been seen\n");
+    sonde__free(text);
+
+    c.verdict = figures[0].verdict = SONDE_VERDICT_SLOWER;
+    c.headline = 0;
+    text = report(&c, SONDE_REPORT_TEXT, 0);
+    has(text, "b.run is 12.0 % ± 3.0 % slower than a.run in time p50 of load\n");
     sonde__free(text);
 
     c.verdict = SONDE_VERDICT_DIFFERENT;
