@@ -179,7 +179,7 @@ int infer_report_init(struct infer_report *r, const struct sonde_profile *p,
         for (size_t i = 0; i < r->part_count; i++) {
             sum_part(r, &r->parts[i], room);
         }
-        qsort(r->parts, r->part_count, sizeof(*r->parts), by_count);
+        if (r->part_count > 1) qsort(r->parts, r->part_count, sizeof(*r->parts), by_count);
         rc = find_slowest(r);
     }
     sonde__free(room);

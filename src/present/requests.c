@@ -69,7 +69,7 @@ size_t sonde_requests_select(const struct sonde_requests_query *q,
     for (size_t i = 0; i < count; i++) {
         if (sonde_request_passes(q, list[i])) list[kept++] = list[i];
     }
-    qsort_r(list, kept, sizeof(*list), by_key, &sort);
+    if (kept > 1) qsort_r(list, kept, sizeof(*list), by_key, &sort);
     if (total) *total = kept;
     const size_t limit = q->limit ? q->limit : LIMIT_DEFAULT;
     return kept < limit ? kept : limit;

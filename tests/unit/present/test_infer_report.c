@@ -123,6 +123,15 @@ static void test_alone_and_absent(void **state)
     sonde__free(text);
     sonde_profile_destroy(p);
 
+    /* A model that was loaded and asked nothing. */
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    infer_build(p, 0);
+    text = report(p, (struct sonde_report_options){ .ascii = 1 });
+    has(text, "requests   0; ");
+    has(text, "tiny on cpu");
+    sonde__free(text);
+    sonde_profile_destroy(p);
+
     p = create(1);
     struct sonde_buf b;
     struct sonde_err err = { "" };
