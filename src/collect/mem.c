@@ -366,6 +366,33 @@ int sonde_mem_snapshot(struct sonde_mem *m, struct sonde_profile **out)
     return rc;
 }
 
+int sonde_mem_window(struct sonde_mem *m, uint64_t from_ns, uint64_t to_ns, size_t bytes_max,
+                     struct sonde_profile **out)
+{
+    struct sonde_err err;
+    struct sonde_profile *p;
+    int rc = sonde_profile_create(bytes_max, &p);
+    if (rc) return rc;
+    pthread_mutex_lock(&m->lock);
+    mem_round(m);
+    for (uint32_t i = 0; !rc && i < m->found.target_count; i++) {
+        struct mem_target *t = mem_target_at(m, i);
+        if (!mem_is_open(t)) continue;
+        const int read = mem_window(t, m->reader.event_shift, from_ns, to_ns, p, &err);
+        if (read == SONDE_ENOMEM) rc = read;
+        else if (read) mem_give_up(m, t, read, &err);
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (rc) {
+        sonde_profile_destroy(p);
+        return rc;
+    }
+    p->start_ns = from_ns;
+    p->end_ns = to_ns;
+    *out = p;
+    return 0;
+}
+
 int sonde_mem_stop(struct sonde_mem *m, struct sonde_profile **out)
 {
     const uint64_t one = 1;

@@ -62,7 +62,14 @@ void sonde_mem_mark(struct sonde_mem *m);
  * threads, those of events; their weights are scaled so that each site's sum is its row's. */
 int sonde_mem_snapshot(struct sonde_mem *m, struct sonde_profile **out);
 
-/* The same at the end; m is gone after this, also when there was no memory for a profile. What was in
+/* What was allocated in [from_ns, to_ns), unix time, by processes that are still there: ALLOC
+ * samples with times and threads, not symbolized. Totals know no time, so weights are those of the
+ * events alone, each by the inverse of its chance to be one: right on average, whenever m began to
+ * look. bytes_max: of the profile. SONDE_ENOMEM. */
+int sonde_mem_window(struct sonde_mem *m, uint64_t from_ns, uint64_t to_ns, size_t bytes_max,
+                     struct sonde_profile **out);
+
+/* As sonde_mem_snapshot, at the end; m is gone after this, also when there was no memory for a profile. What was in
  * use when processes ended counts as in use, if that of pid has ended. */
 int sonde_mem_stop(struct sonde_mem *m, struct sonde_profile **out);
 

@@ -203,11 +203,6 @@ static uint32_t first_event(const struct mem_target *t, uint32_t node)
     return low;
 }
 
-static double inverse_chance(const struct mem_target *t, const struct mem_event *e)
-{
-    return -1 / expm1(-((double)e->size + 1) / (double)t->info.mean);
-}
-
 /* Whole numbers that add up to the whole: each is the difference of two rounded sums. */
 struct share { double whole, part, parts; uint64_t given; };
 
@@ -230,7 +225,7 @@ static void add_allocs(struct fold *f, uint32_t node, const struct sonde__mem_ro
     struct share count = { .whole = mem_count(t, r->allocs) };
     uint32_t end = first;
     for (; end < t->event_count && t->events[end].node == node; end++) {
-        const double inverse = inverse_chance(t, &t->events[end]);
+        const double inverse = mem_inverse_chance(t, &t->events[end]);
         bytes.parts += inverse * (double)t->events[end].size;
         count.parts += inverse;
     }
@@ -241,7 +236,7 @@ static void add_allocs(struct fold *f, uint32_t node, const struct sonde__mem_ro
     for (uint32_t i = first; i < end; i++) {
         const struct mem_event *e = &t->events[i];
         struct mem_thread *thread = mem_target_thread(t, e->tid);
-        const double inverse = inverse_chance(t, e);
+        const double inverse = mem_inverse_chance(t, e);
         const int last = i + 1 == end; /* sums of parts need not be the same in another order */
         const double b = share_next(&bytes, last ? bytes.parts : inverse * (double)e->size);
         const double c = share_next(&count, last ? count.parts : inverse);

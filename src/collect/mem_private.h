@@ -194,6 +194,16 @@ struct mem_fold_options {
 int mem_fold(struct mem_target *t, const struct mem_fold_options *o, struct mem_sum *into,
              struct sonde_err *err);
 
+/* What an event stands for: how many of its size. */
+double mem_inverse_chance(const struct mem_target *t, const struct mem_event *e);
+
+/* ---- mem_window.c: a stretch of time ---------------------------------------------------------- */
+
+/* Add to p what events of [from_ns, to_ns) say; each of them was kept with a chance of one in
+ * 2^shift. */
+int mem_window(struct mem_target *t, uint32_t shift, uint64_t from_ns, uint64_t to_ns,
+               struct sonde_profile *p, struct sonde_err *err);
+
 /* ---- mem_round.c: all of it ------------------------------------------------------------------ */
 
 struct sonde_mem {
