@@ -30,7 +30,9 @@ struct sonde_infer_options {
     double timeout_s;         /* not heard of for so long: given up; 0 = 600 */
     /* Each request that ended, with its timeline; write lock held, r is borrowed. NULL = nobody. */
     void (*on_done)(const struct sonde_infer_request *r, void *arg);
-    void *on_done_arg;
+    /* Each that begins and asks for a profile of it alone; alike. */
+    void (*on_begin)(const struct sonde_infer_request *r, void *arg);
+    void *on_done_arg;               /* of both */
 };
 
 /* m owns it from now on. Call it before other threads know m. 0 or SONDE_ENOMEM. */

@@ -145,7 +145,8 @@ static void on_request(struct sonde_infer *x, const struct infer_event *in)
     f->heard_ns = e->time_ns;
     f->seen_ns = infer_now_ns(x);
     f->r = (struct sonde_infer_request){
-        .id = e->id, .trace_hi = e->trace_hi, .trace_lo = e->trace_lo, .pid = e->pid,
+        .id = e->id, .trace_hi = e->trace_hi, .trace_lo = e->trace_lo, .parent = e->parent,
+        .pid = e->pid,
         .source = e->source, .flags = e->profile ? SONDE_INFER_PROFILE : 0,
         .program = in->process ? infer_name(x, in->process->program) : "", .model = e->model,
         .route = e->route, .backend = "", .error = "", .invalid = "",
@@ -157,6 +158,7 @@ static void on_request(struct sonde_infer *x, const struct infer_event *in)
     *slot = f;
     list_append(x, f);
     x->flight_count++;
+    if (e->profile && x->o.on_begin) x->o.on_begin(&f->r, x->o.on_done_arg);
 }
 
 /* ---- In between ------------------------------------------------------------------------------- */

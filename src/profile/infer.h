@@ -50,6 +50,7 @@ struct sonde_infer_attr { const char *key; char value[48]; };
 /* Texts are "" when not known. Times are seconds. */
 struct sonde_infer_request {
     uint64_t id, trace_hi, trace_lo;
+    uint64_t parent;                /* span that asked for it; 0 = none, or it was not kept */
     uint32_t pid;
     uint32_t source;                /* enum sonde_infer_source of collect/infer_event.h */
     uint32_t outcome, flags;
