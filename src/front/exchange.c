@@ -11,6 +11,7 @@
 #include "sonde/sonde.h"
 
 enum { LAST_CHUNK = 16 }; /* bytes that end a chunked body, and a few more */
+#define HELD_NS_MAX 2000000000u
 
 /* ---- Telling ------------------------------------------------------------------------------ */
 
@@ -57,10 +58,18 @@ static void judge(struct front_exchange *x)
     }
 }
 
+void front_let_go(struct front_client *c)
+{
+    if (!c->x.held_ns) return;
+    c->x.held_ns = 0;
+    c->front->held--;
+}
+
 static void end(struct front_client *c)
 {
     struct front_exchange *x = &c->x;
     if (!x->observed) return;
+    front_let_go(c);
     judge(x);
     note_asked(x);
     if (!x->r.model[0]) set_model(&x->r, x->said.model);
@@ -262,6 +271,11 @@ static void announce(struct front_client *c, const char *head)
     x->observed = 1;
     c->front->state.in_flight++;
     tell(c, SONDE_FRONT_ARRIVED);
+    const struct sonde_front_observer *o = &c->front->o.observer;
+    if (x->r.profile && o->ready && !o->ready(o->arg, &x->r)) {
+        x->held_ns = front_now_ns() + HELD_NS_MAX;
+        c->front->held++;
+    }
 }
 
 void front_begin(struct front_client *c)
@@ -279,7 +293,7 @@ void front_begin(struct front_client *c)
     set_request(c, head, path);
 
     if (admissible(c, head, target)) {
-        x->own = o->own && path.len < sizeof(x->r.path) && o->own(x->r.path, o->arg);
+        x->own = o->own && o->own(x->r.path, o->arg); /* no path of ours is so long as to be cut */
         if (!x->own) announce(c, head);
         if (front_upstream_attach(c) == 0 && front_put_request(c, head) != 0) {
             reject(c, 431, "the fields are longer than 32 KiB");
@@ -341,7 +355,7 @@ static int write_upstream(struct front_client *c)
     struct front_exchange *x = &c->x;
     struct front_upstream *u = c->up;
     int failed;
-    if (u->connecting || u->write_dead) return 0;
+    if (u->connecting || u->write_dead || x->held_ns) return 0;
     const uint32_t n = front_write(&u->s, &failed);
     u->sent += n;
     if (failed && u->reused && !u->sent && !u->received) {

@@ -16,6 +16,7 @@
 
 #define SWEEP_NS 250000000u /* how late a deadline is noticed */
 #define TICK_NS 100000000u
+#define HELD_POLL_NS 2000000u
 enum { EVENTS = 256 };
 
 /* ---- Events ------------------------------------------------------------------------------- */
@@ -95,6 +96,19 @@ static void pump_again(struct sonde_front *f)
     }
 }
 
+/* Those that wait for the observer. */
+static void release_held(struct sonde_front *f, uint64_t now)
+{
+    const struct sonde_front_observer *o = &f->o.observer;
+    for (struct front_client *c = f->clients, *next; c && f->held; c = next) {
+        next = c->next;
+        if (c->state != FRONT_BUSY || !c->x.held_ns) continue;
+        if (now < c->x.held_ns && !o->ready(o->arg, &c->x.r)) continue;
+        front_let_go(c);
+        front_pump(c);
+    }
+}
+
 /* ---- Time --------------------------------------------------------------------------------- */
 
 static void sweep(struct sonde_front *f, uint64_t now)
@@ -131,6 +145,7 @@ static int patience(const struct sonde_front *f, uint64_t now)
         const uint64_t next = f->swept_ns + SWEEP_NS;
         if (next < until) until = next;
     }
+    if (f->held && now + HELD_POLL_NS < until) until = now + HELD_POLL_NS;
     if (until == UINT64_MAX) return -1;
     return until <= now ? 0 : (int)((until - now + 999999u) / 1000000u);
 }
@@ -162,6 +177,7 @@ static void *run(void *arg)
         for (int i = 0; i < n; i++) handle(f, &events[i]);
         pump_again(f);
         now = front_now_ns();
+        if (f->held) release_held(f, now);
         if (now - f->swept_ns >= SWEEP_NS) sweep(f, now);
         if (f->changed && now - f->ticked_ns >= TICK_NS) tick(f, now);
         bury(f);

@@ -122,6 +122,10 @@ struct sonde_front_observer {
     /* Within a tenth of a second after anything happened, and at the end. */
     void (*tick)(void *arg, const struct sonde_front_state *state);
     void *arg;
+    /* On that thread too. After ARRIVED of a request with X-Profile, every few
+     * milliseconds: 0 = nothing of it may go to the upstream yet, for two seconds at the most.
+     * NULL = all may. */
+    int (*ready)(void *arg, const struct sonde_front_request *r);
 };
 
 /* ---- The front ---------------------------------------------------------------------------- */

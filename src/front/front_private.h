@@ -66,6 +66,8 @@ struct front_exchange {
     int dechunk;                   /* the client knows no chunks */
     int cut;                       /* close at once: the answer is not whole */
     int failed;                    /* r.outcome and r.error say how */
+    uint64_t held_ns;              /* nothing goes to the upstream before then, or the observer's
+                                      ready(); 0 = it may */
     unsigned trace_flags;
     struct sonde_http_body request, answer;
     struct sonde_http_head answer_head;
@@ -105,6 +107,7 @@ struct sonde_front {
     struct front_upstream *upstreams[FRONT_LISTS];
     struct sonde_front_state state;
     uint64_t last_id, ticked_ns, swept_ns;
+    uint32_t held;                 /* exchanges that are */
     int changed;                   /* since the last tick */
     pthread_t thread;
 };
@@ -158,6 +161,8 @@ void front_fail(struct front_client *c, unsigned status, const char *why, const 
     __attribute__((format(printf, 4, 5)));
 /* The client is gone, or has to go: ends the exchange and closes. */
 void front_cancel(struct front_client *c, const char *why);
+/* Its request may go to the upstream, if it was held. */
+void front_let_go(struct front_client *c);
 /* The client has the whole answer, or all it will get. */
 void front_finish(struct front_client *c);
 

@@ -225,6 +225,14 @@ static void put_connection(struct writer *w, const struct front_exchange *x)
     else if (x->http10) puts_(w, "Connection: keep-alive\r\n");
 }
 
+static void put_profile(struct writer *w, const struct front_exchange *x)
+{
+    if (!x->r.profile_id[0]) return;
+    puts_(w, "X-Profile-Id: ");
+    puts_(w, x->r.profile_id);
+    puts_(w, "\r\n");
+}
+
 /* Fields of ours in a final answer. */
 static void put_ours(struct writer *w, const struct front_client *c, const char *head)
 {
@@ -235,11 +243,7 @@ static void put_ours(struct writer *w, const struct front_client *c, const char 
     if (!sonde_http_field(&x->answer_head, SONDE_HTTP_TRACERESPONSE)) {
         put_trace(w, "traceresponse", x);
     }
-    if (x->r.profile_id[0]) {
-        puts_(w, "X-Profile-Id: ");
-        puts_(w, x->r.profile_id);
-        puts_(w, "\r\n");
-    }
+    put_profile(w, x);
 }
 
 int front_put_answer(struct front_client *c, const char *head)
@@ -305,6 +309,7 @@ int front_put_error(struct front_client *c, unsigned status, const char *type,
     snprintf(line, sizeof(line), "Content-Length: %zu\r\n", body.len);
     puts_(&w, line);
     if (x->observed) put_trace(&w, "traceresponse", x);
+    put_profile(&w, x);
     put_connection(&w, x);
     puts_(&w, "\r\n");
     if (body.error) w.full = 1;

@@ -65,6 +65,17 @@ static void seen_tick(void *arg, const struct sonde_front_state *state)
     pthread_mutex_unlock(&seen.lock);
 }
 
+/* Requests with X-Profile are held back while this is set; how often it was looked at. */
+static _Atomic int hold, looked;
+
+static int seen_ready(void *arg, const struct sonde_front_request *r)
+{
+    (void)arg;
+    assert_true(r->profile);
+    looked++;
+    return !hold;
+}
+
 static void seen_wait(const char *what)
 {
     struct timespec until;
@@ -272,6 +283,7 @@ static void start_front(const char *prefix)
     memset(seen.events, 0, sizeof(seen.events));
     memset(&seen.state, 0, sizeof(seen.state));
     adopted_count = 0;
+    hold = looked = 0;
     snprintf(url, sizeof(url), "http://127.0.0.1:%d%s", up_port, prefix);
     if (!options.upstream.address_count &&
         sonde_front_upstream_parse(url, &options.upstream, &err) != 0) {
@@ -281,7 +293,7 @@ static void start_front(const char *prefix)
     options.own = own_path;
     options.adopt = own_adopt;
     options.host_ok = own_host;
-    options.observer = (struct sonde_front_observer){ seen_event, seen_tick, NULL };
+    options.observer = (struct sonde_front_observer){ seen_event, seen_tick, NULL, seen_ready };
     if (sonde_front_start(&options, &front, &err) != 0) fail_msg("%s", err.text);
 }
 

@@ -464,6 +464,57 @@ static void test_stream(void **state)
     close(u);
 }
 
+static void until_looked(int n)
+{
+    const uint64_t end = now_ns() + WAIT_MS * 1000000ull;
+    while (looked < n && now_ns() < end) usleep(1000);
+    assert_true(looked >= n);
+}
+
+/* Nothing of a request goes to the upstream before the observer is ready for it. */
+static void test_held(void **state)
+{
+    (void)state;
+    static const char asks[] = "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nX-Profile: true\r\n"
+                               "Content-Length: 2\r\n\r\n{}";
+    char byte;
+    hold = 1;
+    const int c = dial(), gone = dial();
+    put(c, asks);
+    const int u = up_accept();
+    put(gone, asks);
+    const int u2 = up_accept();
+    until_looked(looked + 10);
+    assert_int_equal(recv(u, &byte, 1, MSG_DONTWAIT), -1);
+    close(gone); /* the one whose client goes away is let go */
+    assert_int_equal(ended(0).outcome, SONDE_FRONT_CANCELLED);
+    assert_string_equal(get_all(u2), "");
+    close(u2);
+    /* Others are not held. */
+    const int other = dial();
+    put(other, "GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n");
+    const int u3 = up_accept();
+    has(get_head(u3), "get /v1/models");
+    assert_int_equal(recv(u, &byte, 1, MSG_DONTWAIT), -1);
+    hold = 0;
+    has(get_head(u), "x-profile: true\r\n");
+    expect(u, "{}");
+    put(u, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    has(get_head(c), "x-profile-id: prof-1\r\n");
+    close(u);
+    close(u3);
+    close(other);
+    close(c);
+    /* There is an end to it. */
+    hold = 1;
+    const int last = dial();
+    put(last, asks);
+    const int u4 = up_accept();
+    has(get_head(u4), "x-profile: true\r\n");
+    close(u4);
+    close(last);
+}
+
 static void test_routes(void **state)
 {
     (void)state;
@@ -530,6 +581,7 @@ int main(void)
         TEST(test_keep_alive),   TEST(test_pipelining),         TEST(test_unbuffered),
         TEST(test_no_body),      TEST(test_http10),             TEST(test_continue),
         TEST(test_tunnel),       TEST(test_own),                TEST(test_stream),
+        TEST(test_held),
         cmocka_unit_test(test_routes), cmocka_unit_test(test_upstream_urls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
