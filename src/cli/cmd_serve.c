@@ -14,6 +14,7 @@
 #include "front/front.h"
 #include "serve/listen.h"
 #include "serve/profiler.h"
+#include "serve/profiler_request.h"
 #include "serve/server.h"
 #include "sonde/sonde.h"
 
@@ -63,6 +64,7 @@ struct running {
     struct sonde_cli_store store;
     struct sonde_server *server;
     struct sonde_figures *figures;   /* the front's */
+    struct sonde_front_observer measures; /* figures' */
     struct sonde_front *front;       /* NULL = no upstream */
     int own_health;
 };
@@ -79,6 +81,34 @@ static int owns(const char *path, void *arg)
 static int adopt(int fd, void *arg)
 {
     return sonde_server_adopt(((const struct running *)arg)->server, fd);
+}
+
+/* Figures of every request, and profiles of those that ask for one. */
+static void on_front_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
+{
+    const struct running *s = arg;
+    if (event == SONDE_FRONT_ARRIVED && r->profile && s->profiler) {
+        sonde_profiler_request_begin(s->profiler, &(struct sonde_profiler_request){
+            .id = r->span, .trace_hi = r->trace_hi, .trace_lo = r->trace_lo,
+            .source = SONDE_INFER_FRONT, .arrived_ns = r->arrived_unix_ns }, r->profile_id);
+    }
+    s->measures.event(s->measures.arg, event, r);
+    if (event == SONDE_FRONT_ENDED && r->profile_id[0]) {
+        sonde_profiler_request_end(s->profiler, r->span,
+                                   r->arrived_unix_ns + (r->ended_ns - r->arrived_ns), 0);
+    }
+}
+
+static void on_front_tick(void *arg, const struct sonde_front_state *state)
+{
+    const struct running *s = arg;
+    s->measures.tick(s->measures.arg, state);
+}
+
+static int on_front_ready(void *arg, const struct sonde_front_request *r)
+{
+    const struct running *s = arg;
+    return !r->profile_id[0] || sonde_profiler_request_ready(s->profiler, r->span);
 }
 
 /* One a connection, two a stream: the usual 1024 are soon used up. */
@@ -118,7 +148,9 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
         rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
     }
     if (!rc) {
-        o.observer = sonde_figures_observer(r->figures);
+        r->measures = sonde_figures_observer(r->figures);
+        o.observer = (struct sonde_front_observer){ .event = on_front_event, .tick = on_front_tick,
+                                                    .ready = on_front_ready, .arg = r };
         rc = sonde_front_start(&o, &r->front, err);
     }
     if (rc) close(o.listen_fd);
@@ -156,25 +188,47 @@ static void announce(const struct sonde_cli *cli, const struct running *r)
     if (!cli->quiet) dprintf(STDERR_FILENO, "sonde: %s\n", text);
 }
 
-static int serve(struct sonde_cli *cli, struct sonde_collector *collector,
-                 struct sonde_profiler *profiler, const struct sonde_cli_store *store,
-                 const sigset_t *set)
+/* Requests that ask for a profile by the C API. Called by the collector, which is started last. */
+static void on_begin(const struct sonde_infer_request *r, void *arg)
+{
+    const struct running *s = arg;
+    if (s->profiler) sonde_profiler_on_begin(s->profiler, r);
+}
+
+static void on_done(const struct sonde_infer_request *r, void *arg)
+{
+    const struct running *s = arg;
+    if (s->profiler) sonde_profiler_on_done(s->profiler, r);
+}
+
+struct attaching { const struct sonde_cli *cli; struct running *r; };
+
+static int attach_infer(struct sonde_model *m, const void *arg)
+{
+    const struct attaching *a = arg;
+    struct sonde_infer_options o = sonde_cli_infer_options(a->cli);
+    o.on_begin = on_begin;
+    o.on_done = on_done;
+    o.on_done_arg = a->r;
+    return sonde_infer_attach(m, &o);
+}
+
+static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
 {
     struct sonde_err err = { "" };
-    struct running r = { .collector = collector, .profiler = profiler, .store = *store };
     int status = SONDE_EXIT_OK;
-    const int rc = start(cli, &r, &err);
+    const int rc = start(cli, r, &err);
     if (rc == SONDE_EINVAL) {
         status = sonde_cli_usage(cli, "%s", err.text);
-    } else if (rc || sonde_collector_start(collector, &err) != 0) {
+    } else if (rc || sonde_collector_start(r->collector, &err) != 0) {
         status = sonde_cli_fail(cli, "%s", err.text);
     } else {
-        announce(cli, &r);
+        announce(cli, r);
         wait_for_end(set);
-        sonde_collector_stop(collector);
+        sonde_collector_stop(r->collector);
         if (cli->log_path) sonde_log(SONDE_LOG_INFO, "ending");
     }
-    stop(&r);
+    stop(r);
     return status;
 }
 
@@ -183,28 +237,31 @@ static int run(struct sonde_cli *cli)
     sigset_t set;
     block_signals(&set);
     struct sonde_collector_options o = sonde_cli_collector_options(cli);
+    struct running r = { 0 };
+    const struct attaching attaching = { cli, &r };
     o.agent = 1;
+    o.attach = attach_infer;
+    o.attach_arg = &attaching;
     struct sonde_err err = { "" };
-    struct sonde_collector *collector;
-    struct sonde_cli_store store;
-    int status = sonde_cli_store_open(cli, NULL, &store, &o);
+    int status = sonde_cli_store_open(cli, NULL, &r.store, &o);
     if (status) return status;
-    const int rc = sonde_collector_create(&o, &collector, &err);
+    const int rc = sonde_collector_create(&o, &r.collector, &err);
     if (rc) {
-        sonde_cli_store_close(&store);
+        sonde_cli_store_close(&r.store);
         return rc == SONDE_EINVAL ? sonde_cli_usage(cli, "%s", err.text)
                                   : sonde_cli_fail(cli, "%s", err.text);
     }
 
     const struct sonde_cpu_options cpu = sonde_cli_cpu_options(cli);
-    const struct sonde_profiler_options p = { .collector = collector, .rate_hz = cpu.rate_hz,
+    const struct sonde_profiler_options p = { .collector = r.collector, .rate_hz = cpu.rate_hz,
                                               .depth_max = cpu.depth_max, .dir = cpu.dir };
-    struct sonde_profiler *profiler = NULL;
-    const int sampled = cli->config.cpu_enabled && sonde_profiler_create(&p, &profiler) == 0;
-    status = serve(cli, collector, sampled ? profiler : NULL, &store, &set);
-    sonde_profiler_destroy(profiler);
-    sonde_collector_destroy(collector);
-    sonde_cli_store_close(&store);
+    if (cli->config.cpu_enabled && sonde_profiler_create(&p, &r.profiler) != 0) r.profiler = NULL;
+    status = serve(cli, &r, &set);
+    /* Last the model, which tells the profiler of requests that it gives up. */
+    sonde_profiler_destroy(r.profiler);
+    r.profiler = NULL;
+    sonde_collector_destroy(r.collector);
+    sonde_cli_store_close(&r.store);
     return status;
 }
 
@@ -228,7 +285,9 @@ const struct sonde_command sonde_cmd_serve = {
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "
         "/profiling/…, /debug/pprof/… and its own /api/… are answered by sonde itself. When it is "
-        "told to end, requests under way have five seconds to do so.\n"
+        "told to end, requests under way have five seconds to do so. A request with the header "
+        "X-Profile: true is profiled alone: its answer has an X-Profile-Id, and "
+        "/admin/profile/requests/ID the profile.\n"
         "\n"
         "Any program of this machine may ask. To ask callers for a token put one of 16 characters "
         "or more in SONDE_TOKEN or in the file of server.token_file: then `Authorization: Bearer "

@@ -19,6 +19,7 @@
 
 #include "cli/session_private.h"
 #include "collect/discover.h"
+#include "serve/profiler_request.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 
@@ -46,13 +47,28 @@ static int wants_profile(const struct session *s) { return s->o->record || s->o-
 
 /* ---- Starting --------------------------------------------------------------------------------- */
 
-/* As always, and every request that ends is kept with the recording. */
+static void on_begin(const struct sonde_infer_request *r, void *arg)
+{
+    const struct session *s = arg;
+    if (s->profiler) sonde_profiler_on_begin(s->profiler, r);
+}
+
+static void on_done(const struct sonde_infer_request *r, void *arg)
+{
+    struct session *s = arg;
+    if (wants_profile(s)) sonde_recording_on_request(r, &s->recording);
+    if (s->profiler) sonde_profiler_on_done(s->profiler, r);
+}
+
+/* As always; every request that ends is kept with the recording, and those that ask for it have a
+ * profile of their own. */
 static int attach_infer(struct sonde_model *m, const void *arg)
 {
     const struct session *s = arg;
     struct sonde_infer_options o = sonde_cli_infer_options(s->cli);
-    o.on_done = sonde_recording_on_request;
-    o.on_done_arg = (void *)(uintptr_t)&s->recording;
+    o.on_begin = on_begin;
+    o.on_done = on_done;
+    o.on_done_arg = (void *)(uintptr_t)s;
     return sonde_infer_attach(m, &o);
 }
 
@@ -64,9 +80,9 @@ static int start_collector(struct session *s)
     if (wants_profile(s)) {
         o.on_span = sonde_recording_on_span;
         o.on_span_arg = &s->recording;
-        o.attach = attach_infer;
-        o.attach_arg = s;
     }
+    o.attach = attach_infer;
+    o.attach_arg = s;
     struct sonde_err err = { "" };
     const char *slash = strrchr(s->name, '/');
     const int status =
@@ -272,8 +288,10 @@ static void stop_all(struct session *s)
 {
     sonde_outside_release(&s->outside);
     sonde_recording_cancel(&s->recording);
+    if (s->collector) sonde_collector_stop(s->collector); /* it tells the profiler of requests */
     sonde_server_stop(s->server);
     sonde_profiler_destroy(s->profiler);
+    s->profiler = NULL;
     sonde_collector_destroy(s->collector);
     sonde_cli_store_close(&s->store);
 }

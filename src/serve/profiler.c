@@ -28,6 +28,7 @@ int sonde_profiler_create(const struct sonde_profiler_options *options,
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&p->lock, NULL);
     profiler_heap_init(&p->heap);
+    profiler_requests_init(&p->requests);
     *out = p;
     return 0;
 }
@@ -35,6 +36,7 @@ int sonde_profiler_create(const struct sonde_profiler_options *options,
 void sonde_profiler_destroy(struct sonde_profiler *p)
 {
     if (!p) return;
+    profiler_requests_release(p);
     sonde_symbolizer_destroy(p->symbolizer);
     profiler_heap_release(&p->heap);
     pthread_cond_destroy(&p->wake);
@@ -56,6 +58,7 @@ void sonde_profiler_cancel(struct sonde_profiler *p)
     p->cancelled = 1;
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
+    profiler_requests_stop(p);
 }
 
 /* ---- Waiting ---------------------------------------------------------------------------------- */
@@ -83,6 +86,23 @@ static int pause_for(struct sonde_profiler *p, double seconds, struct sonde_err 
 
 /* ---- Sampling --------------------------------------------------------------------------------- */
 
+struct sonde_cpu *profiler_cpu_take(struct sonde_profiler *p)
+{
+    pthread_mutex_lock(&p->lock);
+    struct sonde_cpu *cpu = p->cpu;
+    p->in_use += cpu != NULL;
+    pthread_mutex_unlock(&p->lock);
+    return cpu;
+}
+
+void profiler_cpu_give(struct sonde_profiler *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->in_use--;
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+}
+
 /* From the engine that runs anyway. 1 = there is none. */
 static int take_running(struct sonde_profiler *p, double seconds, struct sonde_profile **out,
                         struct sonde_err *err)
@@ -94,16 +114,10 @@ static int take_running(struct sonde_profiler *p, double seconds, struct sonde_p
     const uint64_t from_ns = now_ns(CLOCK_REALTIME);
     int rc = pause_for(p, seconds, err);
     if (rc) return rc;
-    pthread_mutex_lock(&p->lock);
-    struct sonde_cpu *cpu = p->cpu;
-    p->in_use = cpu != NULL;
-    pthread_mutex_unlock(&p->lock);
+    struct sonde_cpu *cpu = profiler_cpu_take(p);
     if (!cpu) return sonde_err_set(err, SONDE_ENOENT, "the process has ended");
     rc = sonde_cpu_snapshot(cpu, from_ns, out);
-    pthread_mutex_lock(&p->lock);
-    p->in_use = 0;
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    profiler_cpu_give(p);
     return rc ? sonde_err_set(err, rc, "no memory to copy the profile") : 0;
 }
 
@@ -192,7 +206,7 @@ static int add_requests(const struct sonde_infer *x, uint64_t from_ns,
     return rc ? rc : sonde_infer_complete_run(x, profile);
 }
 
-int profiler_add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
+int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = 0;
@@ -203,6 +217,15 @@ int profiler_add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_
         if (s->start_ns + s->duration_ns < from_ns) continue;
         rc = sonde_model_span_add_to(s, profile);
     }
+    pthread_rwlock_unlock(&m->lock);
+    return rc;
+}
+
+int profiler_add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
+{
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    int rc = profiler_spans(p, from_ns, profile);
+    pthread_rwlock_rdlock(&m->lock);
     if (!rc && sonde_infer_of(m)) rc = add_requests(sonde_infer_of(m), from_ns, profile);
     pthread_rwlock_unlock(&m->lock);
     return rc;

@@ -103,6 +103,33 @@ static int several(const struct profiler_watched *found, size_t count, struct so
                          "profiled (%s)", count, list);
 }
 
+/* ---- Of a request ---------------------------------------------------------------------------- */
+
+void profiler_heap_watch(struct sonde_profiler *p)
+{
+    pthread_mutex_lock(&p->heap.lock);
+    look_around(p);
+    pthread_mutex_unlock(&p->heap.lock);
+}
+
+int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns,
+                         struct sonde_profile *into, int *count)
+{
+    struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
+    int rc = 0;
+    pthread_mutex_lock(&p->heap.lock);
+    const size_t known = choose(&p->heap, 0, found);
+    for (size_t i = 0; !rc && i < known; i++) {
+        struct sonde_profile *one = NULL;
+        rc = sonde_mem_window(found[i].mem, from_ns, to_ns, into->bytes_max, &one);
+        if (!rc) rc = sonde_profile_merge(into, one);
+        sonde_profile_destroy(one);
+    }
+    pthread_mutex_unlock(&p->heap.lock);
+    *count = (int)known;
+    return rc;
+}
+
 /* ---- Profiles -------------------------------------------------------------------------------- */
 
 /* One after the other into *out; the profile of the first is the start. */

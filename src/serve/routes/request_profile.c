@@ -1,0 +1,251 @@
+/* request_profile.c - profiles of single requests (profiler_request.h): GET /admin/profile/last, GET
+ * /admin/profile/requests/ID, and a list of those there are.
+ *
+ * JSON unless ?format= says otherwise: the request as the front and the engine saw it, with phases
+ * and timeline, and the reports of its CPU samples and allocations. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "present/flamegraph.h"
+#include "present/profile_report.h"
+#include "present/requests.h"
+#include "profile/format.h"
+#include "serve/profiler_request.h"
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+/* ---- JSON ------------------------------------------------------------------------------------- */
+
+static void put_head(struct sonde_buf *out, const struct sonde_profiler_request *r,
+                     uint64_t ended_ns)
+{
+    sonde_json_id(out, "id", &r->id, 1);
+    sonde_json_id(out, "trace_id", (const uint64_t[]){ r->trace_hi, r->trace_lo }, 2);
+    sonde_json_str(out, "source", sonde_infer_source_name(r->source));
+    sonde_json_time(out, "arrived", (double)r->arrived_ns * 1e-9);
+    if (ended_ns) sonde_json_ns(out, "seconds", ended_ns - r->arrived_ns);
+    else sonde_json_str(out, "seconds", NULL);
+}
+
+/* The report of one kind of samples, or null. */
+static int put_report(struct sonde_buf *out, const char *key, const struct sonde_profile *p,
+                      enum sonde_sample_kind kind)
+{
+    const struct sonde_report_options o = { .filter.kind = kind, .style = SONDE_REPORT_JSON };
+    struct sonde_profile samples = *p;
+    struct sonde_buf report;
+    if (!p->weights[kind]) {
+        sonde_json_str(out, key, NULL);
+        return 0;
+    }
+    samples.infer = NULL; /* requests are told beside it */
+    sonde_buf_init(&report, out->max);
+    const int rc = sonde_profile_report(&samples, &o, &report, NULL);
+    if (!rc) {
+        while (report.len && report.data[report.len - 1] == '\n') report.len--;
+        sonde_json_key(out, key);
+        sonde_buf_add(out, report.data, report.len);
+    }
+    sonde_buf_release(&report);
+    return rc;
+}
+
+static int put_json(const struct sonde_request_profile *r, struct sonde_buf *out)
+{
+    const struct sonde_profile *p = r->profile;
+    sonde_json_open(out, '{');
+    put_head(out, &r->request, r->ended_ns);
+    sonde_json_key_open(out, "notes", '[');
+    for (size_t i = 0; i < r->note_count; i++) {
+        if (i) sonde_buf_putc(out, ',');
+        sonde_buf_json_str(out, r->notes[i], strlen(r->notes[i]));
+    }
+    sonde_json_close(out, ']');
+    sonde_json_key_open(out, "requests", '[');
+    for (size_t i = 0; p->infer && i < p->infer->request_count; i++) {
+        sonde_request_json(out, &p->infer->requests[i]);
+    }
+    sonde_json_close(out, ']');
+    int rc = put_report(out, "cpu", p, SONDE_SAMPLE_CPU);
+    if (!rc) rc = put_report(out, "allocations", p, SONDE_SAMPLE_ALLOC);
+    sonde_json_close(out, '}');
+    sonde_buf_putc(out, '\n');
+    return rc;
+}
+
+/* ---- Formats ---------------------------------------------------------------------------------- */
+
+static int picture(const struct sonde_request_profile *r, const struct sonde_profile_filter *f,
+                   int html, struct sonde_buf *out, struct sonde_err *err)
+{
+    char subtitle[160], title[80];
+    struct sonde_tree *tree;
+    snprintf(title, sizeof(title), "%s of one request",
+             sonde_sample_kind_title((enum sonde_sample_kind)f->kind));
+    snprintf(subtitle, sizeof(subtitle), "profile %016" PRIx64 ", %.3f s", r->request.id,
+             (double)(r->ended_ns - r->request.arrived_ns) * 1e-9);
+    const struct sonde_flamegraph_options o = { .title = title, .subtitle = subtitle };
+    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
+    int rc = sonde_tree_build(r->profile, f, &t, &tree, err);
+    if (rc) return rc;
+    rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
+    sonde_tree_destroy(tree);
+    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+}
+
+/* What is asked for that cannot be. */
+static void unknown_format(const char *name, struct sonde_response *a)
+{
+    char known[256] = "json, svg, html";
+    size_t len = strlen(known);
+    for (size_t i = 0; sonde_formats[i]; i++) {
+        if (!sonde_formats[i]->write || len + 32 > sizeof(known)) continue;
+        len += (size_t)snprintf(known + len, sizeof(known) - len, ", %s", sonde_formats[i]->name);
+    }
+    sonde_response_error(a, 400, "parameter format: \"%.60s\" is none of %s", name, known);
+}
+
+/* CPU unless it is asked for something else, or there are only allocations. */
+static int kind_of(const struct sonde_request *q, const struct sonde_profile *p,
+                   struct sonde_response *a)
+{
+    const char *type = sonde_request_param(q, "type");
+    if (!type) {
+        return !p->weights[SONDE_SAMPLE_CPU] && p->weights[SONDE_SAMPLE_ALLOC] ? SONDE_SAMPLE_ALLOC
+                                                                                : SONDE_SAMPLE_CPU;
+    }
+    const int kind = sonde_sample_kind_find(type);
+    if (kind != SONDE_SAMPLE_CPU && kind != SONDE_SAMPLE_OFFCPU && kind != SONDE_SAMPLE_ALLOC) {
+        sonde_response_error(a, 400, "parameter type: \"%.60s\" is none of cpu, off-cpu, alloc",
+                             type);
+        return -1;
+    }
+    return kind;
+}
+
+static int render(const struct sonde_request_profile *r, const char *name,
+                  const struct sonde_profile_filter *f, struct sonde_response *a,
+                  struct sonde_err *err)
+{
+    const struct sonde_format_ops *format = sonde_format_find(name);
+    if (!strcmp(name, "svg") || !strcmp(name, "html")) {
+        const int html = name[0] == 'h';
+        a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
+        return picture(r, f, html, &a->body, err);
+    }
+    a->content_type = format->content_type;
+    a->packed = !strcmp(format->suffix, ".pb.gz");
+    if (a->packed) a->filename = "request.pb.gz";
+    return format->write(r->profile, f, &a->body, err);
+}
+
+static void answer(const struct sonde_request *q, const struct sonde_request_profile *r,
+                   struct sonde_response *a)
+{
+    const char *name = sonde_request_param(q, "format");
+    const struct sonde_format_ops *format = name ? sonde_format_find(name) : NULL;
+    struct sonde_err err = { "" };
+    if (name && strcmp(name, "json") != 0 && strcmp(name, "svg") != 0 &&
+        strcmp(name, "html") != 0 && !(format && format->write)) {
+        unknown_format(name, a);
+        return;
+    }
+    const int kind = kind_of(q, r->profile, a);
+    if (kind < 0) return;
+    const struct sonde_profile_filter f = { .kind = kind };
+    int rc;
+    if (!name || !strcmp(name, "json")) rc = put_json(r, &a->body);
+    else rc = render(r, name, &f, a, &err);
+    if (!rc) return;
+    a->packed = 0;
+    a->filename = NULL;
+    if (rc == SONDE_ENOENT) {
+        sonde_response_error(a, 404, "%s%s%s", err.text, r->note_count ? ": " : "",
+                             r->note_count ? r->notes[0] : "");
+    } else if (!a->body.error) {
+        sonde_response_error(a, 500, "%s", err.text);
+    }
+}
+
+/* ---- Routes ----------------------------------------------------------------------------------- */
+
+static unsigned status_of(int code)
+{
+    switch (code) {
+    case SONDE_EINVAL: return 400;
+    case SONDE_ENOENT: return 404;
+    case SONDE_EBUSY: return 409;
+    default: return 500;
+    }
+}
+
+static void show(const struct sonde_request *q, struct sonde_response *a, const char *id)
+{
+    struct sonde_request_profile *r;
+    struct sonde_err err = { "" };
+    if (!q->profiler) {
+        sonde_response_error(a, 404, "this agent takes no profiles");
+        return;
+    }
+    const int rc = sonde_profiler_request_get(q->profiler, id, &r, &err);
+    if (rc) {
+        sonde_response_error(a, status_of(rc), "%s", err.text);
+        return;
+    }
+    answer(q, r, a);
+    sonde_profiler_request_put(q->profiler, r);
+}
+
+static void last(const struct sonde_request *q, struct sonde_response *a) { show(q, a, NULL); }
+
+static void one(const struct sonde_request *q, struct sonde_response *a) { show(q, a, q->name); }
+
+static void list(const struct sonde_request *q, struct sonde_response *a)
+{
+    struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
+    const size_t count =
+        q->profiler ? sonde_profiler_request_list(q->profiler, rows, sizeof(rows) / sizeof(rows[0]))
+                    : 0;
+    sonde_json_open(&a->body, '{');
+    sonde_json_key_open(&a->body, "profiles", '[');
+    for (size_t i = 0; i < count; i++) {
+        sonde_json_open(&a->body, '{');
+        put_head(&a->body, &rows[i].request, rows[i].ended_ns);
+        sonde_json_bool(&a->body, "done", rows[i].done);
+        sonde_json_close(&a->body, '}');
+    }
+    sonde_json_close(&a->body, ']');
+    sonde_json_close(&a->body, '}');
+    sonde_buf_putc(&a->body, '\n');
+}
+
+static const char *const params[] = { "format", "type", NULL };
+
+extern const struct sonde_route sonde_route_admin_profile_last, sonde_route_admin_profile_request,
+    sonde_route_admin_profile_requests;
+const struct sonde_route sonde_route_admin_profile_last = {
+    .method = "GET",
+    .path = "/admin/profile/last",
+    .summary = "the newest profile of a single request (X-Profile: true): JSON, or ?format=svg, "
+               "html, pprof, folded, speedscope, chrome; ?type=cpu, off-cpu, alloc",
+    .params = params,
+    .slow = 1,
+    .handle = last,
+};
+const struct sonde_route sonde_route_admin_profile_request = {
+    .method = "GET",
+    .path = "/admin/profile/requests/*",
+    .summary = "alike, by X-Profile-Id or trace id",
+    .params = params,
+    .slow = 1,
+    .handle = one,
+};
+const struct sonde_route sonde_route_admin_profile_requests = {
+    .method = "GET",
+    .path = "/admin/profile/requests",
+    .summary = "which profiles of single requests there are",
+    .params = (const char *const[]){ NULL },
+    .handle = list,
+};
