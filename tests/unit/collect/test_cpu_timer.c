@@ -6,66 +6,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
-#include <sys/stat.h>
 
-#include "base/alloc.h"
 #include "collect/cpu_timer.h"
 #include "sonde/sonde.h"
-#include "unit/collect/cpu_burn.h"
+#include "unit/collect/preload_host.h"
 
-static char dir[64];         /* of segments */
-static char library[4352];   /* libsonde_preload.so; "" = not built (sanitizers) */
-static int ignored;          /* of the signals it can use, the program is started with so many so */
-static int under_way;        /* tests that began and did not come to their end: none, or failed */
+static int under_way; /* tests that began and did not come to their end: none, or failed */
 
 /* ---- Running programs ------------------------------------------------------------------------ */
-
-/* In the child: the environment comes through the pipe. */
-static void child_main(int in, const char *path, char *const *argv)
-{
-    size_t size = 0;
-    static char env[SONDE_TIMER_ENV_MAX];
-    if (read(in, &size, sizeof(size)) != (ssize_t)sizeof(size) || size > sizeof(env)) _exit(126);
-    if (size && read(in, env, size) != (ssize_t)size) _exit(126);
-    for (char *at = env; at < env + size; at += strlen(at) + 1) putenv(at);
-    setenv("SONDE_DIR", dir, 1);
-    if (ignored > 0) signal(SIGSTKFLT, SIG_IGN);
-    if (ignored > 1) signal(SIGPROF, SIG_IGN);
-    execv(path, argv);
-    _exit(127);
-}
-
-/* As burn_fork: it waits until it is given its environment. */
-static void host_fork(struct burn *b, const char *program, const char *const *args)
-{
-    char path[4352];
-    char *argv[BURN_ARGS + 2] = { path };
-    int in[2], out[2];
-    memset(b, 0, sizeof(*b));
-    burn_path(program, path, sizeof(path));
-    for (int i = 0; i < BURN_ARGS && args && args[i]; i++) argv[i + 1] = (char *)(uintptr_t)args[i];
-    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    b->pid = fork();
-    assert_true(b->pid >= 0);
-    if (b->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(out[1], 1);
-        child_main(in[0], path, argv);
-    }
-    close(in[0]);
-    close(out[1]);
-    b->go = in[1];
-    b->out = fdopen(out[0], "r");
-    assert_non_null(b->out);
-}
-
-static void host_go(struct burn *b, const char *env, size_t size)
-{
-    assert_int_equal(write(b->go, &size, sizeof(size)), sizeof(size));
-    if (size) assert_int_equal(write(b->go, env, size), size);
-}
 
 static struct sonde_cpu *host_start(struct burn *b, const char *program, const char *const *args,
                                     struct sonde_cpu_options o)
@@ -76,7 +24,7 @@ static struct sonde_cpu *host_start(struct burn *b, const char *program, const c
     host_fork(b, program, args);
     o.pid = (uint32_t)b->pid;
     o.engine = SONDE_CPU_TIMER;
-    o.dir = dir;
+    o.dir = host_dir;
     if (sonde_cpu_start_on_exec(&o, &c, &err)) fail_msg("%s", err.text);
     const char *env = sonde_cpu_environment(c, &size);
     assert_true(size > 0);
@@ -105,7 +53,7 @@ static struct sonde_profile *host_profile(struct burn *b, const char *program,
 
 #define NEED_LIBRARY()                                                                         \
     do {                                                                                       \
-        if (!library[0]) skip();                                                               \
+        if (!host_library[0]) skip();                                                          \
         under_way++;                                                                           \
     } while (0)
 
@@ -318,17 +266,17 @@ static void test_ignored_signals(void **state)
     static const char *const args[] = { "longjmp", NULL };
     (void)state;
     NEED_LIBRARY();
-    for (ignored = 1; ignored <= 2; ignored++) {
+    for (host_ignores = 1; host_ignores <= 2; host_ignores++) {
         struct burn b;
         struct sonde_cpu_status st;
         struct sonde_profile *p =
             host_profile(&b, "timer_host", args, (struct sonde_cpu_options){ 0 }, &st);
         assert_string_equal(b.text, "jumped 500\n");
-        assert_int_equal(p->samples_count > 0, ignored == 1);
-        if (ignored == 2) assert_non_null(strstr(st.note, "ignored"));
+        assert_int_equal(p->samples_count > 0, host_ignores == 1);
+        if (host_ignores == 2) assert_non_null(strstr(st.note, "ignored"));
         sonde_profile_destroy(p);
     }
-    ignored = 0;
+    host_ignores = 0;
     under_way--;
 }
 
@@ -351,7 +299,7 @@ static void refused(struct sonde_cpu_options o, int on_exec, const char *text)
     struct sonde_cpu *c = NULL;
     struct sonde_err err = { "" };
     o.engine = SONDE_CPU_TIMER;
-    o.dir = dir;
+    o.dir = host_dir;
     if (!o.pid) o.pid = (uint32_t)getpid();
     const int rc = on_exec ? sonde_cpu_start_on_exec(&o, &c, &err) : sonde_cpu_start(&o, &c, &err);
     assert_int_equal(rc, SONDE_EOFF);
@@ -369,13 +317,13 @@ static void test_refusals(void **state)
     refused((struct sonde_cpu_options){ 0 }, 1, "/nowhere/at/all.so");
 
     char odd[128];
-    snprintf(odd, sizeof(odd), "%s/a b", dir);
+    snprintf(odd, sizeof(odd), "%s/a b", host_dir);
     const int fd = open(odd, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     close(fd);
     setenv("SONDE_PRELOAD", odd, 1);
     refused((struct sonde_cpu_options){ 0 }, 1, "' '");
     unlink(odd);
-    setenv("SONDE_PRELOAD", library, 1);
+    setenv("SONDE_PRELOAD", host_library, 1);
     under_way--;
 }
 
@@ -393,7 +341,7 @@ static void test_environment(void **state)
     unsetenv("LD_PRELOAD");
     assert_int_equal(rc, 0);
     char real[4096];
-    assert_non_null(realpath(library, real));
+    assert_non_null(realpath(host_library, real));
     snprintf(wanted, sizeof(wanted), "LD_PRELOAD=%s:libm.so.6", real);
     assert_string_equal(env, wanted);
     assert_string_equal(env + strlen(env) + 1,
@@ -416,7 +364,7 @@ static void test_attach(void **state)
     struct sonde_cpu *c = host_start(&b, "timer_host", args, (struct sonde_cpu_options){ 0 });
     assert_true(burn_read_until(&b, "range alpha"));
     const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .engine = SONDE_CPU_TIMER,
-                                         .dir = dir };
+                                         .dir = host_dir };
     for (int i = 0; i < 1000; i++) { /* until the first sample is there */
         sonde_profile_destroy(early);
         early = NULL;
@@ -438,42 +386,11 @@ static void test_attach(void **state)
     under_way--;
 }
 
-/* Segments of programs that have ended are gone with their last agent. A test that fails leaves
- * everything as it is. */
+/* A test that fails leaves everything as it is. */
 static void test_nothing_left(void **state)
 {
-    (void)state;
     if (under_way) skip();
-    DIR *d = opendir(dir);
-    const struct dirent *e;
-    assert_non_null(d);
-    while ((e = readdir(d)) != NULL) {
-        struct sonde_segment_name id;
-        if (sonde_segment_name_parse(e->d_name, &id) == 0) fail_msg("%s is left", e->d_name);
-    }
-    closedir(d);
-    assert_int_equal(sonde__alloc_live(), 0);
-}
-
-static int set_up(void **state)
-{
-    struct stat st;
-    (void)state;
-    strcpy(dir, "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    burn_path("../libsonde_preload.so", library, sizeof(library));
-    if (stat(library, &st) != 0) library[0] = '\0';
-    setenv("SONDE_PRELOAD", library, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    char lock[128];
-    (void)state;
-    snprintf(lock, sizeof(lock), "%s/agent.lock", dir);
-    unlink(lock);
-    return rmdir(dir);
+    host_nothing_left(state);
 }
 
 int main(void)
@@ -486,5 +403,5 @@ int main(void)
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_environment),
         cmocka_unit_test(test_attach),    cmocka_unit_test(test_nothing_left),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, host_set_up, host_tear_down);
 }

@@ -6,62 +6,18 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <math.h>
-#include <sys/stat.h>
 
-#include "base/alloc.h"
 #include "collect/mem.h"
-#include "collect/preloaded.h"
 #include "sonde/sonde.h"
-#include "unit/collect/cpu_burn.h"
-
-static char dir[64];         /* of segments */
-static char library[4352];   /* libsonde_preload.so; "" = not built (sanitizers) */
+#include "unit/collect/preload_host.h"
 
 #define NEED_LIBRARY()                                                                         \
     do {                                                                                       \
-        if (!library[0]) skip();                                                               \
+        if (!host_library[0]) skip();                                                          \
     } while (0)
 
 /* ---- Running programs ------------------------------------------------------------------------ */
-
-static void child_main(int in, const char *path, char *const *argv)
-{
-    size_t size = 0;
-    static char env[SONDE_PRELOADED_ENV_MAX];
-    if (read(in, &size, sizeof(size)) != (ssize_t)sizeof(size) || size > sizeof(env)) _exit(126);
-    if (size && read(in, env, size) != (ssize_t)size) _exit(126);
-    for (char *at = env; at < env + size; at += strlen(at) + 1) putenv(at);
-    setenv("SONDE_DIR", dir, 1);
-    execv(path, argv);
-    _exit(127);
-}
-
-/* It waits until it is given its environment. */
-static void host_fork(struct burn *b, const char *program, const char *const *args)
-{
-    char path[4352];
-    char *argv[BURN_ARGS + 2] = { path };
-    int in[2], out[2];
-    memset(b, 0, sizeof(*b));
-    burn_path(program, path, sizeof(path));
-    for (int i = 0; i < BURN_ARGS && args && args[i]; i++) argv[i + 1] = (char *)(uintptr_t)args[i];
-    assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-    b->pid = fork();
-    assert_true(b->pid >= 0);
-    if (b->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(out[1], 1);
-        child_main(in[0], path, argv);
-    }
-    close(in[0]);
-    close(out[1]);
-    b->go = in[1];
-    b->out = fdopen(out[0], "r");
-    assert_non_null(b->out);
-}
 
 static struct sonde_mem *host_start(struct burn *b, const char *program, const char *const *args,
                                     struct sonde_mem_options o)
@@ -71,11 +27,10 @@ static struct sonde_mem *host_start(struct burn *b, const char *program, const c
     size_t size;
     host_fork(b, program, args);
     o.pid = (uint32_t)b->pid;
-    o.dir = dir;
+    o.dir = host_dir;
     if (sonde_mem_start_on_exec(&o, &m, &err)) fail_msg("%s", err.text);
     const char *env = sonde_mem_environment(m, &size);
-    assert_int_equal(write(b->go, &size, sizeof(size)), sizeof(size));
-    assert_int_equal(write(b->go, env, size), size);
+    host_go(b, env, size);
     return m;
 }
 
@@ -346,7 +301,7 @@ static void test_killed(void **state)
     const double bytes = p->heap->alloc_bytes.value;
     assert_true(p->heap->live_bytes.value >= 100000 && !p->heap->ended);
     sonde_profile_destroy(p);
-    const struct sonde_mem_options o = { .pid = (uint32_t)b.pid, .dir = dir };
+    const struct sonde_mem_options o = { .pid = (uint32_t)b.pid, .dir = host_dir };
     if (sonde_mem_start(&o, &second, &err) != 0) fail_msg("%s", err.text);
     kill(b.pid, SIGKILL);
     burn_end(&b);
@@ -395,42 +350,6 @@ static void test_static(void **state)
     sonde_profile_destroy(p);
 }
 
-/* Segments of programs that have ended are gone with their last agent. */
-static void test_nothing_left(void **state)
-{
-    (void)state;
-    DIR *d = opendir(dir);
-    const struct dirent *e;
-    assert_non_null(d);
-    while ((e = readdir(d)) != NULL) {
-        struct sonde_segment_name id;
-        if (sonde_segment_name_parse(e->d_name, &id) == 0) fail_msg("%s is left", e->d_name);
-    }
-    closedir(d);
-    assert_int_equal(sonde__alloc_live(), 0);
-}
-
-static int set_up(void **state)
-{
-    struct stat st;
-    (void)state;
-    strcpy(dir, "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    burn_path("../libsonde_preload.so", library, sizeof(library));
-    if (stat(library, &st) != 0) library[0] = '\0';
-    setenv("SONDE_PRELOAD", library, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    char lock[128];
-    (void)state;
-    snprintf(lock, sizeof(lock), "%s/agent.lock", dir);
-    unlink(lock);
-    return rmdir(dir);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,7 +357,7 @@ int main(void)
         cmocka_unit_test(test_sampled),  cmocka_unit_test(test_exec),
         cmocka_unit_test(test_children), cmocka_unit_test(test_killed),
         cmocka_unit_test(test_plugin),   cmocka_unit_test(test_static),
-        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(host_nothing_left),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, host_set_up, host_tear_down);
 }
