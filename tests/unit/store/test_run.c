@@ -20,24 +20,7 @@
 #include "sonde/sonde.h"
 #include "store/run_private.h"
 #include "unit/profile/profile_build.h"
-
-static char dir[64], path[128];
-
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/sonde-test-run-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    snprintf(path, sizeof(path), "%s/a.run", dir);
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(dir); /* fails if a test left anything behind */
-}
+#include "unit/store/run_file.h"
 
 static uint64_t random_state = 88172645463325252ull;
 static uint32_t random_below(uint32_t n)
@@ -185,20 +168,6 @@ static void same_profile(const struct sonde_profile *a, const struct sonde_profi
     assert_true(a->rate_hz == b->rate_hz && a->achieved_hz == b->achieved_hz);
     assert_true(a->lost_records == b->lost_records);
     assert_true(a->dropped_samples == b->dropped_samples);
-}
-
-static struct sonde_profile *load(void)
-{
-    struct sonde_err err = { "" };
-    struct sonde_profile *p = NULL;
-    if (sonde_run_load(path, &p, &err) != 0) fail_msg("%s", err.text);
-    return p;
-}
-
-static void save(const struct sonde_profile *p)
-{
-    struct sonde_err err = { "" };
-    if (sonde_run_save(path, p, &err) != 0) fail_msg("%s", err.text);
 }
 
 static char *slurp(size_t *len)

@@ -13,26 +13,8 @@
 
 #include "base/alloc.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
 #include "unit/profile/heap_build.h"
-
-static char dir[64], path[128];
-
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/sonde-test-run-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    snprintf(path, sizeof(path), "%s/a.run", dir);
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(dir);
-}
+#include "unit/store/run_file.h"
 
 static struct sonde_profile *create(void)
 {
@@ -41,29 +23,6 @@ static struct sonde_profile *create(void)
     build_sample(p, "main;load;malloc", 5, 0, 0);
     assert_int_equal(sonde_profile_take_heap(p, build_heap_facts(p)), 0);
     return p;
-}
-
-static void save(const struct sonde_profile *p)
-{
-    struct sonde_err err = { "" };
-    if (sonde_run_save(path, p, &err) != 0) fail_msg("%s", err.text);
-}
-
-static struct sonde_profile *load(void)
-{
-    struct sonde_profile *p = NULL;
-    struct sonde_err err = { "" };
-    if (sonde_run_load(path, &p, &err) != 0) fail_msg("%s", err.text);
-    return p;
-}
-
-static void edit(const char *sql)
-{
-    sqlite3 *db;
-    char *why = NULL;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK) fail_msg("%s: %s", sql, why);
-    sqlite3_close(db);
 }
 
 static const char *name_of(const struct sonde_profile *p, uint32_t stack)

@@ -13,27 +13,9 @@
 
 #include "base/alloc.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
 #include "unit/profile/infer_build.h"
 #include "unit/profile/profile_build.h"
-
-static char dir[64], path[128];
-
-static int make_dir(void **state)
-{
-    (void)state;
-    snprintf(dir, sizeof(dir), "/tmp/sonde-test-run-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    snprintf(path, sizeof(path), "%s/a.run", dir);
-    return 0;
-}
-
-static int remove_dir(void **state)
-{
-    (void)state;
-    unlink(path);
-    return rmdir(dir);
-}
+#include "unit/store/run_file.h"
 
 static struct sonde_profile *create(uint32_t requests)
 {
@@ -42,29 +24,6 @@ static struct sonde_profile *create(uint32_t requests)
     build_sample(p, "main;forward", 5, 0, 0);
     infer_build(p, requests);
     return p;
-}
-
-static void save(const struct sonde_profile *p)
-{
-    struct sonde_err err = { "" };
-    if (sonde_run_save(path, p, &err) != 0) fail_msg("%s", err.text);
-}
-
-static struct sonde_profile *load(void)
-{
-    struct sonde_profile *p = NULL;
-    struct sonde_err err = { "" };
-    if (sonde_run_load(path, &p, &err) != 0) fail_msg("%s", err.text);
-    return p;
-}
-
-static void edit(const char *sql)
-{
-    sqlite3 *db;
-    char *why = NULL;
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK) fail_msg("%s: %s", sql, why);
-    sqlite3_close(db);
 }
 
 static void same_request(const struct sonde_infer_request *a, const struct sonde_infer_request *b)
