@@ -226,6 +226,7 @@ struct sonde__mem_thread {
     struct sonde__mem_lane *lane;
     const uint64_t *directory;  /* of the lane's rows */
     uint32_t lane_index;        /* 0: locked adds */
+    uint32_t tid;               /* who had it last */
     uint32_t unloads;           /* what is remembered is from then */
     uint32_t coarse, coarse_left, coarse_every; /* its clock, and calls until it is read again */
     uint32_t ticked;            /* the clock has moved */

@@ -18,7 +18,10 @@ __thread struct sonde__mem_tls sonde__mem_tls __attribute__((tls_model("initial-
 
 static pthread_key_t key;
 static int have_key;
+#define BLOCKS_SAMPLED 16u  /* so many are kept for threads to meet again */
+
 static struct sonde__mem_thread *free_list;
+static uint32_t blocks;     /* ever made */
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
@@ -36,13 +39,26 @@ static struct sonde__mem_thread *block_make(void)
     return t;
 }
 
-static struct sonde__mem_thread *block_take(void)
+/* In sampled mode a block is had for one sample only. The one that this thread had last knows its
+ * stack: a walk goes up to where both are the same. If there is none, the one that was not used
+ * longest. */
+static struct sonde__mem_thread *block_take(uint32_t tid)
 {
+    struct sonde__mem_thread **take = NULL;
     if (sonde__mem_lock(&sonde__mem_gate.thread_lock)) return NULL;
-    struct sonde__mem_thread *t = free_list;
-    if (t) free_list = t->next;
+    for (struct sonde__mem_thread **at = &free_list; *at; at = &(*at)->next) {
+        take = at;
+        if ((*at)->tid == tid) break;
+    }
+    struct sonde__mem_thread *t = take ? *take : NULL;
+    const int sampled = sonde__mem_gate.mode == SONDE__MEM_SAMPLED;
+    if (t && sampled && t->tid != tid && blocks < BLOCKS_SAMPLED) t = NULL;
+    if (t) *take = t->next;
+    else blocks++;
     sonde__mem_unlock(&sonde__mem_gate.thread_lock);
-    return t ? t : block_make();
+    if (!t) t = block_make();
+    if (t) t->tid = tid;
+    return t;
 }
 
 static void block_give(struct sonde__mem_thread *t)
@@ -76,12 +92,12 @@ struct sonde__mem_thread *sonde__mem_thread_take(void)
     struct sonde__mem_thread *t = sonde__mem_tls.self;
     if (t) return t;
     if (!sonde__mem_tls.rng) sonde__mem_thread_enter();
-    t = block_take();
+    t = block_take(sonde__mem_tls.tid);
     if (!t) return NULL;
-    t->unloads = sonde__unloads() - 1; /* remembers nothing */
-    t->shadow_depth = 0;
     lane_set(t, 0);
     if (sonde__mem_gate.mode != SONDE__MEM_FULL) return t;
+    t->unloads = sonde__unloads() - 1; /* remembers nothing: it would be of another lane */
+    t->shadow_depth = 0;
     if (!sonde__mem_tls.ended) lane_set(t, sonde__mem_lane_take(sonde__mem_tls.tid));
     if (!t->directory) sonde__mem_lane_leave(t);
     t->event_countdown = sonde__mem_draw(&sonde__mem_tls.rng, sonde__mem_state.mean);
@@ -148,5 +164,6 @@ static void thread_end(void *arg)
 void sonde__mem_threads_init(void)
 {
     free_list = NULL;
+    blocks = 0;
     if (!have_key) have_key = !pthread_key_create(&key, thread_end);
 }
