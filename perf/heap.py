@@ -8,6 +8,11 @@ program with the same allocator and no profiler, in the same round; of the round
 since a ratio is disturbed both ways. CPU time is the program's and that of the profiler's own
 processes together: on a machine with as many busy threads as CPUs that is what it costs. The time
 to a report and its memory are those of the command that makes one.
+
+Times of whole programs differ by a third on a machine that others use, which is more than samples
+cost. So what they cost is also measured within one process, by pairs of short windows with and
+without our malloc (malloc_pairs.c); the same without the profiler, which ought to be 1, is beside it
+as "bare". That leaves out the agent, and what a larger program is slower by.
 """
 import glob
 import os
@@ -122,6 +127,25 @@ def median(name, samples):
     return named(name, stats_of(samples, sorted(samples)[len(samples) // 2]))
 
 
+def pairs_rows(args, group, seconds):
+    """What sampling adds to malloc and free."""
+    sonde = [str(args.build / "sonde"), "run", "-q", "--no-http", "--no-cpu", "--heap=524288", "--"]
+    rows = []
+    for kind, depth in DEPTH.items():
+        work = [str(args.build / "perf" / "bench_malloc_pairs"), "40000", "50", str(depth)]
+        got, begin = {"sonde": [], "without": []}, time.monotonic()
+        while len(got["sonde"]) < 5 or time.monotonic() < begin + seconds / len(DEPTH):
+            for name, before in (("sonde", sonde), ("without", [])):
+                done = subprocess.run([*before, *work], capture_output=True, text=True, check=True,
+                                      stdin=subprocess.DEVNULL, timeout=TIMEOUT)
+                got[name].append(float(done.stdout.split()[0]))
+        rows.append(row(f"{group}_{kind}_pairs", group, f"sampled heap, {kind} stacks: malloc and free",
+                        "x", median("sonde", got["sonde"]), median("without", got["without"]), [],
+                        1.05, "CPU time of pairs of windows of 40,000 calls in one process, 50 pairs "
+                        f"in each of {len(got['sonde'])} processes"))
+    return rows
+
+
 def report_of(profiler):
     """(seconds, MB of memory) to a report; None where it makes none."""
     if not profiler.report:
@@ -139,7 +163,7 @@ def report_of(profiler):
 def measure(group, full):
     def measured(args, scratch):
         program = str(args.build / "perf" / "bench_mallocs")
-        rows = []
+        rows = [] if full else pairs_rows(args, group, SECONDS[group] / 2)
         for kind, depth in DEPTH.items():
             found, notes = profilers(args, scratch, full)
             ratios = take_turns(found, (program, CALLS[group], depth),
