@@ -181,7 +181,9 @@ void infer_models_tick(struct sonde_infer *x, double seconds)
     }
     for (size_t i = 0; i < x->model_count; i++) {
         struct infer_model *m = x->models[i];
-        if (m->process && m->process->state != SONDE_PROCESS_RUNNING) {
+        /* Of its last requests the ends may not be known yet: they had it. */
+        if (m->process && m->process->state != SONDE_PROCESS_RUNNING && !m->running &&
+            !m->waiting) {
             x->totals.memory_bytes -= m->memory_now; /* it has given it back */
             m->memory_now = m->told_waiting = 0;
         }
