@@ -27,7 +27,7 @@ struct sonde_llama_call {
     uint64_t begin_ns, end_ns;   /* unix time */
     uint64_t object;         /* first argument: context, model, vocabulary, memory, buffer */
     uint64_t arg[3];         /* what segment/llama.h says of fn; signed ones sign-extended */
-    int64_t result;
+    int64_t result;          /* the register; bits that are not of the function's type do not matter */
     uint32_t part_count, parts_dropped; /* DECODE and ENCODE */
     const struct sonde_llama_part *parts; /* borrowed */
     const char *text;        /* MODEL_LOAD: the file's path or its last part; ALLOC_CTX: name of the

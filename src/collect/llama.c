@@ -1,0 +1,289 @@
+/* llama.c - see llama.h: the order of calls, what each is handed to, and telling. */
+#include "collect/llama.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "collect/llama_private.h"
+#include "segment/segment.h"
+
+#define PENDING_NS 200000000ull    /* a token that no other call of its thread follows is out */
+#define SPAN_MAX_NS (365ull * 86400 * 1000000000) /* a call that took longer is none */
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+uint64_t llama_mix(uint64_t v)
+{
+    v = (v ^ (v >> 30)) * 0xbf58476d1ce4e5b9ull;
+    v = (v ^ (v >> 27)) * 0x94d049bb133111ebull;
+    return (v ^ (v >> 31)) | 1;
+}
+
+struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type, uint32_t tid,
+                                     uint64_t begin_ns, uint64_t end_ns)
+{
+    return (struct sonde_infer_event){ .type = type, .source = x->source, .pid = x->pid,
+                                       .tid = tid, .begin_ns = begin_ns, .time_ns = end_ns,
+                                       .model = "", .route = "", .name = "" };
+}
+
+void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e) { x->ops->event(x->arg, e); }
+
+void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+                uint64_t end_ns, const struct llama_seq *of)
+{
+    if (!x->ops->span) return;
+    struct sonde_model_span span = {
+        .name = sonde_phase_name(kind), .pid = x->pid, .tid = tid, .start_ns = begin_ns,
+        .duration_ns = end_ns - begin_ns, .id = sonde__phase_id(begin_ns, end_ns, tid, kind),
+    };
+    if (of) {
+        span.trace_hi = of->trace_hi;
+        span.trace_lo = of->trace_lo;
+        span.parent = of->id;
+    } else {
+        span.trace_hi = llama_mix(span.id);
+        span.trace_lo = llama_mix(span.trace_hi ^ x->pid);
+    }
+    x->ops->span(x->arg, &span);
+}
+
+/* ---- Working out ----------------------------------------------------------------------------- */
+
+/* Sampling goes on: the token that its thread samples is not out yet. */
+static int samples_on(const struct llama_thread *t, const struct sonde_llama_call *c)
+{
+    switch (c->fn) {
+    case SONDE__LLAMA_APPLY:
+    case SONDE__LLAMA_SYNCHRONIZE:
+    case SONDE__LLAMA_SAMPLE: return 1;
+    case SONDE__LLAMA_LOGITS_ITH: return t->pending_row == (int64_t)c->arg[0];
+    default: return 0;
+    }
+}
+
+static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
+{
+    if (c->end_ns < x->now_ns) x->figures.late++;
+    else x->now_ns = c->end_ns;
+    x->figures.seen[c->fn]++;
+    struct llama_thread *t = llama_thread_get(x, c->tid);
+    if (t->pending_context && !samples_on(t, c)) llama_pending_out(x, t, c);
+    switch (c->fn) {
+    case SONDE__LLAMA_TOKENIZE:
+        llama_text_add(x, c);
+        break;
+    case SONDE__LLAMA_DECODE:
+    case SONDE__LLAMA_ENCODE:
+        llama_forward_call(x, c);
+        break;
+    case SONDE__LLAMA_SYNCHRONIZE:
+    case SONDE__LLAMA_LOGITS:
+    case SONDE__LLAMA_LOGITS_ITH:
+    case SONDE__LLAMA_EMBEDDINGS_ITH:
+    case SONDE__LLAMA_EMBEDDINGS_SEQ:
+    case SONDE__LLAMA_SAMPLE:
+    case SONDE__LLAMA_APPLY:
+    case SONDE__LLAMA_IS_EOG:
+    case SONDE__LLAMA_PIECE:
+    case SONDE__LLAMA_DETOKENIZE:
+        llama_token_call(x, c);
+        break;
+    case SONDE__LLAMA_SEQ_RM:
+    case SONDE__LLAMA_CLEAR:
+        llama_seq_call(x, c);
+        break;
+    default:
+        llama_object_call(x, c);
+        break;
+    }
+}
+
+/* ---- The order of calls ---------------------------------------------------------------------- */
+
+static int earlier(const struct llama_waiting *a, const struct llama_waiting *b)
+{
+    return a->end_ns != b->end_ns ? a->end_ns < b->end_ns : a->serial < b->serial;
+}
+
+static void heap_push(struct sonde_llama *x, struct llama_waiting w)
+{
+    uint32_t i = x->waiting_count++;
+    for (; i > 0 && earlier(&w, &x->waiting[(i - 1) / 2]); i = (i - 1) / 2) {
+        x->waiting[i] = x->waiting[(i - 1) / 2];
+    }
+    x->waiting[i] = w;
+}
+
+static uint32_t heap_pop(struct sonde_llama *x)
+{
+    const uint32_t at = x->waiting[0].at;
+    const struct llama_waiting w = x->waiting[--x->waiting_count];
+    uint32_t i = 0;
+    for (uint32_t child; (child = 2 * i + 1) < x->waiting_count; i = child) {
+        if (child + 1 < x->waiting_count &&
+            earlier(&x->waiting[child + 1], &x->waiting[child])) {
+            child++;
+        }
+        if (!earlier(&x->waiting[child], &w)) break;
+        x->waiting[i] = x->waiting[child];
+    }
+    x->waiting[i] = w;
+    return at;
+}
+
+static void release_one(struct sonde_llama *x)
+{
+    const uint32_t at = heap_pop(x);
+    struct llama_kept kept = x->kept[at];
+    x->kept_free[x->kept_free_count++] = at;
+    x->parts_waiting -= kept.c.part_count;
+    work_out(x, &kept.c);
+    llama_kept_release(&kept);
+}
+
+int llama_keep(struct llama_kept *to, const struct sonde_llama_call *c)
+{
+    *to = (struct llama_kept){ .c = *c };
+    to->c.parts = NULL;
+    to->c.text = "";
+    if (c->part_count) {
+        to->parts = sonde__alloc(c->part_count * sizeof(*to->parts));
+        if (!to->parts) return SONDE_ENOMEM;
+        memcpy(to->parts, c->parts, c->part_count * sizeof(*to->parts));
+        to->c.parts = to->parts;
+    }
+    if (c->text && c->text[0]) {
+        to->text = sonde__strdup(c->text);
+        if (to->text) to->c.text = to->text;
+    }
+    return 0;
+}
+
+void llama_kept_release(struct llama_kept *kept)
+{
+    sonde__free(kept->parts);
+    sonde__free(kept->text);
+    memset(kept, 0, sizeof(*kept));
+}
+
+static int kept_grow(struct sonde_llama *x)
+{
+    const uint32_t cap = x->kept_cap ? x->kept_cap * 2 : 256;
+    if (cap > LLAMA_WAITING_MAX) return SONDE_ENOMEM;
+    struct llama_kept *kept = sonde__realloc(x->kept, cap * sizeof(*kept));
+    if (kept) x->kept = kept;
+    uint32_t *spare = sonde__realloc(x->kept_free, cap * sizeof(*spare));
+    if (spare) x->kept_free = spare;
+    struct llama_waiting *waiting = sonde__realloc(x->waiting, cap * sizeof(*waiting));
+    if (waiting) x->waiting = waiting;
+    if (!kept || !spare || !waiting) return SONDE_ENOMEM;
+    for (uint32_t i = cap; i-- > x->kept_cap;) x->kept_free[x->kept_free_count++] = i;
+    x->kept_cap = cap;
+    return 0;
+}
+
+static int makes_sense(const struct sonde_llama_call *c)
+{
+    return c->fn < SONDE__LLAMA_COUNT && c->tid != 0 && c->begin_ns != 0 &&
+           c->end_ns >= c->begin_ns && c->end_ns - c->begin_ns < SPAN_MAX_NS &&
+           c->part_count <= SONDE_LLAMA_PARTS_MAX && (!c->part_count || c->parts);
+}
+
+/* Registers hold more than a function returns. */
+static int64_t result_of(const struct sonde_llama_call *c)
+{
+    switch (c->fn) {
+    case SONDE__LLAMA_TOKENIZE:
+    case SONDE__LLAMA_DETOKENIZE:
+    case SONDE__LLAMA_PIECE:
+    case SONDE__LLAMA_DECODE:
+    case SONDE__LLAMA_ENCODE:
+    case SONDE__LLAMA_SAMPLE: return (int32_t)c->result;
+    case SONDE__LLAMA_IS_EOG:
+    case SONDE__LLAMA_SEQ_RM: return (c->result & 0xff) != 0;
+    default: return c->result;
+    }
+}
+
+void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c)
+{
+    struct llama_kept kept;
+    x->figures.calls++;
+    if (!makes_sense(c)) {
+        x->figures.dropped++;
+        return;
+    }
+    while (x->waiting_count && x->parts_waiting + c->part_count > LLAMA_PARTS_WAIT_MAX) {
+        release_one(x);
+    }
+    if (x->kept_free_count == 0 && kept_grow(x) != 0 && x->waiting_count) release_one(x);
+    if (x->kept_free_count == 0 || llama_keep(&kept, c) != 0) {
+        x->figures.dropped++;
+        return;
+    }
+    const uint32_t at = x->kept_free[--x->kept_free_count];
+    kept.c.result = result_of(c);
+    x->kept[at] = kept;
+    x->parts_waiting += c->part_count;
+    heap_push(x, (struct llama_waiting){ c->end_ns, x->serial++, at });
+}
+
+void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
+{
+    while (x->waiting_count && x->waiting[0].end_ns < since_ns) release_one(x);
+    llama_pending_age(x, since_ns > PENDING_NS ? since_ns - PENDING_NS : 0);
+    for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
+        struct llama_context *k = &x->context[i];
+        if (!k->object) continue;
+        if (k->batch.waits && k->batch.end_ns + PENDING_NS < since_ns) llama_batch_tell(x, k);
+        llama_seqs_age(x, k, since_ns > LLAMA_IDLE_NS ? since_ns - LLAMA_IDLE_NS : 0);
+    }
+}
+
+void sonde_llama_end(struct sonde_llama *x)
+{
+    sonde_llama_drained(x, UINT64_MAX);
+    for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
+        if (x->context[i].object) llama_context_release(x, &x->context[i]);
+    }
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+struct sonde_llama *sonde_llama_create(uint32_t pid, uint16_t source,
+                                       const struct sonde_llama_ops *ops, void *arg)
+{
+    struct sonde_llama *x = sonde__calloc(1, sizeof(*x));
+    if (!x) return NULL;
+    x->pid = pid;
+    x->source = source;
+    x->ops = ops;
+    x->arg = arg;
+    return x;
+}
+
+void sonde_llama_destroy(struct sonde_llama *x)
+{
+    if (!x) return;
+    while (x->waiting_count) llama_kept_release(&x->kept[heap_pop(x)]);
+    for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
+        struct llama_context *k = &x->context[i];
+        for (uint32_t j = 0; j < k->held_count; j++) llama_kept_release(&k->held[j]);
+        sonde__free(k->seq);
+        sonde__free(k->rows);
+        sonde__free(k->batch.parts);
+    }
+    sonde__free(x->waiting);
+    sonde__free(x->kept);
+    sonde__free(x->kept_free);
+    sonde__free(x);
+}
+
+void sonde_llama_figures(const struct sonde_llama *x, struct sonde_llama_figures *out)
+{
+    *out = x->figures;
+    for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
+        if (x->context[i].object) llama_check_add(&out->check, &x->context[i].check);
+    }
+}
