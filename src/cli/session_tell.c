@@ -145,6 +145,18 @@ static void tell_model(const struct session *s)
     pthread_rwlock_unlock(&m->lock);
 }
 
+/* Calls that were missed, told where the figures made of them are. */
+static void tell_llama(const struct session *s)
+{
+    struct sonde_model *m = sonde_collector_model(s->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    for (size_t i = 0; i < m->process_count; i++) {
+        const struct sonde_model_process *p = m->processes[i];
+        if (p->llama_note[0]) session_tell(s, "%s (%u): %s", p->program, p->pid, p->llama_note);
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
 /* ---- The end ---------------------------------------------------------------------------------- */
 
 void session_tell_end(const struct session *s, int ended, int status)
@@ -167,6 +179,7 @@ void session_tell_end(const struct session *s, int ended, int status)
                      WCOREDUMP(status) ? ", core dumped" : "");
     }
     if (s->collector && s->o->series) tell_model(s);
+    if (s->collector) tell_llama(s);
 }
 
 /* Lines of a buffer, each told. */

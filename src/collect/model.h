@@ -155,6 +155,7 @@ struct sonde_model_process {
     uint32_t lanes, threads;      /* lanes in use; live threads as of the last tick */
     uint64_t drops[SONDE__DROP_COUNT];
     uint64_t spans_seen, spans_lost;
+    char llama_note[240];         /* what does not agree with llama.cpp's own figures; "" = nothing */
     size_t series_count;          /* kept by the model */
 };
 

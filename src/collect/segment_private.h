@@ -106,6 +106,7 @@ struct sonde_segment {
     uint32_t part_next;
     uint64_t parts_pending;
     struct sonde_model_part *told;     /* of the batch at hand, with one for the rest; alike */
+    struct segment_llama *llama;       /* segment_llama.c; with the first call */
     struct sonde_model_series *request_duration[4];            /* by outcome */
     struct sonde_model_series *phase_duration[SONDE_PHASE_COUNT];
     uint32_t ring_fullest;             /* most records that the last drain found in a ring */
@@ -146,6 +147,14 @@ int segment_attr_value(struct sonde_model_attr *to, uint32_t type, const void *b
 
 /* A record of an inference event. */
 void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec *r);
+
+/* ---- segment_llama.c ---- */
+
+/* A record of a call of llama.cpp. */
+void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec *r);
+/* All rings have been read. last: nothing more will come. */
+void segment_llama_drained(struct segment_drain *d, int last);
+void segment_llama_free(struct sonde_segment *s);
 
 /* ---- segment_read.c ---- */
 

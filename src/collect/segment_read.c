@@ -215,6 +215,7 @@ void sonde_segment_close(struct sonde_segment *s)
     sonde__free(s->attr);
     sonde__free(s->part);
     sonde__free(s->told);
+    segment_llama_free(s);
     sonde__free(s->sampler.ring.words);
     sonde__free(s->mem.ring.words);
     sonde_guard_unmap(&s->map);

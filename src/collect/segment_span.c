@@ -211,7 +211,9 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
             const uint64_t type = rec.seq_type & 0xff;
             if (type == SONDE__REC_SPAN) span_record(d, &rec);
             else if (type == SONDE__REC_ATTR) attr_record(d->s, &rec);
-            else segment_infer_record(d, &rec);
+            else if (type >= SONDE__REC_LLAMA_CALL && type <= SONDE__REC_LLAMA_TEXT) {
+                segment_llama_record(d, &rec);
+            } else segment_infer_record(d, &rec);
         }
         r->waits_ns = 0;
         r->next++;
@@ -264,7 +266,9 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
 {
     struct segment_drain d = { s, m, p, clock };
     s->ring_fullest = 0;
-    return segment_verdict(s, rings_drain(&d, last, err), err);
+    const int rc = rings_drain(&d, last, err);
+    segment_llama_drained(&d, last);
+    return segment_verdict(s, rc, err);
 }
 
 uint32_t sonde_segment_fullest(const struct sonde_segment *s) { return s->ring_fullest; }

@@ -49,7 +49,7 @@ static size_t list_pass(char *list, int remove, char *out, size_t out_size)
     return (size_t)(to - list);
 }
 
-/* ---- SONDE_SAMPLER, SONDE_HEAP ------------------------------------------------------------- */
+/* ---- SONDE_SAMPLER, SONDE_HEAP, SONDE_LLAMA ------------------------------------------------- */
 
 static const char *field(const char *text, const char *name)
 {
@@ -121,6 +121,14 @@ static int parse_heap(struct sonde__heap_config *c)
     return 0;
 }
 
+static int parse_llama(struct sonde__llama_config *c)
+{
+    uint64_t children;
+    if (number(c->text, "children", 10, &children) || children > 1) return -1;
+    c->children = (int)children;
+    return 0;
+}
+
 /* ---- All of it ----------------------------------------------------------------------------- */
 
 static void copy(char *out, size_t size, const char *name)
@@ -136,14 +144,16 @@ static char *value_of(char *entry, const char *name)
     return !strncmp(entry, name, len) && entry[len] == '=' ? entry + len + 1 : NULL;
 }
 
-static void environ_clean(int keep_sampler, int keep_heap, struct sonde__host *host)
+static void environ_clean(int keep_sampler, int keep_heap, int keep_llama,
+                          struct sonde__host *host)
 {
-    const int remove = !keep_sampler && !keep_heap;
+    const int remove = !keep_sampler && !keep_heap && !keep_llama;
     char **to = environ;
     for (char **from = environ; *from; from++) {
         char *preload = value_of(*from, "LD_PRELOAD");
         if (!keep_sampler && value_of(*from, SONDE__SAMPLER_ENV)) continue;
         if (!keep_heap && value_of(*from, SONDE__HEAP_ENV)) continue;
+        if (!keep_llama && value_of(*from, SONDE__LLAMA_ENV)) continue;
         if (preload && !list_pass(preload, remove, host->library, sizeof(host->library)) &&
             remove) {
             continue;
@@ -154,14 +164,19 @@ static void environ_clean(int keep_sampler, int keep_heap, struct sonde__host *h
 }
 
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
-                        struct sonde__host *host)
+                        struct sonde__llama_config *llama, struct sonde__host *host)
 {
-    if (!getenv(SONDE__SAMPLER_ENV) && !getenv(SONDE__HEAP_ENV)) return;
+    if (!getenv(SONDE__SAMPLER_ENV) && !getenv(SONDE__HEAP_ENV) && !getenv(SONDE__LLAMA_ENV)) {
+        return;
+    }
     host->pid = (uint32_t)getpid();
     copy(sampler->text, sizeof(sampler->text), SONDE__SAMPLER_ENV);
     copy(heap->text, sizeof(heap->text), SONDE__HEAP_ENV);
+    copy(llama->text, sizeof(llama->text), SONDE__LLAMA_ENV);
     copy(host->dir, sizeof(host->dir), "SONDE_DIR");
     if (parse_sampler(sampler)) sampler->text[0] = 0;
     if (parse_heap(heap)) heap->text[0] = 0;
-    environ_clean(sampler->text[0] && sampler->children, heap->text[0] && heap->children, host);
+    if (parse_llama(llama)) llama->text[0] = 0;
+    environ_clean(sampler->text[0] && sampler->children, heap->text[0] && heap->children,
+                  llama->text[0] && llama->children, host);
 }

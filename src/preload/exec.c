@@ -23,8 +23,9 @@ static int wanted(char *const *envp, size_t *count)
 {
     const int sampler = sonde__config.text[0] && !sonde__config.children;
     const int heap = sonde__heap_config.text[0] && !sonde__heap_config.children;
+    const int llama = sonde__llama_config.text[0] && !sonde__llama_config.children;
     *count = 0;
-    if ((!sampler && !heap) || !sonde__host.library[0] ||
+    if ((!sampler && !heap && !llama) || !sonde__host.library[0] ||
         sonde__host.pid != (uint32_t)getpid()) {
         return 0;
     }
@@ -48,7 +49,8 @@ static void fill(char **out, char *const *envp, char *const *ours)
     for (; envp && *envp; envp++) {
         if (!entry_value(*envp, "LD_PRELOAD", 10) &&
             !entry_value(*envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1) &&
-            !entry_value(*envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1)) {
+            !entry_value(*envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1) &&
+            !entry_value(*envp, SONDE__LLAMA_ENV, sizeof(SONDE__LLAMA_ENV) - 1)) {
             *out++ = *envp;
         }
     }
@@ -96,17 +98,20 @@ static int run(const struct what *w, char *const argv[], char *const envp[])
     char preload[sizeof("LD_PRELOAD=:") + sizeof(sonde__host.library) + strlen(theirs)];
     char sampler[sizeof(SONDE__SAMPLER_ENV "=") + sizeof(sonde__config.text)];
     char heap[sizeof(SONDE__HEAP_ENV "=") + sizeof(sonde__heap_config.text)];
+    char llama[sizeof(SONDE__LLAMA_ENV "=") + sizeof(sonde__llama_config.text)];
     char dir[sizeof("SONDE_DIR=") + sizeof(sonde__host.dir)];
-    char *ours[5], **next = ours;
+    char *ours[6], **next = ours;
     char *entries[count + sizeof(ours) / sizeof(ours[0])];
 
     put_preload(preload, theirs);
     stpcpy(stpcpy(sampler, SONDE__SAMPLER_ENV "="), sonde__config.text);
     stpcpy(stpcpy(heap, SONDE__HEAP_ENV "="), sonde__heap_config.text);
+    stpcpy(stpcpy(llama, SONDE__LLAMA_ENV "="), sonde__llama_config.text);
     stpcpy(stpcpy(dir, "SONDE_DIR="), sonde__host.dir);
     *next++ = preload;
     if (sonde__config.text[0]) *next++ = sampler;
     if (sonde__heap_config.text[0]) *next++ = heap;
+    if (sonde__llama_config.text[0]) *next++ = llama;
     if (sonde__host.dir[0] && !value_of(envp, "SONDE_DIR", 9)) *next++ = dir;
     *next = NULL;
     fill(entries, envp, ours);

@@ -1,6 +1,7 @@
 /* load.c - the library comes in, and goes on in children. */
 #include <pthread.h>
 
+#include "preload/llama.h"
 #include "preload/mem.h"
 #include "preload/preload.h"
 #include "preload/timer.h"
@@ -8,6 +9,7 @@
 
 struct sonde__sampler_config sonde__config;
 struct sonde__heap_config sonde__heap_config;
+struct sonde__llama_config sonde__llama_config;
 struct sonde__host sonde__host;
 
 static void resolve(void)
@@ -39,6 +41,7 @@ static void in_child(void)
     if (sampled && sonde__config.children) sonde__timer_start();
     else if (sampled) sonde__signal_release();
     sonde__mem_forked(sonde__heap_config.children);
+    if (!sonde__llama_config.children) sonde__llama_stop();
 }
 
 void sonde__preload_start(void)
@@ -46,12 +49,13 @@ void sonde__preload_start(void)
     static uint32_t started;
     if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL)) return;
     resolve();
-    sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__host);
-    if (sonde__config.text[0] || sonde__heap_config.text[0]) {
+    sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__llama_config, &sonde__host);
+    if (sonde__config.text[0] || sonde__heap_config.text[0] || sonde__llama_config.text[0]) {
         pthread_atfork(before_fork, in_parent, in_child);
     }
     if (sonde__config.text[0]) sonde__timer_start();
     if (sonde__heap_config.text[0]) sonde__mem_start();
+    if (sonde__llama_config.text[0]) sonde__llama_start();
     sonde__mem_decided();
 }
 

@@ -3,11 +3,13 @@
  * counted in the segment, where the agent tells it.
  *
  * libsonde_preload.so comes in by LD_PRELOAD and does nothing unless the agent that started the
- * program asks for it in the environment, for CPU samples, for a heap profile, or for both:
+ * program asks for it in the environment, for CPU samples, for a heap profile, for calls of llama.cpp, or for
+ * several of them:
  *
  *     SONDE_SAMPLER=session=<hex>,period=<ns>,depth=<frames>,children=<0|1>
  *     SONDE_HEAP=session=<hex>,mode=<sampled|full>,mean=<bytes>,depth=<frames>,children=<0|1>,
  *                scan=<0|1>,seed=<number, 0 = any>
+ *     SONDE_LLAMA=children=<0|1>
  *
  * Variables are taken out of the environment again, so that what the program starts is left alone
  * (exec.c puts them back when the program replaces itself), unless children are wanted too. */
@@ -19,10 +21,12 @@
 #define SONDE__PRELOAD_NAME "libsonde_preload.so"
 #define SONDE__SAMPLER_ENV "SONDE_SAMPLER"
 #define SONDE__HEAP_ENV "SONDE_HEAP"
+#define SONDE__LLAMA_ENV "SONDE_LLAMA"
 
 /* ---- real.c ------------------------------------------------------------------------------- */
 
-/* Functions of libc that this library stands in front of. Also change preload.map. */
+/* Functions of libc that this library stands in front of. Also change preload.map. Those of
+ * llama.cpp are in segment/llama.h. */
 #define SONDE__INTERPOSED(X)                                                                   \
     X(pthread_create) X(thrd_create) X(dlclose) X(sigaction) X(__sigaction) X(signal)          \
     X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigset) X(sigignore)            \
@@ -57,6 +61,11 @@ struct sonde__heap_config {
     char text[192];            /* as above */
 };
 
+struct sonde__llama_config {
+    int children;
+    char text[64];             /* as above */
+};
+
 struct sonde__host {           /* how the program was started */
     char library[512];         /* LD_PRELOAD's entry for this library; "" = it has none */
     char dir[256];             /* SONDE_DIR; "" = not set */
@@ -66,12 +75,13 @@ struct sonde__host {           /* how the program was started */
 /* From environ, and out of it what is not for children too. What makes no sense is not asked
  * for. */
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
-                        struct sonde__host *host);
+                        struct sonde__llama_config *llama, struct sonde__host *host);
 
 /* ---- load.c ------------------------------------------------------------------------------- */
 
 extern struct sonde__sampler_config sonde__config;
 extern struct sonde__heap_config sonde__heap_config;
+extern struct sonde__llama_config sonde__llama_config;
 extern struct sonde__host sonde__host;
 
 /* What the library's constructor does, once; also when another library's constructor needs it

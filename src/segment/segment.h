@@ -59,6 +59,18 @@
  *   MODEL_KV       ticks, cells used, cells in all, 0, 0, 0, who
  *   MODEL_WAITING  ticks, requests, 0, 0, 0, 0, who
  *
+ * Calls of llama.cpp (llama.h), seen by libsonde_preload, go there as well; key = sonde__phase_id of
+ * begin, object, tid and number of the function:
+ *   LLAMA_CALL  begin, end, object, result, a, b, tid << 32 | function << 24 | parts before it
+ *               a, b: the function's arguments [0] and [1], but for
+ *               tokenize  bytes << 32 | room, last two tokens
+ *               seq_rm    sequence, p0 << 32 | p1
+ *               decode, encode  tokens, parts that did not fit
+ *               perf      prompt ns, evaluation ns; its result is what [2] says
+ *   LLAMA_PART  key, twice: shared << 63 | sequence << 32 | position,
+ *               row << 40 | tokens << 20 | outputs (tokens 0 = none), last two tokens
+ *   LLAMA_TEXT  key, offset << 32 | length, 40 bytes of text
+ *
  * The sampler. A process that libsonde_preload samples has one struct sonde__sampler in the heap,
  * found through header.sampler, with one ring for all threads: timers on CPU time fire as often
  * as CPUs have ticks, so it is the number of CPUs that says how much room is needed, and threads
@@ -88,7 +100,7 @@
 #include "sonde/sonde.h"
 
 #define SONDE__MAGIC 0x0a3165646e6f73ffull /* "\xffsonde1\n" */
-#define SONDE__ABI 2u
+#define SONDE__ABI 3u
 #define SONDE__PAGE 4096u
 
 /* Why records were dropped; header.drops is indexed by it. Append only. */
@@ -313,7 +325,8 @@ enum {                  /* beside SONDE__REC_SPAN and SONDE__REC_ATTR */
     SONDE__REC_REQUEST_ERROR, SONDE__REC_REQUEST_ATTR, SONDE__REC_PROMPT, SONDE__REC_TOKENS,
     SONDE__REC_PHASE, SONDE__REC_BATCH, SONDE__REC_BATCH_PART, SONDE__REC_MODEL_LOAD,
     SONDE__REC_MODEL_MEMORY, SONDE__REC_MODEL_BACKEND, SONDE__REC_MODEL_KV,
-    SONDE__REC_MODEL_WAITING, SONDE__REC_COUNT
+    SONDE__REC_MODEL_WAITING, SONDE__REC_LLAMA_CALL, SONDE__REC_LLAMA_PART, SONDE__REC_LLAMA_TEXT,
+    SONDE__REC_COUNT
 };
 
 #define SONDE__PHASE_REQUEST 1u     /* the parent is a request */
