@@ -10,7 +10,7 @@
 
 struct record_values {
     double rate_hz, duration_s;
-    int off_cpu, children, kernel, no_cpu;
+    int off_cpu, children, kernel, no_cpu, no_inference;
     struct sonde_cli_heap heap;
     const char *engine, *output;
     uint64_t pid;
@@ -31,6 +31,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_HEAP(struct record_values, heap),
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, AT(no_cpu),
       .help = "do not sample the CPU: with --heap" },
+    SONDE_OPT_NO_INFERENCE(struct record_values, no_inference),
     { .name = "children", .type = SONDE_OPT_FLAG, AT(children),
       .help = "also processes that it starts" },
     { .name = "kernel", .type = SONDE_OPT_FLAG, AT(kernel),
@@ -65,6 +66,7 @@ static int run(struct sonde_cli *cli)
         .told = 1,
         .cpu = v->no_cpu ? SONDE_SESSION_NO : SONDE_SESSION_MUST,
         .cpu_options = sonde_cli_cpu_options(cli),
+        .llama = !v->no_inference,
         .record = v->output ? v->output : file,
     };
     o.cpu_options.rate_hz = v->rate_hz > 0 ? v->rate_hz : RATE_DEFAULT_HZ;

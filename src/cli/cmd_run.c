@@ -7,7 +7,7 @@
 
 struct run_values {
     double keep_s;
-    int no_http, no_cpu;
+    int no_http, no_cpu, no_inference;
     struct sonde_cli_heap heap;
     const char *record;
 };
@@ -23,6 +23,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, .help = "do not sample the CPU", AT(no_cpu) },
     SONDE_OPT_HEAP(struct run_values, heap),
     SONDE_OPT_NO_HEAP(struct run_values, heap),
+    SONDE_OPT_NO_INFERENCE(struct run_values, no_inference),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record` does", AT(record) },
     SONDE_OPT_STORE,
@@ -46,6 +47,7 @@ static int run(struct sonde_cli *cli)
         .series = 1,
         .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
+        .llama = !v->no_inference,
         .record = v->record,
         .store = 1,
     };
@@ -69,6 +71,10 @@ const struct sonde_command sonde_cmd_run = {
         "is told and the rest goes on. `sonde flamegraph URL` draws what it does now, `sonde "
         "report --type live URL` says what its memory is used for. At the end leaks are told: "
         "what grew all the time and did not slow down. `sonde mark` says when warm-up is over.\n"
+        "\n"
+        "If CMD uses llama.cpp as a library (llama-server, llama-cli, or any other program), its "
+        "requests are followed without a change to it: time to first token, tokens a second, "
+        "batches, prompts that were reused, memory.\n"
         "\n"
         "If port 6060 is taken, the next free one is used. With --listen (or the setting "
         "server.listen) exactly that one is.\n"

@@ -19,6 +19,7 @@
 
 #include "cli/session_private.h"
 #include "collect/discover.h"
+#include "collect/preloaded.h"
 #include "serve/profiler_request.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
@@ -319,16 +320,31 @@ static void keep_serving(struct session *s)
     sonde_child_linger(s->o->keep_s);
 }
 
-/* What engines that work in the process need; where both set a variable, it is to the same. */
+/* Hooks that do nothing until a function of llama.cpp is called: if they cannot come in, that is
+ * worth a word (sonde doctor) only for programs that would. */
+static size_t llama_environment(const struct session *s, char out[SONDE_PRELOADED_ENV_MAX])
+{
+    char variable[64];
+    size_t size = 0;
+    const int children = s->o->cpu_options.children || s->o->mem_options.children;
+    snprintf(variable, sizeof(variable), "SONDE_LLAMA=children=%d", children);
+    if (!s->o->llama || sonde_preloaded_environment(variable, out, &size, NULL) != 0) return 0;
+    return size;
+}
+
+/* What engines that work in the process need; where several set a variable, it is to the same. */
 static size_t child_environment(struct session *s, char out[SONDE_CHILD_ENV_MAX])
 {
-    size_t cpu_size = 0, mem_size = 0;
+    char llama[SONDE_PRELOADED_ENV_MAX];
+    size_t cpu_size = 0, mem_size = 0, llama_size = llama_environment(s, llama);
     const char *cpu = s->recording.cpu ? sonde_cpu_environment(s->recording.cpu, &cpu_size) : NULL;
     const char *mem = s->recording.mem ? sonde_mem_environment(s->recording.mem, &mem_size) : NULL;
     if (cpu_size + mem_size > SONDE_CHILD_ENV_MAX) mem_size = 0; /* paths of some kilobytes */
     if (cpu_size) memcpy(out, cpu, cpu_size);
     if (mem_size) memcpy(out + cpu_size, mem, mem_size);
-    return cpu_size + mem_size;
+    if (cpu_size + mem_size + llama_size > SONDE_CHILD_ENV_MAX) llama_size = 0;
+    memcpy(out + cpu_size + mem_size, llama, llama_size);
+    return cpu_size + mem_size + llama_size;
 }
 
 static int run_child(struct session *s)
