@@ -29,13 +29,15 @@ struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type,
 
 void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e) { x->ops->event(x->arg, e); }
 
-void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
-                uint64_t end_ns, const struct llama_seq *of)
+void llama_span_parts(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+                      uint64_t end_ns, const struct llama_seq *of, struct sonde_model_part *parts,
+                      uint32_t part_count)
 {
     if (!x->ops->span) return;
     struct sonde_model_span span = {
         .name = sonde_phase_name(kind), .pid = x->pid, .tid = tid, .start_ns = begin_ns,
         .duration_ns = end_ns - begin_ns, .id = sonde__phase_id(begin_ns, end_ns, tid, kind),
+        .parts = parts, .part_count = part_count,
     };
     if (of) {
         span.trace_hi = of->trace_hi;
@@ -46,6 +48,12 @@ void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t beg
         span.trace_lo = llama_mix(span.trace_hi ^ x->pid);
     }
     x->ops->span(x->arg, &span);
+}
+
+void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+                uint64_t end_ns, const struct llama_seq *of)
+{
+    llama_span_parts(x, kind, tid, begin_ns, end_ns, of, NULL, 0);
 }
 
 /* ---- Working out ----------------------------------------------------------------------------- */

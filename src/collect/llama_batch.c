@@ -26,8 +26,11 @@ static const struct llama_seq *seq_of(const struct llama_context *k, uint64_t id
 void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
 {
     struct llama_batch *b = &k->batch;
+    struct sonde_model_part parts[SONDE_LLAMA_PARTS_MAX + 1];
+    uint32_t part_count = 0;
     if (!b->waits) return;
     b->waits = 0;
+    uint64_t in = b->prompt_tokens, out = b->output_tokens; /* of nobody yet */
     struct sonde_infer_event e =
         llama_event(x, SONDE_INFER_PART, b->tid, b->begin_ns, b->end_ns);
     e.requests = b->requests;
@@ -37,7 +40,14 @@ void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
         e.id = b->parts[i].id;
         e.tokens = b->parts[i].prompt;
         e.tokens_out = b->parts[i].output;
+        parts[part_count++] = (struct sonde_model_part){ e.id, (uint32_t)e.tokens,
+                                                         (uint32_t)e.tokens_out };
+        in -= e.tokens;
+        out -= e.tokens_out;
         llama_tell(x, &e);
+    }
+    if (in | out) {
+        parts[part_count++] = (struct sonde_model_part){ 0, (uint32_t)in, (uint32_t)out };
     }
     const uint64_t only = b->requests == 1 ? e.id : 0;
     e.type = SONDE_INFER_BATCH;
@@ -49,7 +59,8 @@ void llama_batch_tell(struct sonde_llama *x, struct llama_context *k)
     e.kind = e.tokens > e.tokens_out ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
     e.name = sonde_phase_name(e.kind);
     llama_tell(x, &e);
-    llama_span(x, e.kind, b->tid, b->begin_ns, b->end_ns, only ? seq_of(k, only) : NULL);
+    llama_span_parts(x, e.kind, b->tid, b->begin_ns, b->end_ns, only ? seq_of(k, only) : NULL,
+                     parts, part_count);
 }
 
 /* ---- Batches --------------------------------------------------------------------------------- */

@@ -146,9 +146,12 @@ struct sonde_llama {
 struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type, uint32_t tid,
                                      uint64_t begin_ns, uint64_t end_ns);
 void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e);
-/* A span of a thread. kind: enum sonde_phase_kind. of NULL = of no request. */
+/* A span of a thread. kind: enum sonde_phase_kind. of NULL = of no request. parts: of a batch. */
 void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
                 uint64_t end_ns, const struct llama_seq *of);
+void llama_span_parts(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
+                      uint64_t end_ns, const struct llama_seq *of, struct sonde_model_part *parts,
+                      uint32_t part_count);
 uint64_t llama_mix(uint64_t v);
 /* Copies c with what it borrows. 0 or SONDE_ENOMEM. */
 int llama_keep(struct llama_kept *to, const struct sonde_llama_call *c);
