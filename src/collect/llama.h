@@ -61,7 +61,7 @@ struct sonde_llama_figures {
 };
 void sonde_llama_figures(const struct sonde_llama *x, struct sonde_llama_figures *out);
 
-/* The sentence for a check that failed: times further apart than 1 % (and 5 ms), or other token
+/* The sentence for a check that failed: times further apart than 1 % and 20 ms, or other token
  * counts. Returns 0 = it holds or nothing is known; 1 = out has the sentence. */
 int sonde_llama_check_text(const struct sonde_llama_check *c, char *out, size_t size);
 

@@ -8,7 +8,9 @@
 
 #include "segment/llama.h"
 
-#define SONDE_LLAMA_SHARED 1u /* its tokens are also those of an earlier part, and counted there */
+#define SONDE_LLAMA_SHARED 1u  /* its tokens are also those of an earlier part, and counted there */
+#define SONDE_LLAMA_IMPLIED 2u /* the batch does not say which tokens give logits: the last one does,
+                                  whether anybody wants them or not */
 
 /* Tokens of one sequence that stand side by side in a batch. */
 struct sonde_llama_part {

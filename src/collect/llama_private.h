@@ -55,9 +55,12 @@ struct llama_seq {
     uint64_t id, trace_hi, trace_lo;
     uint64_t arrived_ns, heard_ns; /* first and last of it */
     int64_t reused;
+    int64_t prompt;                /* tokens of its prompt, if known from its text; else 0 */
+    uint64_t prompt_ns;            /* when the last batch of it began */
     uint64_t tokens_out;
     int64_t token;                 /* the last that was sampled; -1 = not known */
-    int prompt_told, sampled;      /* sampled: since its last batch */
+    int prompt_done, prompt_told;
+    int sampled;                   /* since its last batch */
 };
 
 /* The batch that was computed last and has not been told yet: its results may still be waited for. */
@@ -187,6 +190,8 @@ struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq);
 /* It ends where it was last heard of, if it has begun. */
 void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
                        uint32_t outcome, const char *error);
+/* How long its prompt was is known with the first token that comes out, or the end. */
+void llama_prompt_tell(struct sonde_llama *x, struct llama_seq *s);
 /* What a part of a batch is to its sequence: of its prompt or of its output. */
 void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
                     const struct sonde_llama_call *c, const struct sonde_llama_part *p,
@@ -202,8 +207,8 @@ void llama_seq_call(struct sonde_llama *x, const struct sonde_llama_call *c);
 
 void llama_text_add(struct sonde_llama *x, const struct sonde_llama_call *c);
 void llama_texts_forget(struct sonde_llama *x);
-/* The prompt of so many tokens, whose last are tail; complete 0: there are more to come. What it
- * was made of is filled in and, with take, forgotten. 0 = none is known. */
+/* The prompt of so many tokens, whose last are tail; complete 0: there are more to come, -1: perhaps.
+ * What it was made of is filled in and, with take, forgotten. 0 = none is known. */
 int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
                     uint64_t before_ns, int take, struct llama_text *out);
 

@@ -26,7 +26,8 @@ static void request_begin(struct sonde_llama *x, struct llama_context *k, struct
                           int64_t pos)
 {
     struct llama_text t;
-    const int known = llama_text_find(x, (uint64_t)pos + p->tokens, p->tail, p->outputs > 0,
+    const int complete = !p->outputs ? 0 : p->flags & SONDE_LLAMA_IMPLIED ? -1 : 1;
+    const int known = llama_text_find(x, (uint64_t)pos + p->tokens, p->tail, complete,
                                       c->begin_ns, 1, &t);
     const int cut = s->reset_ns && s->reset_ns <= c->begin_ns &&
                     c->begin_ns - s->reset_ns < RESET_NS;
@@ -37,9 +38,10 @@ static void request_begin(struct sonde_llama *x, struct llama_context *k, struct
     s->trace_lo = llama_mix(s->trace_hi + x->pid);
     s->state = LLAMA_PROMPT;
     s->reused = p->flags & SONDE_LLAMA_SHARED ? pos + p->tokens : pos;
+    s->prompt = known ? t.tokens : 0;
     s->tokens_out = 0;
     s->token = -1;
-    s->prompt_told = s->sampled = 0;
+    s->prompt_done = s->prompt_told = s->sampled = 0;
     k->active++;
 
     struct sonde_infer_event e =
@@ -64,6 +66,7 @@ void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct ll
     struct sonde_infer_event e =
         llama_event(x, SONDE_INFER_END, 0, s->arrived_ns, s->heard_ns);
     llama_batch_tell(x, k); /* its own last batch goes before */
+    if (s->prompt_done) llama_prompt_tell(x, s);
     e.id = s->id;
     e.outcome = outcome;
     snprintf(e.text, sizeof(e.text), "%s", error);
@@ -82,7 +85,7 @@ void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct ll
 /* It was not finished, as far as seen, but its sequence is used for something else. */
 static void request_over(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s)
 {
-    llama_request_end(x, k, s, s->tokens_out || s->prompt_told ? SONDE_OK : SONDE_CANCELLED, "");
+    llama_request_end(x, k, s, s->tokens_out || s->prompt_done ? SONDE_OK : SONDE_CANCELLED, "");
 }
 
 /* ---- Parts of batches ------------------------------------------------------------------------- */
@@ -93,11 +96,18 @@ static int another_token(const struct llama_seq *s, const struct sonde_llama_par
     return s->token >= 0 && token != UINT32_MAX && (int64_t)token != s->token;
 }
 
+/* If its batch does not say which tokens give logits, more than one token before any was sampled is
+ * more of the prompt. */
+static int of_prompt(const struct llama_seq *s, const struct sonde_llama_part *p)
+{
+    return !s->prompt_done || (p->tokens > 1 && !s->tokens_out);
+}
+
 static int begins_anew(const struct llama_seq *s, const struct sonde_llama_part *p, int64_t pos)
 {
     const int goes_on = pos == s->length;
     if (s->state == LLAMA_NOTHING) return 1;
-    if (!s->prompt_told) return !goes_on;
+    if (of_prompt(s, p)) return !goes_on;
     if (p->tokens > 1) return p->outputs < p->tokens || !goes_on;
     if (!s->reset_ns) return 0; /* positions move when the context is shifted */
     if (s->token >= 0 && (uint32_t)p->tail != UINT32_MAX) return another_token(s, p);
@@ -112,12 +122,16 @@ static int from_before(const struct llama_context *k, const struct llama_seq *s,
            !s->reset_ns && (s->length == pos || !s->length) && (pos > 0 || p->pos < 0);
 }
 
-static void prompt_tell(struct sonde_llama *x, struct llama_seq *s, const struct sonde_llama_call *c)
+void llama_prompt_tell(struct sonde_llama *x, struct llama_seq *s)
 {
+    if (s->prompt_told) return;
+    if (!s->prompt_done) s->prompt = s->length; /* sampled from in the middle: that was all of it */
+    if (s->prompt < s->reused) s->prompt = s->reused;
+    s->prompt_done = 1;
     struct sonde_infer_event e =
-        llama_event(x, SONDE_INFER_PROMPT, c->tid, c->begin_ns, c->begin_ns);
+        llama_event(x, SONDE_INFER_PROMPT, 0, s->prompt_ns, s->prompt_ns);
     e.id = s->id;
-    e.tokens = (uint64_t)s->length;
+    e.tokens = (uint64_t)s->prompt;
     e.value = (uint64_t)s->reused;
     llama_tell(x, &e);
     s->prompt_told = 1;
@@ -128,6 +142,7 @@ static void unseen_token(struct sonde_llama *x, struct llama_seq *s, const struc
 {
     struct sonde_infer_event e =
         llama_event(x, SONDE_INFER_TOKENS, c->tid, c->begin_ns, c->begin_ns);
+    llama_prompt_tell(x, s);
     e.id = s->id;
     e.tokens = 1;
     llama_tell(x, &e);
@@ -149,14 +164,19 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
         request_over(x, k, s);
         request_begin(x, k, s, c, p, pos);
     }
-    const int output = s->prompt_told;
+    const int output = !of_prompt(s, p);
     if (output && !s->sampled && p->tokens == 1) unseen_token(x, s, c);
     s->length = pos + p->tokens;
     s->reset_ns = 0;
     s->absent = 0;
     s->sampled = 0;
     s->heard_ns = c->end_ns;
-    if (!s->prompt_told && p->outputs) prompt_tell(x, s, c);
+    if (!output) {
+        const int more = p->flags & SONDE_LLAMA_IMPLIED && s->length < s->prompt;
+        s->prompt_ns = c->begin_ns;
+        s->prompt_done = p->outputs && !more;
+        if (s->prompt_done) s->prompt = s->length;
+    }
     out->id = s->id;
     out->prompt = output ? 0 : p->tokens;
     out->output = output ? p->tokens : 0;

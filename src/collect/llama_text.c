@@ -84,10 +84,9 @@ static void take_range(struct sonde_llama *x, uint32_t from, uint32_t to, int ta
     }
 }
 
-int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
+static int find_one(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
                     uint64_t before_ns, int take, struct llama_text *out)
 {
-    /* One text before sums of several. */
     for (uint32_t i = 0; i < LLAMA_TEXTS_MAX; i++) {
         const struct llama_text *t = at_age(x, i);
         if (!usable(t, before_ns)) continue;
@@ -96,6 +95,14 @@ int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int c
             return 1;
         }
     }
+    return 0;
+}
+
+int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
+                    uint64_t before_ns, int take, struct llama_text *out)
+{
+    /* One text before sums of several, and both before one that is just longer. */
+    if (complete && find_one(x, tokens, tail, 1, before_ns, take, out)) return 1;
     for (uint32_t i = 0; complete && i < LLAMA_TEXTS_MAX; i++) {
         if (!usable(at_age(x, i), before_ns)) continue;
         const uint32_t end = sum_from(x, i, tokens, tail, before_ns);
@@ -103,5 +110,5 @@ int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int c
         take_range(x, i, end, take, out);
         return 1;
     }
-    return 0;
+    return complete <= 0 && find_one(x, tokens, tail, 0, before_ns, take, out);
 }

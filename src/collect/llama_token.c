@@ -101,6 +101,7 @@ static void token_out(struct sonde_llama *x, struct llama_context *k, struct lla
     t->last_context = k->serial;
     t->last_id = s->id;
     t->last_seq = seq;
+    llama_prompt_tell(x, s);
     s->state = LLAMA_GENERATING;
     s->token = token;
     s->sampled = 1;

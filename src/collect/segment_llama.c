@@ -70,9 +70,10 @@ static void part_keep(struct segment_llama *l, uint64_t key, const uint64_t w[3]
     const uint32_t at = l->part_next++ % PARTS;
     l->part[at].key = key;
     l->part[at].part = (struct sonde_llama_part){
-        .seq = (int32_t)(w[0] >> 32 & 0x7fffffff), .pos = (int32_t)(uint32_t)w[0],
+        .seq = (int32_t)(w[0] >> 32 & 0x3fffffff), .pos = (int32_t)(uint32_t)w[0],
         .row = (uint32_t)(w[1] >> 40), .tokens = tokens, .outputs = (uint32_t)(w[1] & 0xfffff),
-        .flags = w[0] >> 63 ? SONDE_LLAMA_SHARED : 0, .tail = w[2],
+        .flags = (w[0] >> 63 ? SONDE_LLAMA_SHARED : 0) | (w[0] >> 62 & 1 ? SONDE_LLAMA_IMPLIED : 0),
+        .tail = w[2],
     };
 }
 

@@ -88,9 +88,9 @@ static void put_run(struct parts *p, const struct batch *b, int32_t from, int32_
     const uint64_t what = (uint64_t)((uint32_t)from & 0xffffffu) << 40 | (uint64_t)tokens << 20 |
                           outputs;
     for (int32_t k = 0; k < seq_count(b, from); k++) {
-        const uint32_t seq = (uint32_t)seq_at(b, from, k) & 0x7fffffffu;
-        const uint64_t shared = k ? 1ull << 63 : 0;
-        put(p, shared | (uint64_t)seq << 32 | (uint32_t)pos, what, tail);
+        const uint32_t seq = (uint32_t)seq_at(b, from, k) & 0x3fffffffu;
+        const uint64_t flags = (k ? 1ull << 63 : 0) | (b->logits ? 0 : 1ull << 62);
+        put(p, flags | (uint64_t)seq << 32 | (uint32_t)pos, what, tail);
     }
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "preload/llama.h"
+#include "preload/preload.h"
 #include "preload/walk.h"
 
 #define SLOTS 4u
@@ -94,6 +95,17 @@ static int is_ours(const void *f)
            here.dlfo_link_map == there.dlfo_link_map;
 }
 
+/* As the library that holds this address would find it, not counting what the whole program shares.
+ * Its link map is a handle only if it was opened by itself, so it is opened again. */
+static void *find_from(const struct dl_find_object *o, const char *name)
+{
+    const char *path = o->dlfo_link_map->l_name;
+    void *handle = path[0] ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *real = handle ? dlsym(handle, name) : NULL;
+    if (handle) SONDE__REAL(dlclose)(handle);
+    return real && !is_ours(real) ? real : NULL;
+}
+
 static void *find(struct slot *s, const char *name, uint64_t caller)
 {
     struct dl_find_object o;
@@ -104,8 +116,7 @@ static void *find(struct slot *s, const char *name, uint64_t caller)
         return real;
     }
     if (_dl_find_object((void *)(uintptr_t)caller, &o)) return NULL;
-    real = dlsym(o.dlfo_link_map, name); /* a handle, in this libc: what the library depends on */
-    if (real && is_ours(real)) real = NULL;
+    real = find_from(&o, name);
     if (real) {
         remember(s, (uint64_t)(uintptr_t)o.dlfo_map_start, (uint64_t)(uintptr_t)o.dlfo_map_end,
                  unloads, real);
@@ -146,8 +157,7 @@ void *sonde__llama_use(enum sonde__llama_used id, uint32_t fn, uint64_t caller)
     struct dl_find_object o;
     const uint32_t unloads = sonde__unloads();
     void *beside = sonde__llama_real(fn, caller);
-    if (!_dl_find_object(beside, &o)) real = dlsym(o.dlfo_link_map, used_names[id]);
-    if (real && is_ours(real)) real = NULL;
+    if (!_dl_find_object(beside, &o)) real = find_from(&o, used_names[id]);
     if (!_dl_find_object((void *)(uintptr_t)caller, &o)) {
         remember(used_slots[id], (uint64_t)(uintptr_t)o.dlfo_map_start,
                  (uint64_t)(uintptr_t)o.dlfo_map_end, unloads, real);

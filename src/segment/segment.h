@@ -67,7 +67,7 @@
  *               seq_rm    sequence, p0 << 32 | p1
  *               decode, encode  tokens, parts that did not fit
  *               perf      prompt ns, evaluation ns; its result is what [2] says
- *   LLAMA_PART  key, twice: shared << 63 | sequence << 32 | position,
+ *   LLAMA_PART  key, twice: shared << 63 | outputs implied << 62 | sequence << 32 | position,
  *               row << 40 | tokens << 20 | outputs (tokens 0 = none), last two tokens
  *   LLAMA_TEXT  key, offset << 32 | length, 40 bytes of text
  *

@@ -516,6 +516,32 @@ static void test_unseen_sampling(void **state)
     assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->tokens, 9);
 }
 
+/* Batches that do not say which tokens give logits, of a prompt that is longer than one of them. */
+static void test_implied(void **state)
+{
+    (void)state;
+    start();
+    const uint64_t arrived = now;
+    tokenize(HTTP, 33, 42);
+    struct sonde_llama_part p = part(0, -1, 0, 16, 1, 8);
+    p.flags = SONDE_LLAMA_IMPLIED;
+    decode(&p, 1, 10);
+    decode(&p, 1, 10);
+    p.tokens = 1; /* the last of the prompt, not a token that came out */
+    p.tail = SONDE__LLAMA_TAIL(-1, 42);
+    decode(&p, 1, 10);
+    sample_like_server(-1, 7, 0);
+    p.tail = SONDE__LLAMA_TAIL(-1, 7);
+    decode(&p, 1, 10);
+    work();
+    assert_int_equal(count(SONDE_INFER_REQUEST), 1);
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->begin_ns, BASE + arrived * MS);
+    assert_int_equal(nth(SONDE_INFER_PROMPT, 0)->tokens, 33);
+    assert_int_equal(count(SONDE_INFER_TOKENS), 1);
+    assert_int_equal(nth(SONDE_INFER_BATCH, 2)->tokens, 1);
+    assert_int_equal(nth(SONDE_INFER_BATCH, 3)->tokens_out, 1);
+}
+
 /* A process that was met in the middle of a request. */
 static void test_from_before(void **state)
 {
@@ -686,9 +712,9 @@ static void test_check(void **state)
     assert_int_equal(sonde_llama_check_text(&f.check, text, sizeof(text)), 0);
 
     struct sonde_llama_check c = f.check;
-    c.theirs_eval_ns = 1020 * MS;
+    c.theirs_eval_ns = 1040 * MS;
     assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 1);
-    assert_non_null(strstr(text, "1020.0 ms of evaluation"));
+    assert_non_null(strstr(text, "1040.0 ms of evaluation"));
     c = f.check;
     c.theirs_eval_tokens = 11;
     assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 1);
@@ -814,7 +840,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(request), TEST(memory), TEST(warmup), TEST(small_prompt), TEST(prefix), TEST(two),
         TEST(sampler_sample), TEST(drafts), TEST(sampled_twice), TEST(shared),
-        TEST(unseen_sampling), TEST(from_before), TEST(ends), TEST(arrivals), TEST(order),
+        TEST(unseen_sampling), TEST(implied), TEST(from_before), TEST(ends), TEST(arrivals), TEST(order),
         TEST(waiting), TEST(check), TEST(hostile), TEST(bounds), TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
