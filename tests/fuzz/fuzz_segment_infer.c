@@ -3,8 +3,9 @@
 #include "analyze/inference.h"
 #include "base/utf8.h"
 #include "fuzz/fuzz_segment.h"
+#include "segment/llama.h"
 
-enum { RECORDS = 40, LANE = 2 };
+enum { RECORDS = 80, LANE = 2 };
 
 static void put(struct build *b, uint64_t type, const uint64_t w[7])
 {
@@ -16,6 +17,47 @@ static void put(struct build *b, uint64_t type, const uint64_t w[7])
 }
 
 #define PUT(type, ...) put(b, SONDE__REC_##type, (const uint64_t[7]){ __VA_ARGS__ })
+
+/* Calls of llama.cpp: a model, a context, and two requests in one batch. */
+static void call(struct build *b, uint32_t fn, uint64_t begin, uint64_t object, uint64_t result,
+                 uint64_t a, uint64_t c, uint64_t parts)
+{
+    PUT(LLAMA_CALL, begin, begin + 5, object, result, a, c, 99ull << 32 | fn << 24 | parts);
+}
+
+static void batch(struct build *b, uint64_t begin, uint64_t pos, uint64_t tokens)
+{
+    const uint64_t key = sonde__phase_id(begin, 0xc, 99, SONDE__LLAMA_DECODE);
+    PUT(LLAMA_PART, key, pos, tokens << 20 | 1, 7, 1ull << 32 | pos, tokens << 40 | tokens << 20 | 1, 7);
+    PUT(LLAMA_PART, key, 1ull << 63 | 2ull << 32 | pos, tokens << 20 | 1, 7);
+    call(b, SONDE__LLAMA_DECODE, begin, 0xc, 0, 2 * tokens, 0, 3);
+}
+
+static void build_llama(struct build *b)
+{
+    const uint64_t load = sonde__phase_id(600, 0, 99, SONDE__LLAMA_MODEL_LOAD);
+    const uint64_t kv = sonde__phase_id(612, 0x7, 99, SONDE__LLAMA_ALLOC_CTX);
+    call(b, SONDE__LLAMA_SET_USAGE, 600, 0xb, 0, 1, 4096, 0);
+    PUT(LLAMA_TEXT, load, 5, 0x6c6c616d73);
+    call(b, SONDE__LLAMA_MODEL_LOAD, 600, 0, 0xa, 0, 0, 0);
+    PUT(LLAMA_TEXT, kv, 10, 0x6b5f6568636163, 0x306c5f);
+    call(b, SONDE__LLAMA_ALLOC_CTX, 612, 0x7, 0xd, 0, 512, 0);
+    call(b, SONDE__LLAMA_CONTEXT_NEW, 610, 0xa, 0xc, 0, 0, 0);
+    call(b, SONDE__LLAMA_GET_MEMORY, 620, 0xc, 0xe, 0, 0, 0);
+    call(b, SONDE__LLAMA_TOKENIZE, 622, 0xf, 9, 9ull << 32 | 64, 7, 0);
+    call(b, SONDE__LLAMA_SEQ_RM, 625, 0xe, 1, 0, UINT32_MAX, 0);
+    batch(b, 630, 0, 9);
+    for (uint64_t i = 0; i < 3; i++) {
+        const uint64_t at = 640 + 20 * i;
+        call(b, SONDE__LLAMA_LOGITS_ITH, at, 0xc, 1, UINT64_MAX, 0, 0);
+        call(b, SONDE__LLAMA_APPLY, at + 1, 0xf, 0, 0, 0, 0);
+        call(b, SONDE__LLAMA_SAMPLE, at + 2, 0xf, 3, 0xc, 0, 0);
+        call(b, SONDE__LLAMA_IS_EOG, at + 3, 0xf, i == 2, 3, 0, 0);
+        batch(b, at + 8, 9 + i, 1);
+    }
+    call(b, SONDE__LLAMA_PERF, 700, 0xc, 18ull << 32 | 3, 5, 15, 0);
+    call(b, SONDE__LLAMA_CONTEXT_FREE, 710, 0xc, 0, 0, 0, 0);
+}
 
 static void fuzz_build(struct build *b)
 {
@@ -41,6 +83,7 @@ static void fuzz_build(struct build *b)
     }
     PUT(MODEL_KV, 500, 3, 9, 0, 0, 0, who | model);
     PUT(MODEL_WAITING, 510, 2, 0, 0, 0, 0, who | model);
+    build_llama(b);
 }
 
 static void check_request(const struct sonde_infer_request *r)
