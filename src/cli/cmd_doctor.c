@@ -50,6 +50,7 @@ static const struct {
     { "cpu", sonde_doctor_cpu },
     { "uprobes", sonde_doctor_uprobes },
     { "heap", sonde_doctor_heap },
+    { "llama", sonde_doctor_llama },
     { "ptrace", sonde_doctor_ptrace },
     { "gpu", sonde_doctor_gpu },
 };
@@ -110,6 +111,7 @@ static int run(struct sonde_cli *cli)
 {
     const struct doctor_values *v = cli->values;
     struct sonde_doctor d = { .cli = cli, .json = v->json,
+                              .target = cli->operand_count ? cli->operands[0] : NULL,
                               .colour = sonde_cli_colour(STDOUT_FILENO),
                               .ascii = sonde_text_locale_ascii() };
     sonde_buf_init(&d.out, OUTPUT_MAX);
@@ -130,12 +132,15 @@ static int run(struct sonde_cli *cli)
 const struct sonde_command sonde_cmd_doctor = {
     .name = "doctor",
     .summary = "say what works on this machine, and what to do about what does not",
-    .usage = "[options]",
-    .details = "Exit status 1 if something that sonde needs does not work (fail), else 0. A "
+    .usage = "[options] [PROGRAM|PID]",
+    .details = "With a program or a process also what can be seen of llama.cpp in it: functions that "
+               "it lacks, and what is not known for that.\n"
+               "\n"
+               "Exit status 1 if something that sonde needs does not work (fail), else 0. A "
                "warning is something that costs precision, speed or a feature.",
     .options = options,
     .values_size = sizeof(struct doctor_values),
-    .operands_max = 0,
+    .operands_max = 1,
     .bad_config_ok = 1,
     .run = run,
 };

@@ -9,6 +9,7 @@ enum sonde_doctor_level { SONDE_DOCTOR_OK, SONDE_DOCTOR_WARN, SONDE_DOCTOR_FAIL 
 
 struct sonde_doctor {
     const struct sonde_cli *cli;
+    const char *target;      /* program or process that it is asked about; NULL = none */
     int json, colour, ascii;
     int worst;               /* enum sonde_doctor_level */
     const char *check;       /* name of the check that runs */
@@ -37,6 +38,9 @@ void sonde_doctor_gpu(struct sonde_doctor *d);
 
 /* doctor_heap.c */
 void sonde_doctor_heap(struct sonde_doctor *d);
+
+/* doctor_llama.c */
+void sonde_doctor_llama(struct sonde_doctor *d);
 
 /* doctor_agent.c: sonde on it */
 void sonde_doctor_config(struct sonde_doctor *d);

@@ -1,0 +1,196 @@
+/* doctor_llama.c - can llama.cpp be watched, and what of it? Of a program or process that is named,
+ * by the libraries it loads; else of a libllama that is installed.
+ *
+ * Which libraries a program loads the loader itself says, without running it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/doctor.h"
+#include "collect/preloaded.h"
+#include "collect/uprobe_symbols.h"
+
+enum { FILES_MAX = 512, PATH_BYTES = 1024 };
+
+struct found {
+    int has[SONDE__LLAMA_COUNT]; /* in any of the files */
+    int in_program;              /* the first of them has llama_decode itself */
+    uint32_t files;
+    char library[PATH_BYTES];    /* that has llama_decode; "" = none */
+};
+
+static const struct { const char *symbol, *absent; } functions[] = {
+#define SONDE__X(id, symbol, a, b, c, absent) { symbol, absent },
+    SONDE__LLAMA_FUNCTIONS(SONDE__X)
+#undef SONDE__X
+};
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static void look(struct found *f, const char *path)
+{
+    struct sonde_uprobe_symbols s;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int first = f->files++ == 0;
+    if (fd < 0) return;
+    if (sonde_uprobe_symbols_read(fd, &s) == 0) {
+        for (uint32_t i = 0; i < SONDE__LLAMA_COUNT; i++) f->has[i] |= s.at[i] != 0;
+        if (s.at[SONDE__LLAMA_DECODE] && !f->library[0]) {
+            snprintf(f->library, sizeof(f->library), "%s", path);
+            f->in_program = first;
+        }
+    }
+    close(fd);
+}
+
+/* Of libraries only those that may be llama.cpp's: there are hundreds in some programs. */
+static int is_named(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    return strstr(name, "llama") || strstr(name, "ggml");
+}
+
+/* "	libllama.so => /usr/lib/libllama.so (0x…)", as the loader lists what it would load. */
+static void look_listed(struct found *f, FILE *list)
+{
+    char line[2 * PATH_BYTES];
+    for (int n = 0; n < FILES_MAX && fgets(line, sizeof(line), list); n++) {
+        char *path = strstr(line, "=> /");
+        if (!path) continue;
+        path += 3;
+        char *end = strstr(path, " (0x");
+        if (end) *end = '\0';
+        if (is_named(path)) look(f, path);
+    }
+}
+
+static int look_program(struct found *f, const char *path)
+{
+    int fds[2];
+    look(f, path);
+    if (pipe2(fds, O_CLOEXEC) != 0) return -1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fds[1], STDOUT_FILENO);
+        setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+        setenv("LD_BIND_NOW", "", 1);
+        execl("/lib64/ld-linux-x86-64.so.2", "ld.so", path, (char *)NULL);
+        _exit(127);
+    }
+    close(fds[1]);
+    FILE *list = pid > 0 ? fdopen(fds[0], "re") : NULL;
+    if (list) {
+        look_listed(f, list);
+        fclose(list);
+    } else {
+        close(fds[0]);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {}
+    return pid > 0 ? 0 : -1;
+}
+
+static int look_process(struct found *f, const char *pid)
+{
+    char path[PATH_BYTES], line[2 * PATH_BYTES], last[PATH_BYTES] = "";
+    snprintf(path, sizeof(path), "/proc/%s/exe", pid);
+    look(f, path);
+    snprintf(path, sizeof(path), "/proc/%s/maps", pid);
+    FILE *maps = fopen(path, "re");
+    if (!maps) return -1;
+    while (fgets(line, sizeof(line), maps)) {
+        char *name = strchr(line, '/');
+        if (!name) continue;
+        name[strcspn(name, "\n")] = '\0';
+        if (!is_named(name) || !strcmp(name, last)) continue;
+        snprintf(last, sizeof(last), "%.*s", (int)sizeof(last) - 1, name);
+        snprintf(path, sizeof(path), "/proc/%s/root%.*s", pid, (int)sizeof(path) - 64, name);
+        look(f, path);
+    }
+    fclose(maps);
+    return 0;
+}
+
+static void look_installed(struct found *f)
+{
+    static const char *const places[] = { "/usr/lib/x86_64-linux-gnu", "/usr/local/lib", "/usr/lib" };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !f->library[0]; i++) {
+        DIR *dir = opendir(places[i]);
+        for (const struct dirent *e; dir && (e = readdir(dir)) && f->files < FILES_MAX;) {
+            char path[PATH_BYTES];
+            if (strncmp(e->d_name, "libllama", 8) && strncmp(e->d_name, "libggml", 7)) continue;
+            snprintf(path, sizeof(path), "%s/%.255s", places[i], e->d_name);
+            f->files++; /* none of these is a program */
+            look(f, path);
+        }
+        if (dir) closedir(dir);
+    }
+}
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+static void tell_functions(struct sonde_doctor *d, const struct found *f)
+{
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < SONDE__LLAMA_COUNT; i++) {
+        if (f->has[i]) continue;
+        missing++;
+        if (!functions[i].absent[0]) continue;
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "a newer llama.cpp has it, or one that is not stripped",
+                         "%s has no %s, so this is not known: %s", f->library, functions[i].symbol,
+                         functions[i].absent);
+    }
+    sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s: %u of %u functions that are watched%s",
+                     f->library, (uint32_t)SONDE__LLAMA_COUNT - missing,
+                     (uint32_t)SONDE__LLAMA_COUNT,
+                     f->in_program ? "; it is built in, so `sonde run` needs uprobes for it" : "");
+}
+
+static void tell_none(struct sonde_doctor *d, const char *target)
+{
+    if (target) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "if it loads llama.cpp while it runs, name the process instead; if "
+                         "llama.cpp is built in, do not strip the program",
+                         "%s: no llama.cpp in it, nor in the libraries it is linked with", target);
+    } else {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "no libllama is installed; `sonde doctor "
+                         "PROGRAM|PID` says what can be seen of one");
+    }
+}
+
+void sonde_doctor_llama(struct sonde_doctor *d)
+{
+    struct found f = { .library = "" };
+    struct sonde_err err = { "" };
+    char library[512];
+    int rc = 0;
+    if (sonde_preloaded_library(library, sizeof(library), &err) != 0) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "install libsonde_preload.so beside sonde or in its library directory; "
+                         "until then llama.cpp is watched by uprobes only",
+                         "calls of llama.cpp are not seen from inside: %s", err.text);
+    }
+    if (!d->target) look_installed(&f);
+    else if (strspn(d->target, "0123456789") == strlen(d->target)) rc = look_process(&f, d->target);
+    else rc = access(d->target, R_OK) == 0 ? look_program(&f, d->target) : -1;
+    if (rc != 0) {
+        sonde_doctor_add(d, SONDE_DOCTOR_FAIL, "name the file of a program, or the id of a process",
+                         "%s cannot be read: %s", d->target, strerror(errno));
+    } else if (f.library[0]) {
+        tell_functions(d, &f);
+    } else {
+        tell_none(d, d->target);
+    }
+    if (d->target && f.library[0] && !f.in_program) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "functions that a program looks up in the "
+                         "library itself (dlsym, as Python's ctypes does) pass the hooks by; `sonde "
+                         "attach` sees them by uprobes");
+    }
+}
