@@ -2,9 +2,10 @@
  * by the libraries it loads; else of a libllama that is installed.
  *
  * Which libraries a program loads the loader itself says, without running it. */
-#include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,31 +57,53 @@ static int is_named(const char *path)
     return strstr(name, "llama") || strstr(name, "ggml");
 }
 
-/* "	libllama.so => /usr/lib/libllama.so (0x…)", as the loader lists what it would load. */
+/* "	libllama.so => /usr/lib/libllama.so (0x…)", or just the path, as the loader lists what it
+ * would load. */
 static void look_listed(struct found *f, FILE *list)
 {
     char line[2 * PATH_BYTES];
     for (int n = 0; n < FILES_MAX && fgets(line, sizeof(line), list); n++) {
-        char *path = strstr(line, "=> /");
+        char *path = strchr(line, '/');
         if (!path) continue;
-        path += 3;
         char *end = strstr(path, " (0x");
         if (end) *end = '\0';
         if (is_named(path)) look(f, path);
     }
 }
 
+/* The loader that the program names; 0 = none, it is static or no program. */
+static int loader_of(const char *path, char out[PATH_BYTES])
+{
+    Elf64_Ehdr h;
+    Elf64_Phdr p;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int has = 0;
+    if (fd < 0) return 0;
+    if (pread(fd, &h, sizeof(h), 0) == sizeof(h) && !memcmp(h.e_ident, ELFMAG, SELFMAG)) {
+        for (int i = 0; i < h.e_phnum && !has; i++) {
+            const off_t at = (off_t)h.e_phoff + i * (off_t)sizeof(p);
+            if (pread(fd, &p, sizeof(p), at) != sizeof(p) || p.p_type != PT_INTERP) continue;
+            const size_t len = p.p_filesz < PATH_BYTES - 1 ? p.p_filesz : PATH_BYTES - 1;
+            const ssize_t n = pread(fd, out, len, (off_t)p.p_offset);
+            out[n > 0 ? n : 0] = '\0';
+            has = out[0] == '/';
+        }
+    }
+    close(fd);
+    return has;
+}
+
 static int look_program(struct found *f, const char *path)
 {
+    char loader[PATH_BYTES];
     int fds[2];
     look(f, path);
+    if (!loader_of(path, loader)) return 0;
     if (pipe2(fds, O_CLOEXEC) != 0) return -1;
     const pid_t pid = fork();
     if (pid == 0) {
         dup2(fds[1], STDOUT_FILENO);
-        setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
-        setenv("LD_BIND_NOW", "", 1);
-        execl("/lib64/ld-linux-x86-64.so.2", "ld.so", path, (char *)NULL);
+        execl(loader, loader, "--list", path, (char *)NULL);
         _exit(127);
     }
     close(fds[1]);
@@ -118,17 +141,16 @@ static int look_process(struct found *f, const char *pid)
 
 static void look_installed(struct found *f)
 {
-    static const char *const places[] = { "/usr/lib/x86_64-linux-gnu", "/usr/local/lib", "/usr/lib" };
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && !f->library[0]; i++) {
-        DIR *dir = opendir(places[i]);
-        for (const struct dirent *e; dir && (e = readdir(dir)) && f->files < FILES_MAX;) {
-            char path[PATH_BYTES];
-            if (strncmp(e->d_name, "libllama", 8) && strncmp(e->d_name, "libggml", 7)) continue;
-            snprintf(path, sizeof(path), "%s/%.255s", places[i], e->d_name);
-            f->files++; /* none of these is a program */
-            look(f, path);
-        }
-        if (dir) closedir(dir);
+    static const char *const places[] = { "/usr/local/lib/", "/usr/lib/*/", "/usr/lib/" };
+    static const char *const names[] = { "llama", "ggml" };
+    f->files = 1; /* none of these is a program */
+    for (size_t i = 0; i < 2 * sizeof(places) / sizeof(places[0]); i++) {
+        char pattern[64];
+        glob_t g;
+        snprintf(pattern, sizeof(pattern), "%slib%s*.so*", places[i / 2], names[i % 2]);
+        if (glob(pattern, 0, NULL, &g) != 0) continue;
+        for (size_t k = 0; k < g.gl_pathc && f->files < FILES_MAX; k++) look(f, g.gl_pathv[k]);
+        globfree(&g);
     }
 }
 

@@ -45,4 +45,19 @@ status 1 "$sonde" doctor --dir /proc/none
 has "cannot be created" '^fail +directory' "$scratch/out"
 status 0 bash -c 'ulimit -f 1000000; exec "$@"' - "$sonde" doctor
 has "limits" '^warn +limits +RLIMIT_FSIZE' "$scratch/out"
+# llama.cpp: what a program is linked with, or has built in.
+echo 'int llama_decode(void) { return 0; }' | cc -shared -fPIC -o "$scratch/libllama.so" -x c -
+echo 'int llama_decode(void); int main(void) { return llama_decode(); }' |
+    cc -o "$scratch/linked" -x c - -x none "$scratch/libllama.so" -Wl,-rpath,"$scratch"
+echo 'int llama_decode(void) { return 0; } int main(void) { return llama_decode(); }' |
+    cc -o "$scratch/built_in" -x c -
+status 0 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/linked"
+has "the library" 'llama +.*/libllama.so: 1 of [0-9]+ functions that are watched$' "$scratch/out"
+has "what is missing" 'libllama.so has no llama_tokenize, so this is not known: when requests arrive' "$scratch/out"
+status 0 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/built_in"
+has "built in" 'built_in: 1 of .*; it is built in' "$scratch/out"
+status 0 "$sonde" doctor --listen 127.0.0.1:0 $$
+has "a process without" 'warn +llama +[0-9]+: no llama.cpp in it' "$scratch/out"
+status 1 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/none"
+has "no such file" 'fail +llama +.*/none cannot be read: No such file' "$scratch/out"
 finish
