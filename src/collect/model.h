@@ -140,6 +140,13 @@ struct sonde_model_span {
     uint32_t part_count, pad;
 };
 
+/* Who wants every span that is added, for a while: the ring holds the newest only. */
+struct sonde_model_listener {
+    void (*on_span)(const struct sonde_model_span *span, void *arg); /* write lock held */
+    void *arg;
+    struct sonde_model_listener *next; /* the model's */
+};
+
 enum sonde_process_state { SONDE_PROCESS_RUNNING, SONDE_PROCESS_EXITED, SONDE_PROCESS_KILLED };
 
 struct sonde_model_process {
@@ -177,6 +184,7 @@ struct sonde_model {
     uint64_t dropped_spans;       /* for lack of memory */
     void (*on_span)(const struct sonde_model_span *span, void *arg); /* each one added; NULL */
     void *on_span_arg;
+    struct sonde_model_listener *listeners;
     const struct sonde_infer_ops *infer_ops; /* infer_event.h; NULL = nobody wants events … */
     void *infer;                  /* … and what they are called with: analyze/inference.h */
     struct sonde_model_index *index; /* private to model.c */
@@ -241,6 +249,10 @@ void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_proces
 /* Copies span; its strings are interned, attrs copied (at most SONDE_SPAN_ATTRS_MAX), and parts,
  * unless there are too many of all spans. */
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span);
+
+/* l is told of spans from now on, until it is removed; borrowed. */
+void sonde_model_listen(struct sonde_model *m, struct sonde_model_listener *l);
+void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listener *l);
 
 /* Close an interval: push every series' history. The first interval is now_s less the
  * model's now_s if that was set before, else 1 s. */

@@ -119,9 +119,23 @@ static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
     return 0;
 }
 
+void sonde_model_listen(struct sonde_model *m, struct sonde_model_listener *l)
+{
+    l->next = m->listeners;
+    m->listeners = l;
+}
+
+void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listener *l)
+{
+    struct sonde_model_listener **link = &m->listeners;
+    while (*link && *link != l) link = &(*link)->next;
+    if (*link) *link = l->next;
+}
+
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span)
 {
     if (m->on_span) m->on_span(span, m->on_span_arg);
+    for (struct sonde_model_listener *l = m->listeners; l; l = l->next) l->on_span(span, l->arg);
     struct sonde_model_span copy;
     if (span_fill(m->index, &copy, span) != 0) {
         span_clear(m->index, &copy);

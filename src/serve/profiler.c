@@ -13,6 +13,8 @@
 
 enum { ENGINES_MAX = PROFILER_PROCESSES_MAX };
 #define PROFILE_BYTES_MAX ((size_t)256 << 20)
+#define SPANS_BYTES_MAX ((size_t)64 << 20) /* some million spans; the rest is not joined */
+#define SETTLE_S 0.2 /* until what ended in that time is drained */
 
 int sonde_profiler_create(const struct sonde_profiler_options *options,
                           struct sonde_profiler **out)
@@ -221,23 +223,50 @@ int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_prof
     return rc;
 }
 
-int profiler_add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
+int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
-    int rc = profiler_spans(p, from_ns, profile);
+    int rc = 0;
     pthread_rwlock_rdlock(&m->lock);
-    if (!rc && sonde_infer_of(m)) rc = add_requests(sonde_infer_of(m), from_ns, profile);
+    if (sonde_infer_of(m)) rc = add_requests(sonde_infer_of(m), from_ns, profile);
     pthread_rwlock_unlock(&m->lock);
     return rc;
 }
 
-static int complete(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile,
-                    struct sonde_err *err)
+/* What does not fit is not there. */
+static void on_span(const struct sonde_model_span *span, void *arg)
 {
-    int rc = profiler_add_spans(p, from_ns, profile);
+    sonde_model_span_add_to(span, arg);
+}
+
+static int complete(struct sonde_profiler *p, uint64_t from_ns, const struct sonde_profile *spans,
+                    struct sonde_profile *profile, struct sonde_err *err)
+{
+    profile->bytes_max += spans->bytes_max;
+    int rc = sonde_profile_merge(profile, spans);
+    if (!rc) rc = profiler_requests(p, from_ns, profile);
     if (!rc && !p->symbolizer) rc = sonde_symbolizer_create(&p->symbolizer);
     if (!rc) rc = sonde_symbolize(p->symbolizer, profile);
     return rc ? sonde_err_set(err, rc, "no memory to name what was sampled") : 0;
+}
+
+/* Samples and all spans that end meanwhile: as many as there are, while the model keeps the newest
+ * only. */
+static int take(struct sonde_profiler *p, double seconds, struct sonde_profile *spans,
+                struct sonde_profile **out, struct sonde_err *err)
+{
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    struct sonde_model_listener listener = { .on_span = on_span, .arg = spans };
+    pthread_rwlock_wrlock(&m->lock);
+    sonde_model_listen(m, &listener);
+    pthread_rwlock_unlock(&m->lock);
+    int rc = take_running(p, seconds, out, err);
+    if (rc == 1) rc = take_new(p, seconds, out, err);
+    if (!rc) rc = pause_for(p, SETTLE_S, err);
+    pthread_rwlock_wrlock(&m->lock);
+    sonde_model_unlisten(m, &listener);
+    pthread_rwlock_unlock(&m->lock);
+    return rc;
 }
 
 int sonde_profiler_take(struct sonde_profiler *p, double seconds, struct sonde_profile **out,
@@ -249,11 +278,13 @@ int sonde_profiler_take(struct sonde_profiler *p, double seconds, struct sonde_p
     pthread_mutex_unlock(&p->lock);
     if (busy) return sonde_err_set(err, SONDE_EBUSY, "another profile is being taken: try later");
 
-    struct sonde_profile *profile = NULL;
+    struct sonde_profile *profile = NULL, *spans = NULL;
     const uint64_t from_ns = now_ns(CLOCK_REALTIME);
-    int rc = take_running(p, seconds, &profile, err);
-    if (rc == 1) rc = take_new(p, seconds, &profile, err);
-    if (!rc) rc = complete(p, from_ns, profile, err);
+    int rc = sonde_profile_create(SPANS_BYTES_MAX, &spans);
+    if (rc) sonde_err_set(err, rc, "no memory for a profile");
+    else rc = take(p, seconds, spans, &profile, err);
+    if (!rc) rc = complete(p, from_ns, spans, profile, err);
+    sonde_profile_destroy(spans);
     pthread_mutex_lock(&p->lock);
     p->busy = 0;
     pthread_mutex_unlock(&p->lock);

@@ -161,7 +161,8 @@ static int take(struct sonde_profiler *p, const struct profiler_watched *found, 
     struct profiler_heap *h = &p->heap;
     struct sonde_profile *profile = NULL;
     int rc = snapshot_all(found, count, &profile);
-    if (!rc) rc = profiler_add_spans(p, 0, profile);
+    if (!rc) rc = profiler_spans(p, 0, profile);
+    if (!rc) rc = profiler_requests(p, 0, profile);
     if (!rc && !h->symbolizer) rc = sonde_symbolizer_create(&h->symbolizer);
     if (!rc) rc = sonde_symbolize(h->symbolizer, profile);
     if (rc) {

@@ -88,10 +88,9 @@ struct sonde_profiler {
 struct sonde_cpu *profiler_cpu_take(struct sonde_profiler *p);
 void profiler_cpu_give(struct sonde_profiler *p);
 
-/* Add the spans that the model still has and that end after from_ns; and the inference requests
- * as well. */
+/* Add the spans, or the inference requests, that the model still has and that end after from_ns. */
 int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile);
-int profiler_add_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile);
+int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile);
 
 /* Processes of the model that run; ended: also those that it remembers. */
 size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, size_t max);

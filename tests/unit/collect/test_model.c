@@ -330,6 +330,38 @@ static void spans_ring(void **state)
     sonde_model_destroy(m);
 }
 
+static void count_span(const struct sonde_model_span *span, void *arg)
+{
+    *(uint64_t *)arg += span->id;
+}
+
+/* More than the ring holds, for as long as they listen; parts are kept with the span. */
+static void span_listeners(void **state)
+{
+    (void)state;
+    struct sonde_model *m = model_new(0, 0, 16);
+    uint64_t first = 0, second = 0;
+    struct sonde_model_listener a = { .on_span = count_span, .arg = &first };
+    struct sonde_model_listener b = { .on_span = count_span, .arg = &second };
+    struct sonde_model_part parts[] = { { 7, 30, 0 }, { 8, 0, 1 } };
+    struct sonde_model_span span = { .name = "s", .program = "p", .id = 1, .parts = parts,
+                                     .part_count = 2 };
+    sonde_model_listen(m, &a);
+    for (int i = 0; i < 100; i++) sonde_model_span(m, &span);
+    sonde_model_listen(m, &b);
+    sonde_model_unlisten(m, &a);
+    sonde_model_unlisten(m, &a); /* again: it is not there */
+    sonde_model_span(m, &span);
+    sonde_model_unlisten(m, &b);
+    sonde_model_span(m, &span);
+    assert_int_equal(first, 100);
+    assert_int_equal(second, 1);
+    const struct sonde_model_span *kept = &m->spans[(m->span_next - 1) % m->spans_max];
+    assert_int_equal(kept->part_count, 2);
+    assert_memory_equal(kept->parts, parts, sizeof(parts));
+    sonde_model_destroy(m);
+}
+
 static void filters(void **state)
 {
     (void)state;
@@ -428,6 +460,7 @@ int main(void)
         cmocka_unit_test_teardown(limits_hold, teardown),
         cmocka_unit_test_teardown(exemplars_one_a_bucket, teardown),
         cmocka_unit_test_teardown(spans_ring, teardown),
+        cmocka_unit_test_teardown(span_listeners, teardown),
         cmocka_unit_test_teardown(filters, teardown),
         cmocka_unit_test_teardown(any_allocation_may_fail, teardown),
     };
