@@ -9,7 +9,7 @@ cd "$work"
 sonde=$SONDE_BUILD/sonde
 engine=$SONDE_BUILD/example_engine
 # One after the other: no batch is of two phases. The second has twice the tokens of the others.
-alone=(--clients 1 --slots 1 --requests 3 --tokens 1200 --decode-ms 1 --prompt 300 --prefill-us 400)
+alone=(--clients 1 --slots 1 --requests 3 --tokens 800 --decode-ms 1 --prompt 300 --prefill-us 400)
 
 # functions FILE OPTION…: names of all functions that were sampled, a line each
 functions() {
@@ -124,10 +124,10 @@ says "no requests" "no inference requests are known of it" "$sonde" report --slo
 server=$!
 until_true grep -q 'http://' log
 url=$(grep -oE 'http://[0-9.]+:[0-9]+' log | head -n 1)
-functions "$url" --duration 3 --phase prefill >names
+functions "$url" --duration 2 --phase prefill >names
 has "live: prefill" 'prefill_pass' names
 lacks "live: prefill" 'decode_pass|choose_token' names
-"$sonde" report --duration 3 --slowest 100% "$url" >out 2>err || complain "live: slowest" "$(cat err)"
+"$sonde" report --duration 2 --slowest 100% "$url" >out 2>err || complain "live: slowest" "$(cat err)"
 grep -qE '^sonde: [0-9]+ of [0-9]+ requests, [0-9.]+ m?s of CPU time' err || complain "live: says" "$(cat err)"
 curl -s "$url/debug/pprof/profile?format=x" >out
 grep -q "'x' is neither pprof nor run" out || complain "live: format" "$(cat out)"
