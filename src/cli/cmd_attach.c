@@ -5,7 +5,7 @@
 
 struct attach_values {
     double duration_s;
-    int no_http, no_cpu;
+    int no_http, no_cpu, no_inference;
     struct sonde_cli_heap heap;
     const char *record;
 };
@@ -20,6 +20,7 @@ static const struct sonde_cli_opt options[] = {
       .setting = "cpu.sample_rate_hz", .help = "stack samples per second and thread (default 99)" },
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, .help = "do not sample the CPU", AT(no_cpu) },
     SONDE_OPT_NO_HEAP(struct attach_values, heap),
+    SONDE_OPT_NO_INFERENCE(struct attach_values, no_inference),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record -p` does", AT(record) },
     SONDE_OPT_DIR,
@@ -45,6 +46,7 @@ static int run(struct sonde_cli *cli)
         .told = 1,
         .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
+        .llama = !v->no_inference,
         .record = v->record,
     };
     const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
@@ -62,6 +64,10 @@ const struct sonde_command sonde_cmd_attach = {
         "\n"
         "Its heap is profiled if it was started under `sonde run`; otherwise its resident memory "
         "is watched: whether it grows, and in which mappings.\n"
+        "\n"
+        "If llama.cpp is in it, as a library or built in, its requests are followed by probes in its "
+        "functions (uprobes), which takes root or CAP_PERFMON. Other processes that run the same "
+        "file stop at them too, for a microsecond a call.\n"
         "\n"
         "examples:\n"
         "  sonde attach 4711\n"

@@ -102,6 +102,7 @@ static int start_cpu(struct session *s)
     struct sonde_cpu_options o = s->o->cpu_options;
     struct sonde_err err = { "" };
     o.pid = s->pid;
+    o.returns = s->returns;
     const int rc = s->o->argv ? sonde_cpu_start_on_exec(&o, &s->recording.cpu, &err)
                               : sonde_cpu_start(&o, &s->recording.cpu, &err);
     if (!rc) return SONDE_EXIT_OK;
@@ -137,6 +138,39 @@ static int start_mem(struct session *s)
         sonde_outside_start(&s->outside, s->pid, session_clock_s());
     }
     return SONDE_EXIT_OK;
+}
+
+/* Are probes needed: for a process that runs, and for a program that has llama.cpp built in, where
+ * hooks see nothing? Before the CPU is sampled, which must know of what they do to stacks. */
+static void prepare_probes(struct session *s)
+{
+    if (!s->collector || !s->o->llama) return;
+    if (s->o->argv) {
+        if (!sonde_probes_program(s->o->argv[0], s->program, sizeof(s->program))) return;
+        if (!sonde_uprobe_is_static(s->program)) return;
+    }
+    if (sonde_uprobe_returns_create(&s->returns) != 0) s->returns = NULL;
+}
+
+static void start_probes(struct session *s)
+{
+    const char *program = s->o->argv ? s->program : NULL;
+    struct sonde_uprobe_status status;
+    struct sonde_err err = { "" };
+    if (!s->returns) return;
+    const int rc = sonde_probes_start(s->collector, s->pid, program, s->returns, &s->probes, &err);
+    if (rc) {
+        s->probes = NULL;
+        /* Without probes it is not known whether there is anything to be missed. */
+        if (rc != SONDE_EOFF || program) {
+            session_tell_failure(s, "what llama.cpp does is not seen", &err);
+        }
+        return;
+    }
+    sonde_probes_status(s->probes, &status);
+    if (status.functions) {
+        session_tell(s, "llama.cpp is watched by probes at %u of its functions", status.functions);
+    }
 }
 
 static void start_profiler(struct session *s)
@@ -186,9 +220,11 @@ static int start_all(struct session *s)
         return sonde_cli_fail(s->cli, "out of memory");
     }
     int status = start_collector(s);
+    if (!status) prepare_probes(s);
     if (!status) status = start_cpu(s);
     if (!status) status = start_mem(s);
     if (!status) status = start_server(s);
+    if (!status) start_probes(s);
     return status;
 }
 
@@ -274,6 +310,8 @@ static void end_recording(struct session *s, int ended, int status)
         session_tell_failure(s, "the heap was not profiled", &err);
         s->recording.heap_note[0] = '\0';
     }
+    sonde_probes_stop(s->probes, &s->probed);
+    s->probes = NULL;
     /* What the process recorded after the last tick is still in its segment. */
     if (s->collector) {
         sonde_collector_stop(s->collector);
@@ -281,6 +319,7 @@ static void end_recording(struct session *s, int ended, int status)
         end_inference(s);
     }
     session_tell_end(s, ended, status);
+    session_tell_probes(s);
     session_tell_outside(s);
     finish_recording(s);
 }
@@ -289,12 +328,14 @@ static void stop_all(struct session *s)
 {
     sonde_outside_release(&s->outside);
     sonde_recording_cancel(&s->recording);
+    sonde_probes_stop(s->probes, NULL);
     if (s->collector) sonde_collector_stop(s->collector); /* it tells the profiler of requests */
     sonde_server_stop(s->server);
     sonde_profiler_destroy(s->profiler);
     s->profiler = NULL;
     sonde_collector_destroy(s->collector);
     sonde_cli_store_close(&s->store);
+    sonde_uprobe_returns_destroy(s->returns);
 }
 
 /* ---- A command -------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* session.h - watching one process from its start, or from now on, to its end: what `run`,
  * `record` and `attach` do, each with other defaults. The collector reads its segments, an engine
- * samples its CPU, libsonde_preload its heap and calls of llama.cpp, HTTP shows all of it, a run file keeps it. */
+ * samples its CPU, libsonde_preload its heap and calls of llama.cpp (or probes do), HTTP shows all
+ * of it, a run file keeps it. */
 #ifndef SONDE_CLI_SESSION_H
 #define SONDE_CLI_SESSION_H
 
@@ -11,7 +12,7 @@
 /* An option of commands that start one. */
 #define SONDE_OPT_NO_INFERENCE(values, field)                                                    \
     { .name = "no-inference", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field),         \
-      .help = "do not watch llama.cpp, if CMD uses it" }
+      .help = "do not watch llama.cpp in it" }
 
 enum sonde_session_want {
     SONDE_SESSION_NO,
@@ -28,7 +29,7 @@ struct sonde_session_options {
     int series;              /* tell about series and spans at the end */
     int told;                /* stderr is ours: tell even if it is no terminal, unless --quiet */
     enum sonde_session_want cpu, heap;
-    int llama;               /* calls of llama.cpp's functions, if it uses them; of a CMD only */
+    int llama;               /* calls of llama.cpp's functions, if it uses them */
     struct sonde_cpu_options cpu_options; /* without pid */
     struct sonde_mem_options mem_options; /* without pid */
     int leaks;               /* judge growth */

@@ -4,9 +4,11 @@
 
 #include "cli/child.h"
 #include "cli/outside.h"
+#include "cli/probes.h"
 #include "cli/recording.h"
 #include "cli/session.h"
 #include "cli/store.h"
+#include "collect/uprobe_returns.h"
 #include "serve/profiler.h"
 #include "serve/server.h"
 
@@ -21,6 +23,10 @@ struct session {
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
     struct sonde_cli_store store;      /* empty: none wanted */
     struct sonde_recording recording;
+    char program[4096];                /* that the command is, for probes */
+    struct sonde_probes *probes;       /* in llama.cpp; NULL = no hook is missing, or not permitted */
+    struct sonde_uprobe_status probed; /* what they saw, at the end */
+    struct sonde_uprobe_returns *returns; /* from them to who unwinds; NULL alike */
     struct sonde_outside outside;      /* of a process that runs and has no heap profile */
     int from_outside;                  /* outside is looking */
     double started_s;                  /* CLOCK_MONOTONIC */
@@ -40,6 +46,9 @@ void session_tell_failure(const struct session *s, const char *what, const struc
 
 /* How the command ended (status as of waitpid), or that it goes on, and what it recorded. */
 void session_tell_end(const struct session *s, int ended, int status);
+
+/* What probes in llama.cpp missed. */
+void session_tell_probes(const struct session *s);
 
 /* What was seen of its memory from outside. */
 void session_tell_outside(struct session *s);

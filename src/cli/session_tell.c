@@ -182,6 +182,24 @@ void session_tell_end(const struct session *s, int ended, int status)
     if (s->collector) tell_llama(s);
 }
 
+void session_tell_probes(const struct session *s)
+{
+    const struct sonde_uprobe_status *u = &s->probed;
+    if (u->files) {
+        session_tell(s, "probes in llama.cpp saw %llu calls", (unsigned long long)u->calls);
+    }
+    if (u->late) {
+        session_tell(s, "%llu batches of llama.cpp were computed faster than they could be read, or "
+                     "could not be read: they are in no request's figures",
+                     (unsigned long long)u->late);
+    }
+    if (u->lost) {
+        session_tell(s, "%llu hits of probes in llama.cpp were lost: more came at once than there was "
+                     "room for", (unsigned long long)u->lost);
+    }
+    if (u->problem.text[0]) session_tell_failure(s, "some of llama.cpp was not seen", &u->problem);
+}
+
 /* Lines of a buffer, each told. */
 static void tell_lines(const struct session *s, struct sonde_buf *lines)
 {

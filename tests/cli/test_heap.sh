@@ -91,12 +91,14 @@ has "and the heap" 'heap: .* \(sampled, one in 4\.00 KiB\)' err
 # ---- from outside --------------------------------------------------------------------------
 python3 -c '
 import time
+open("grows", "w").close()
 kept = []
 for i in range(600):
     kept.append(bytearray(300000))
     time.sleep(0.1)' &
 grower=$!
 started+=("$grower")
+until_true test -e grows # its libraries are there by then
 status 0 "$sonde" attach -d 3 --no-http --no-cpu "$grower"
 has "resident" 'memory: .* resident, .* at its peak.*; .* in 3\.[0-9]+ s.*: (not enough|grows|does not)' err
 has "which mappings" 'memory that grew: \[(heap|anon)\] \+' err
