@@ -31,6 +31,7 @@ struct asking {
     size_t points_max;
     int64_t bucket;                /* of the last point */
     struct sonde_store_point all;
+    double scale, divisor;         /* of the series */
     struct merged { /* histograms of the last point, and of everything */
         uint64_t n[SONDE__HIST_BUCKETS];
         uint64_t zero, count;
@@ -132,12 +133,17 @@ static int passes(const struct asking *k, const struct sonde_store_series *in)
 
 /* ---- Adding up ------------------------------------------------------------------------------------- */
 
-static double raw_value(const struct sonde_store_series *s, double raw)
+/* As sonde_family_value: dividing by 1e9 is right to the last bit. */
+static void note_scale(struct asking *k, double scale)
 {
-    /* As sonde_family_value: dividing by 1e9 is right to the last bit. */
-    const double whole = s->scale > 0 ? nearbyint(1 / s->scale) : 0;
-    if (s->scale < 1 && whole > 1 && fabs(whole * s->scale - 1) < 1e-12) return raw / whole;
-    return raw * s->scale;
+    const double whole = scale > 0 ? nearbyint(1 / scale) : 0;
+    k->scale = scale;
+    k->divisor = scale < 1 && whole > 1 && fabs(whole * scale - 1) < 1e-12 ? whole : 0;
+}
+
+static double raw_value(const struct asking *k, double raw)
+{
+    return k->divisor > 0 ? raw / k->divisor : raw * k->scale;
 }
 
 static double bucket_middle(uint32_t p) { return exp2((p - 0.5) / 64 + SONDE__HIST_EXP_MIN); }
@@ -191,29 +197,34 @@ static void point_begin(struct sonde_store_point *p, double time_s)
                                      .p50 = NAN, .p90 = NAN, .p95 = NAN, .p99 = NAN };
 }
 
+/* NaN at first. */
+static void least_and_greatest(struct sonde_store_point *p, double least, double greatest)
+{
+    if (!(p->min <= least)) p->min = least;
+    if (!(p->max >= greatest)) p->max = greatest;
+}
+
 static void point_add(const struct asking *k, struct sonde_store_point *p,
                       const struct store_in *in)
 {
     const struct sonde_store_series *s = k->series;
     p->seconds += in->seconds;
     if (s->type == SONDE_HISTOGRAM) {
-        p->sum += raw_value(s, (double)(int64_t)in->hist->sum_raw[in->entry]);
+        p->sum += raw_value(k, (double)(int64_t)in->hist->sum_raw[in->entry]);
         return;
     }
     if (isnan(in->sum)) return;
     p->count += in->count;
     if (s->type == SONDE_GAUGE) {
         p->sum += in->sum;
-        p->min = fmin(p->min, in->min);
-        p->max = fmax(p->max, in->max);
+        least_and_greatest(p, in->min, in->max);
         p->last = in->last;
         return;
     }
     const double tick_s = in->count > 0 && in->seconds > 0 ? in->seconds / in->count : 1;
-    p->sum += raw_value(s, in->sum);
-    p->min = fmin(p->min, raw_value(s, in->min) / tick_s);
-    p->max = fmax(p->max, raw_value(s, in->max) / tick_s);
-    p->last = raw_value(s, in->last);
+    p->sum += raw_value(k, in->sum);
+    least_and_greatest(p, raw_value(k, in->min) / tick_s, raw_value(k, in->max) / tick_s);
+    p->last = raw_value(k, in->last);
 }
 
 static void finish_point(struct asking *k)
@@ -379,7 +390,7 @@ static int find_sources(struct asking *k)
         if (used || b->block) k->sources.at[kept++] = *b;
     }
     k->sources.count = kept;
-    qsort(k->sources.at, kept, sizeof(*k->sources.at), by_time);
+    if (kept) qsort(k->sources.at, kept, sizeof(*k->sources.at), by_time);
     return 0;
 }
 
@@ -398,6 +409,7 @@ static void release_sources(struct asking *k)
 static int ask_series(struct asking *k, const struct sonde_store_series *series)
 {
     k->series = series;
+    note_scale(k, series->scale);
     k->count = 0;
     k->error = 0;
     point_begin(&k->all, (double)k->from_ms * 1e-3);

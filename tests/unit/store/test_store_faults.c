@@ -160,16 +160,18 @@ static void test_power_cut(void **unused)
     (void)unused;
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 25 });
     struct load l = new_load(s);
-    disk.snapshots = 0;
-    disk.every = 7;
-    while (disk.snapshots < SNAPSHOTS_MAX && l.ticks < 3000) {
+    for (size_t taken = 0; taken < SNAPSHOTS_MAX && l.ticks < 3000;) {
+        pthread_mutex_lock(&disk.lock);
+        disk.every = 7;
+        disk.flushed = l.ticks;
+        taken = disk.snapshots;
+        pthread_mutex_unlock(&disk.lock);
         add_ticks(&l, 1);
         flush(s);
-        pthread_mutex_lock(&disk.lock);
-        disk.flushed = l.ticks;
-        pthread_mutex_unlock(&disk.lock);
     }
+    pthread_mutex_lock(&disk.lock);
     disk.every = 0;
+    pthread_mutex_unlock(&disk.lock);
     OPS->close(s);
     assert_true(disk.snapshots > 30);
     for (size_t i = 0; i < disk.snapshots; i++) {

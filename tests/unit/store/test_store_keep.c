@@ -1,0 +1,286 @@
+/* What a store keeps and for how long; its runs and profiles. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "unit/store/store_build.h"
+
+#define START_S 1763200200.0
+
+static struct sonde_store *open_at(const char *path, struct sonde_store_options o)
+{
+    struct sonde_store *s = NULL;
+    struct sonde_err err = { "" };
+    o.path = path;
+    if (OPS->open(&o, &s, &err) != 0) fail_msg("%s", err.text);
+    return s;
+}
+
+static struct load new_load(struct sonde_store *s, double start_s)
+{
+    struct load l = { .s = s, .gauges = 20, .counters = 20, .histograms = 4,
+                      .start_ms = (int64_t)start_s * 1000 };
+    assert_int_equal(load_define(&l), 0);
+    return l;
+}
+
+static void add_ticks(struct load *l, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(load_tick(l), 0);
+        if (i % 10 == 9) assert_int_equal(OPS->flush(l->s, NULL), 0);
+    }
+    assert_int_equal(OPS->flush(l->s, NULL), 0);
+}
+
+static int64_t number(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return n;
+}
+
+static int64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? st.st_size : 0;
+}
+
+/* ---- Retention ----------------------------------------------------------------------------------- */
+
+static void test_size(void **unused)
+{
+    (void)unused;
+    enum { LIMIT = 450 << 10 };
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
+        .block_ticks = 60, .keep = { .bytes = LIMIT } });
+    struct load l = new_load(s, START_S);
+    int64_t largest = 0;
+    for (int i = 0; i < 300; i++) {
+        add_ticks(&l, 60);
+        if (file_bytes(build_path) > largest) largest = file_bytes(build_path);
+    }
+    assert_true(largest > LIMIT / 2);
+    if (largest > LIMIT) fail_msg("%lld bytes", (long long)largest);
+    /* The newest is there, the oldest is not. */
+    struct sonde_err err = { "" };
+    assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), 0);
+    assert_true(build_answer.count > 100);
+    const struct sonde_store_point *last = &build_answer.point[build_answer.count - 1];
+    assert_true(last->time_s == START_S + l.ticks - 1);
+    assert_true(number(build_path, "SELECT min(from_ms) FROM blocks WHERE tier = 0") >
+                (int64_t)START_S * 1000);
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+static void test_age(void **unused)
+{
+    (void)unused;
+    /* Some of three days ago, some of now. */
+    const double now_s = (double)time(NULL);
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 60 });
+    struct load l = new_load(s, now_s - 3 * 86400);
+    add_ticks(&l, 1000);
+    OPS->close(s);
+    s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 60 });
+    l = new_load(s, now_s - 1000);
+    add_ticks(&l, 1000);
+    struct sonde_err err = { "" };
+    const struct sonde_store_retention nothing = { 0 }, day = { .age_s = 86400 };
+    uint64_t freed = 0;
+    assert_int_equal(OPS->gc(s, &nothing, &freed, &err), 0);
+    assert_int_equal(number(build_path, "SELECT count(*) FROM runs"), 2);
+    assert_int_equal(OPS->gc(s, &day, &freed, &err), 0);
+    assert_true(freed > 0);
+    assert_int_equal(number(build_path, "SELECT count(*) FROM runs"), 1);
+    assert_int_equal(ask(s, "g3", now_s - 400000, 0, 0, &err), 0);
+    assert_true(build_answer.count == 1000 && build_answer.point[0].time_s >= now_s - 1001);
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* Much at once, in many steps. */
+static void test_much(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 10 });
+    struct load l = new_load(s, START_S);
+    add_ticks(&l, 3000);
+    const int64_t chunks = number(build_path, "SELECT count(*) FROM chunks");
+    struct sonde_err err = { "" };
+    const struct sonde_store_retention day = { .age_s = 86400 };
+    assert_true(chunks > 10000);
+    assert_int_equal(OPS->gc(s, &day, NULL, &err), 0);
+    assert_true(number(build_path, "SELECT count(*) FROM chunks") < 500);
+    OPS->close(s);
+}
+
+/* ---- Runs ---------------------------------------------------------------------------------------- */
+
+struct listed {
+    size_t count;
+    uint32_t id[8];
+    char name[8][32], tags[8][64], config[64];
+    uint64_t ticks[8], profiles[8];
+    int live[8];
+};
+
+static void list_run(const struct sonde_store_run *r, void *arg)
+{
+    struct listed *l = arg;
+    if (l->count == 8) return;
+    l->id[l->count] = r->id;
+    snprintf(l->name[l->count], 32, "%s", r->name);
+    snprintf(l->tags[l->count], 64, "%s", r->tags);
+    snprintf(l->config, sizeof(l->config), "%s", r->config);
+    l->ticks[l->count] = r->ticks;
+    l->profiles[l->count] = r->profiles;
+    l->live[l->count++] = r->live;
+}
+
+static struct listed runs_of(struct sonde_store *s)
+{
+    struct listed l = { 0 };
+    struct sonde_err err = { "" };
+    if (OPS->runs(s, list_run, &l, &err) != 0) fail_msg("%s", err.text);
+    return l;
+}
+
+static void test_runs(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s;
+    for (int i = 0; i < 3; i++) {
+        s = open_at(build_path, (struct sonde_store_options){ .run_name = i ? NULL : "first",
+                                                              .config = "{\"a\":1}" });
+        struct load l = new_load(s, START_S + 1000 * i);
+        add_ticks(&l, 50);
+        OPS->close(s);
+    }
+    s = open_at(build_path, (struct sonde_store_options){ 0 });
+    struct load live = new_load(s, START_S + 5000);
+    add_ticks(&live, 5);
+    struct listed l = runs_of(s);
+    assert_int_equal(l.count, 4);
+    assert_true(l.id[0] == 4 && l.live[0] && !l.live[1] && l.ticks[0] == 5 && l.ticks[3] == 50);
+    assert_string_equal(l.name[3], "first");
+    assert_string_equal(l.config, "{\"a\":1}");
+
+    struct sonde_err err = { "" };
+    assert_int_equal(OPS->run_set(s, 2, "second.v2_a-b", NULL, &err), 0);
+    assert_int_equal(OPS->run_set(s, 2, NULL, "any text", &err), 0);
+    assert_int_equal(OPS->run_set(s, 2, "../x", NULL, &err), SONDE_EINVAL);
+    assert_int_equal(OPS->run_set(s, 9, "nine", NULL, &err), SONDE_ENOENT);
+    assert_int_equal(OPS->run_delete(s, 4, &err), SONDE_EBUSY);
+    assert_int_equal(OPS->run_merge(s, 1, 4, &err), SONDE_EBUSY);
+    assert_int_equal(OPS->run_merge(s, 1, 1, &err), SONDE_EINVAL);
+    l = runs_of(s);
+    assert_string_equal(l.name[2], "second.v2_a-b");
+    assert_string_equal(l.tags[2], "any text");
+
+    /* Out as one file, before it is deleted here. */
+    char copy_path[160];
+    snprintf(copy_path, sizeof(copy_path), "%s/copy", build_dir);
+    assert_int_equal(OPS->run_copy(s, 2, copy_path, &err), 0);
+    assert_int_equal(OPS->run_copy(s, 2, copy_path, &err), SONDE_EEXIST);
+    assert_int_equal(OPS->run_copy(s, 9, "/nonexistent/x", &err), SONDE_ENOENT);
+    assert_int_equal(OPS->run_delete(s, 2, &err), 0);
+    assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), 0);
+    assert_int_equal(build_answer.count, 105);
+    assert_int_equal(OPS->run_merge(s, 1, 3, &err), 0);
+    l = runs_of(s);
+    assert_true(l.count == 2 && l.id[1] == 1 && l.ticks[1] == 100);
+    OPS->close(s);
+
+    s = open_at(copy_path, (struct sonde_store_options){ .read_only = 1 });
+    l = runs_of(s);
+    assert_true(l.count == 1 && l.id[0] == 2 && l.ticks[0] == 50);
+    assert_int_equal(ask(s, "c7", START_S, 0, 0, &err), 0);
+    assert_int_equal(build_answer.count, 50);
+    assert_int_equal(number(copy_path, "SELECT count(*) FROM series"), 44);
+    OPS->close(s);
+    /* One file: no log or lock beside it. */
+    char beside[192];
+    snprintf(beside, sizeof(beside), "%s-wal", copy_path);
+    assert_int_equal(access(beside, F_OK), -1);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* ---- Profiles ------------------------------------------------------------------------------------ */
+
+static void newest_profile(const struct sonde_store_profile *p, void *arg)
+{
+    struct sonde_store_profile *to = arg;
+    if (to->id) return;
+    *to = *p;
+    to->name = to->kind = to->program = NULL; /* borrowed */
+}
+
+static void test_profiles(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
+    struct sonde_err err = { "" };
+    char data[10000];
+    for (size_t i = 0; i < sizeof(data); i++) data[i] = (char)(i * i % 251);
+    uint64_t id = 0, first = 0;
+    for (int i = 0; i < 5; i++) {
+        const struct sonde_store_profile p = { .name = i % 2 ? "odd" : "even", .kind = "cpu",
+                                               .program = "server", .start_s = START_S + i,
+                                               .end_s = START_S + i + 1,
+                                               .samples = 100 + (uint64_t)i };
+        data[0] = (char)i;
+        assert_int_equal(OPS->profile_put(s, &p, data, sizeof(data), &id, &err), 0);
+        if (!i) first = id;
+    }
+    const struct sonde_store_profile bad = { .name = "a b" };
+    assert_int_equal(OPS->profile_put(s, &bad, data, 1, &id, &err), SONDE_EINVAL);
+
+    struct sonde_store_profile found = { 0 };
+    assert_int_equal(OPS->profiles(s, "odd", newest_profile, &found, &err), 0);
+    assert_true(found.samples == 103 && found.run == 1 && found.start_s == START_S + 3);
+    assert_true(found.bytes > 0 && found.bytes < sizeof(data));
+    struct sonde_buf b;
+    sonde_buf_init(&b, 1 << 20);
+    assert_int_equal(OPS->profile_get(s, found.id, &b, &err), 0);
+    data[0] = 3;
+    assert_int_equal(b.len, sizeof(data));
+    assert_memory_equal(b.data, data, sizeof(data));
+    assert_int_equal(OPS->profile_delete(s, found.id, &err), 0);
+    assert_int_equal(OPS->profile_delete(s, found.id, &err), SONDE_ENOENT);
+    assert_int_equal(OPS->profile_get(s, found.id, &b, &err), SONDE_ENOENT);
+    sonde_buf_release(&b);
+
+    const struct sonde_store_retention two = { .profiles = 2 };
+    assert_int_equal(OPS->gc(s, &two, NULL, &err), 0);
+    assert_int_equal(number(build_path, "SELECT count(*) FROM profiles"), 2);
+    assert_int_equal(OPS->profile_delete(s, first, &err), SONDE_ENOENT); /* the oldest went */
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, build_make_dir, build_remove_dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_size), TEST(test_age),      TEST(test_much),
+        TEST(test_runs), TEST(test_profiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
