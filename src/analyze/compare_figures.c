@@ -91,6 +91,9 @@ int cmp_add_quantiles(struct cmp *c, const struct cmp_measure m[3], const char *
     int rc = 0;
     for (int i = 0; i < 3 && !rc; i++) {
         struct sonde_estimate e[2];
+        /* The largest of a few is no percentile. */
+        const double enough = 2 / (1 - quantiles[i]);
+        if ((double)lists[0].count < enough || (double)lists[1].count < enough) break;
         for (int side = 0; side < 2; side++) {
             const struct cmp_side *s = &c->side[side];
             if (c->out->by_runs && quantile_by_runs(c, side, &lists[side], quantiles[i], &e[side])) {

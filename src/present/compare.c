@@ -11,7 +11,11 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-enum { CONTRIBUTORS = 3, NAME_BYTES = 160 }; /* longer names are cut */
+enum {
+    CONTRIBUTORS = 3,
+    NAME_BYTES = 160, /* longer names are cut */
+    ROWS_ALL = 30,    /* figures; with more, spans that have not changed are left out */
+};
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -249,10 +253,19 @@ static void put_figures(const struct sonde_comparison *c, const struct sonde_rep
     };
     struct sonde_table t;
     char text[SONDE_FIGURE_BYTES];
+    size_t figures = 0, left_out = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        figures += c->figures[i].group != SONDE_FIGURE_FUNCTIONS;
+    }
     sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < c->count; i++) {
         const struct sonde_figure *f = &c->figures[i];
         if (f->group == SONDE_FIGURE_FUNCTIONS) continue;
+        if (figures > ROWS_ALL && !sonde_figure_changed(f) &&
+            (f->group == SONDE_FIGURE_PHASES || f->group == SONDE_FIGURE_SPANS)) {
+            left_out++;
+            continue;
+        }
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%.200s%s%s", f->subject, *f->subject ? ": " : "", f->title);
         sonde_table_cell(&t, 1, "%s", sonde_figure_format(text, f->before, f->unit, o->ascii));
@@ -268,6 +281,10 @@ static void put_figures(const struct sonde_comparison *c, const struct sonde_rep
         report_put_rows(o, &t, out);
     } else {
         sonde_table_release(&t);
+    }
+    if (left_out) {
+        sonde_buf_printf(out, "\n%zu figures of phases and spans that have not changed are left out; "
+                         "--format json has all\n", left_out);
     }
 }
 
