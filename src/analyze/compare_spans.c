@@ -133,6 +133,7 @@ static int by_time(const void *a, const void *b, void *pool)
 static int keep_names(struct cmp *c, struct span_work *w)
 {
     struct sonde_strings *pool = &c->out->texts->pool;
+    if (!w->count) return 0;
     qsort_r(w->names, w->count, sizeof(*w->names), by_time, pool);
     for (size_t i = 0; i < w->count; i++) {
         struct span_name *n = &w->names[i];
