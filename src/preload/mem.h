@@ -57,7 +57,8 @@ extern struct sonde__mem_real sonde__mem_real;
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
-#define SONDE__MEM_FILTER (1u << 16)    /* bytes */
+#define SONDE__MEM_FILTER_FIRST (1u << 13) /* bytes; it grows up to … */
+#define SONDE__MEM_FILTER (1u << 16)    /* … this many */
 #define SONDE__MEM_OFF (1ull << 63)     /* a countdown that never ends */
 #define SONDE__MEM_PASSING 2u           /* busy in a function of the allocator's that may call us */
 
@@ -71,6 +72,8 @@ struct sonde__mem_gate {
     uint32_t thread_lock;       /* threads' blocks that are free */
     uint32_t side_lock;         /* side records of the live table */
     uint32_t map_lock;          /* mappings */
+    uint32_t filter_lock;       /* to add to the filter */
+    uint32_t filter_used;       /* blocks in it */
     uint32_t peak_lock;         /* tried, never waited for */
     uint32_t arena_lock;        /* so is this */
     uint8_t filter[SONDE__MEM_FILTER] __attribute__((aligned(SONDE__PAGE))); /* sampled addresses

@@ -622,6 +622,27 @@ static void test_sampled_threads(void **state)
     run_done(&r);
 }
 
+/* Of thousands that come and go, while the filter grows, no end is missed. */
+static void test_sampled_ends(void **state)
+{
+    (void)state;
+    NEED_LIBRARY();
+    for (int i = 0; i < 2; i++) {
+        struct run r;
+        run_program(&r, "session=1,mode=sampled,mean=1,depth=64,children=0,scan=0,seed=3", NULL,
+                    (const char *[]){ "mem_host", i ? "known" : "threads", "3000", NULL });
+        assert_int_equal(r.v.m->refused, 0);
+        for (int k = 0; k < PLACES; k++) {
+            const struct truth t = truth_of(&r, places[k]);
+            const struct sonde__mem_row row = row_of(&r, places[k]);
+            /* With a mean of a byte hardly one is not sampled. */
+            assert_in_range(row.samples, t.allocs - t.allocs / 20, t.allocs);
+            assert_in_range(row.samples - row.samples_freed, 0, t.allocs - t.frees);
+        }
+        run_done(&r);
+    }
+}
+
 /* ---- Nothing asked for ----------------------------------------------------------------------- */
 
 static void test_off(void **state)
@@ -669,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_sampled_threads),
+        cmocka_unit_test(test_sampled_ends),
         cmocka_unit_test(test_off),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
