@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "analyze/inference.h"
+#include "base/alloc.h"
 #include "serve/profiler_request.h"
 #include "sonde/sonde.h"
 
@@ -225,6 +226,29 @@ static void test_inference(void **state)
     sonde_profiler_request_put(profiler, done("0000000000000020"));
 }
 
+/* Whatever there is no memory for: the answer is a profile, or that there was none for it. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    for (uint64_t nth = 1; nth <= 120; nth++) {
+        const struct sonde_profiler_request r = front(nth);
+        struct sonde_err err = { "" };
+        char id[SONDE_REQUEST_PROFILE_ID];
+        sonde__alloc_fail_nth(nth);
+        const int begun = sonde_profiler_request_begin(profiler, &r, id);
+        assert_true(!begun || begun == SONDE_ENOMEM);
+        sonde_profiler_request_end(profiler, nth, T0 + 1, 1);
+        int rc = begun;
+        for (int i = 0; !begun && i < WAIT_S * 1000; i++) {
+            rc = get(id, &err);
+            if (rc != SONDE_EBUSY) break;
+            usleep(1000);
+        }
+        sonde__alloc_fail_nth(0);
+        assert_true(!rc || rc == SONDE_ENOMEM);
+    }
+}
+
 /* Ends in the middle of things. */
 static void test_end(void **state)
 {
@@ -241,6 +265,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = { TEST(test_life), TEST(test_ids), TEST(test_bounds),
-                                        TEST(test_inference), TEST(test_end) };
+                                        TEST(test_inference), TEST(test_no_memory),
+                                        TEST(test_end) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
