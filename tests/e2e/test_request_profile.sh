@@ -6,7 +6,11 @@ here=$(dirname "$0")
 scratch=$(mktemp -d)
 started=()
 cleanup() {
-    for pid in "${started[@]}"; do
+    set +e
+    local pid engines=
+    # What `sonde run` has started outlives it when it is killed.
+    [ -n "${run:-}" ] && read -r engines 2>/dev/null <"/proc/$run/task/$run/children"
+    for pid in "${started[@]}" $engines; do
         { kill -KILL "$pid" && wait "$pid"; } 2>/dev/null
     done
     rm -rf "$SONDE_DIR" "$scratch"
@@ -27,7 +31,7 @@ agent=$(grep -oE 'http://[0-9.:]+' "$scratch/log" | head -n 1)
     2>"$scratch/stderr" &
 sonde=$!
 started+=("$sonde")
-until_true grep -q 'the front of http://127' "$scratch/stderr"
+until_true grep -qs 'the front of http://127' "$scratch/stderr"
 front=$(grep -oE 'http://[0-9.:]+' "$scratch/stderr" | head -n 1)
 found() { curl -s "$front/api/processes" | grep -q http_engine; }
 until_true found
