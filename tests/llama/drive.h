@@ -105,6 +105,7 @@ struct drive {
     int64_t load_start_ns, load_end_ns;
     int64_t context_start_ns, context_end_ns;
     int64_t serve_start_ns, serve_end_ns;
+    int64_t serve_cpu_ns; /* time on a CPU of all threads while serving */
     int warmup_passes;
     struct drive_request *requests; /* of all rounds */
     int requests_count;

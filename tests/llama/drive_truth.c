@@ -71,8 +71,9 @@ static void write_totals(const struct drive *d, FILE *out)
     fprintf(out, "  \"totals\": {\"requests\": %d, \"prompt_tokens\": %" PRId64 ", \"reused_tokens\": %"
         PRId64 ", \"output_tokens\": %" PRId64 ", \"passes\": %d, \"mixed_passes\": %d, "
         "\"decode_call_ns\": %" PRId64 ", \"sampling_ns\": %" PRId64 ", \"text_ns\": %" PRId64
-        ", \"seconds\": %.6f, \"tokens_per_second\": %.3f},\n", d->requests_count, prompt, reused, generated,
-        d->passes_count, mixed, decode, sampling, text, seconds, (double)generated / seconds);
+        ", \"seconds\": %.6f, \"cpu_seconds\": %.6f, \"tokens_per_second\": %.3f},\n", d->requests_count,
+        prompt, reused, generated, d->passes_count, mixed, decode, sampling, text, seconds,
+        (double)d->serve_cpu_ns / 1e9, (double)generated / seconds);
 }
 
 /* Keys and values, each f16: what the cache of a model without sliding windows is. */

@@ -161,9 +161,11 @@ int main(int argc, char **argv)
     load(&d);
     if (!d.options.no_warmup) warm_up(&d);
     be_ready(&d.options);
+    const int64_t cpu_before_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     d.serve_start_ns = drive_now_ns();
     drive_serve(&d);
     d.serve_end_ns = drive_now_ns();
+    d.serve_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_before_ns;
     d.perf = llama_perf_context(d.ctx);
 
     drive_digest_print(&d, stdout);
