@@ -11,8 +11,10 @@
 #include "present/units.h"
 #include "serve/api_store.h"
 #include "sonde/sonde.h"
+#include "store/run.h"
 
-enum { OUTPUT_MAX = 64 << 20 };
+enum { OUTPUT_MAX = 64 << 20, TOLD = 1 };
+#define PROFILE_MAX ((size_t)1 << 30)
 
 struct runs_values {
     int json;
@@ -187,13 +189,42 @@ static int copy(struct sonde_store *s, char **args, struct sonde_err *err)
     return rc ? rc : sonde_store_sqlite.run_copy(s, id, args[1], err);
 }
 
+/* ---- Profiles ------------------------------------------------------------------------------ */
+
+/* A profile of the store as a run file. */
+static int take_out(struct sonde_cli *cli, struct sonde_store *s, char **args,
+                    struct sonde_err *err)
+{
+    uint32_t id;
+    struct sonde_buf b;
+    sonde_buf_init(&b, PROFILE_MAX);
+    int rc = run_number(args[0], &id, err);
+    if (!rc) rc = sonde_store_sqlite.profile_get(s, id, &b, err);
+    if (!rc && sonde_cli_write(cli, args[1], &b) != SONDE_EXIT_OK) rc = TOLD;
+    sonde_buf_release(&b);
+    return rc;
+}
+
+/* The reverse: a run file, or whatever else `sonde report` reads. */
+static int put_in(struct sonde_store *s, char **args, struct sonde_err *err)
+{
+    struct sonde_profile *p;
+    int rc = sonde_run_load(args[0], &p, err);
+    if (rc) return rc;
+    const char *slash = strrchr(args[0], '/');
+    rc = sonde_cli_store_profile(s, args[0], p, args[1] ? args[1] : slash ? slash + 1 : args[0],
+                                 err);
+    sonde_profile_destroy(p);
+    return rc;
+}
+
 /* ---- The command --------------------------------------------------------------------------- */
 
-enum verb { LIST, PROFILES, NAME, TAG, DELETE, MERGE, COPY };
+enum verb { LIST, PROFILES, NAME, TAG, DELETE, MERGE, COPY, PROFILE, ADD };
 static const struct { const char *word; int min, max; } verbs[] = {
     [LIST] = { "list", 0, 0 },      [PROFILES] = { "profiles", 0, 0 }, [NAME] = { "name", 2, 2 },
     [TAG] = { "tag", 2, 2 },        [DELETE] = { "delete", 1, 1000 },  [MERGE] = { "merge", 2, 1000 },
-    [COPY] = { "copy", 2, 2 },
+    [COPY] = { "copy", 2, 2 },      [PROFILE] = { "profile", 2, 2 },   [ADD] = { "add", 1, 2 },
 };
 
 static int find_verb(struct sonde_cli *cli, enum verb *out)
@@ -206,8 +237,8 @@ static int find_verb(struct sonde_cli *cli, enum verb *out)
         if (args >= verbs[i].min && args <= verbs[i].max) return SONDE_EXIT_OK;
         return sonde_cli_usage(cli, "%s: wrong number of arguments", word);
     }
-    return sonde_cli_usage(cli, "'%s' is none of list, profiles, name, tag, delete, merge, copy",
-                           word);
+    return sonde_cli_usage(cli, "'%s' is none of list, profiles, name, tag, delete, merge, copy, "
+                           "profile, add", word);
 }
 
 static int run(struct sonde_cli *cli)
@@ -216,7 +247,8 @@ static int run(struct sonde_cli *cli)
     const int status = find_verb(cli, &verb);
     if (status) return status;
     if (!cli->config.storage_path[0]) return sonde_cli_usage(cli, "say which store: --store FILE");
-    const int looks = verb == LIST || verb == PROFILES || verb == COPY;
+    const int looks = verb == LIST || verb == PROFILES || verb == COPY ||
+                      verb == PROFILE;
     const struct sonde_store_options o = { .path = cli->config.storage_path, .read_only = looks,
                                            .maintain = !looks };
     struct sonde_store *s = NULL;
@@ -232,15 +264,18 @@ static int run(struct sonde_cli *cli)
     case DELETE: rc = delete(s, args, &err); break;
     case MERGE: rc = merge(s, args, &err); break;
     case COPY: rc = copy(s, args, &err); break;
+    case PROFILE: rc = take_out(cli, s, args, &err); break;
+    case ADD: rc = put_in(s, args, &err); break;
     }
     sonde_store_sqlite.close(s);
+    if (rc == TOLD) return SONDE_EXIT_FAIL;
     return rc ? failed(cli, rc, &err) : SONDE_EXIT_OK;
 }
 
 const struct sonde_command sonde_cmd_runs = {
     .name = "runs",
     .summary = "list, name, delete, merge and copy out what is in a store",
-    .usage = "[options] [list|profiles|name|tag|delete|merge|copy] [ARGUMENT]...",
+    .usage = "[options] [list|profiles|name|tag|delete|merge|copy|profile|add] [ARGUMENT]...",
     .details =
         "  list               the runs, newest first\n"
         "  profiles           the profiles, newest first\n"
@@ -249,6 +284,8 @@ const struct sonde_command sonde_cmd_runs = {
         "  delete RUN...      with all that it recorded\n"
         "  merge RUN RUN...   make the others part of the first\n"
         "  copy RUN FILE      to a store with that run only\n"
+        "  profile ID FILE    a profile, as a run file that `sonde report` and others read\n"
+        "  add FILE [NAME]    a run file, to the profiles of the last run\n"
         "\n"
         "A run is one life of `sonde serve` or `sonde run` with --store. What `copy` writes is one "
         "file that can be mailed, and is read like any store. All of it works while a sonde "

@@ -254,11 +254,24 @@ static void write_elsewhere(struct session *s, const struct sonde_profile *p)
     session_tell_failure(s, "the recording is lost", &err);
 }
 
+/* With the readings, if there is a store for them. */
+static void store_profile(struct session *s, const struct sonde_profile *p)
+{
+    struct sonde_err err = { "" };
+    const char *slash = strrchr(s->name, '/');
+    if (!s->o->record || !s->store.store) return;
+    if (sonde_cli_store_profile(s->store.store, s->o->record, p, slash ? slash + 1 : s->name,
+                                &err) != 0) {
+        session_tell_failure(s, "the profile is not in the store", &err);
+    }
+}
+
 static void write_run(struct session *s, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
     if (!s->o->record || sonde_run_save(s->o->record, p, &err) == 0) {
         session_tell_profile(s, p, s->o->record);
+        store_profile(s, p);
         return;
     }
     s->failed = 1;

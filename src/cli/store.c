@@ -1,10 +1,15 @@
 /* store.c - see store.h. */
 #include "cli/store.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "sonde/sonde.h"
+
+enum { READ_AT_ONCE = 1 << 16 };
+#define PROFILE_MAX ((size_t)1 << 30)
 
 struct sonde_store_retention sonde_cli_retention(const struct sonde_cli *cli)
 {
@@ -64,4 +69,56 @@ void sonde_cli_store_close(struct sonde_cli_store *s)
     sonde_store_feed_destroy(s->feed);
     if (s->ops) s->ops->close(s->store);
     *s = (struct sonde_cli_store){ 0 };
+}
+
+static int read_file(const char *path, struct sonde_buf *out, struct sonde_err *err)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
+    size_t n = 1;
+    while (n > 0) {
+        char *room = sonde_buf_reserve(out, READ_AT_ONCE);
+        n = room ? fread(room, 1, READ_AT_ONCE, f) : 0;
+        out->len += n;
+    }
+    const int bad = ferror(f);
+    fclose(f);
+    if (bad) return sonde_err_set(err, SONDE_EIO, "cannot read '%s'", path);
+    return out->error ? sonde_err_set(err, out->error, "no memory to read '%s'", path) : 0;
+}
+
+/* What it is to the user: the kind of most of its samples. */
+static const char *kind_of(const struct sonde_profile *p)
+{
+    uint32_t count[SONDE_SAMPLE_KIND_COUNT] = { 0 };
+    int most = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) count[p->samples[i].kind]++;
+    for (int k = 1; k < SONDE_SAMPLE_KIND_COUNT; k++) most = count[k] > count[most] ? k : most;
+    return sonde_sample_kind_name((enum sonde_sample_kind)most);
+}
+
+int sonde_cli_store_profile(struct sonde_store *s, const char *path, const struct sonde_profile *p,
+                            const char *name, struct sonde_err *err)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    char clean[64];
+    snprintf(clean, sizeof(clean), "%s", name);
+    for (char *c = clean; *c; c++) {
+        if (!strchr(allowed, *c)) *c = '_';
+    }
+    const struct sonde_store_profile row = {
+        .name = clean,
+        .kind = kind_of(p),
+        .program = sonde_profile_str(p, p->program),
+        .start_s = (double)p->start_ns * 1e-9,
+        .end_s = (double)p->end_ns * 1e-9,
+        .samples = p->samples_count,
+    };
+    struct sonde_buf data;
+    sonde_buf_init(&data, PROFILE_MAX);
+    int rc = read_file(path, &data, err);
+    if (!rc) rc = sonde_store_sqlite.profile_put(s, &row, data.data, data.len, NULL, err);
+    sonde_buf_release(&data);
+    return rc;
 }

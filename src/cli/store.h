@@ -3,6 +3,7 @@
 #define SONDE_CLI_STORE_H
 
 #include "cli/cli.h"
+#include "profile/profile.h"
 #include "store/store.h"
 
 #define SONDE_OPT_STORE                                                                        \
@@ -21,6 +22,11 @@ int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct s
                          struct sonde_collector_options *o);
 /* After the collector is gone. */
 void sonde_cli_store_close(struct sonde_cli_store *s);
+
+/* The run file at path, which is p, as a profile of the store. name: anything; what a name cannot
+ * have becomes "_". */
+int sonde_cli_store_profile(struct sonde_store *s, const char *path, const struct sonde_profile *p,
+                            const char *name, struct sonde_err *err);
 
 /* What is to be kept, from the settings. */
 struct sonde_store_retention sonde_cli_retention(const struct sonde_cli *cli);

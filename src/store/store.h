@@ -113,7 +113,7 @@ struct sonde_store_run {
 
 struct sonde_store_profile {
     uint64_t id;               /* put: not looked at */
-    uint32_t run;              /* put: not looked at: the one that is written */
+    uint32_t run;              /* put: not looked at: the one that is written, else the last */
     const char *name;          /* letters, digits and . _ -; need not be unique */
     const char *kind;          /* "cpu", "heap", …: what it is to the user */
     const char *program;

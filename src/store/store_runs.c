@@ -277,15 +277,18 @@ int store_profile_put(struct sonde_store *s, const struct sonde_store_profile *p
         return sonde_err_set(err, SONDE_ENOMEM, "no memory to store a profile");
     }
     sqlite3_stmt *st = NULL;
+    int64_t run = s->run;
     pthread_mutex_lock(&s->db_lock);
     int rc = writable(s, err);
+    /* Without a run of its own it goes to the last one. */
+    if (!rc && !run) rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
     if (!rc && sqlite3_prepare_v2(s->db, "INSERT INTO profiles(run, name, kind, program, start_ms,"
                                   " end_ms, samples, bytes, plain_bytes, data) VALUES(?1, ?2, ?3,"
                                   " ?4, ?5, ?6, ?7, ?8, ?9, ?10)", -1, &st, NULL) != SQLITE_OK) {
         rc = store_failed(s, s->db, err);
     }
     if (!rc) {
-        sqlite3_bind_int64(st, 1, s->run);
+        sqlite3_bind_int64(st, 1, run);
         sqlite3_bind_text(st, 2, p->name, -1, SQLITE_STATIC);
         sqlite3_bind_text(st, 3, p->kind ? p->kind : "", -1, SQLITE_STATIC);
         sqlite3_bind_text(st, 4, p->program ? p->program : "", -1, SQLITE_STATIC);

@@ -93,6 +93,19 @@ status 0 "$sonde" run --no-http --store "$scratch/run.store" --interval 0.1 -- "
 status 0 "$sonde" runs --store "$scratch/run.store"
 has "named after the program" ' recorder .*ended' "$scratch/out"
 
+# Its profile too, with --record; out again it is the same file.
+status 0 "$sonde" run --no-http --store "$scratch/run.store" --record "$scratch/a.run" -- \
+    "$programs/burn" --seconds 0.3
+status 0 "$sonde" runs --store "$scratch/run.store" profiles
+has "the profile" '^ +1 +2 +burn .*burn ' "$scratch/out"
+status 0 "$sonde" runs --store "$scratch/run.store" profile 1 "$scratch/b.run"
+cmp "$scratch/a.run" "$scratch/b.run" || complain "another file came out of the store"
+status 0 "$sonde" runs --store "$scratch/run.store" add "$scratch/b.run" again
+status 0 "$sonde" runs --store "$scratch/run.store" profiles
+has "added" '^ +2 +2 +again ' "$scratch/out"
+status 2 "$sonde" runs --store "$scratch/run.store" profile 9 "$scratch/c.run"
+has "no such profile" 'there is no profile 9' "$scratch/err"
+
 # What is no store, or cannot be one.
 printf 'not a database, but as long as one of the smallest would have to be.' >"$scratch/text"
 status 2 "$sonde" runs --store "$scratch/nothing"
