@@ -65,7 +65,7 @@ static int64_t file_bytes(const char *path)
 static void test_size(void **unused)
 {
     (void)unused;
-    enum { LIMIT = 450 << 10 };
+    enum { LIMIT = 300 << 10 };
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
         .block_ticks = 60, .keep = { .bytes = LIMIT } });
     struct load l = new_load(s, START_S);
@@ -75,7 +75,9 @@ static void test_size(void **unused)
         if (file_bytes(build_path) > largest) largest = file_bytes(build_path);
     }
     assert_true(largest > LIMIT / 2);
-    if (largest > LIMIT) fail_msg("%lld bytes", (long long)largest);
+    /* A twentieth is left free for what comes between two deletions; of so little that is two
+     * pages. Without a limit it would be half as much again. */
+    if (largest > LIMIT + LIMIT / 4) fail_msg("%lld bytes", (long long)largest);
     /* The newest is there, the oldest is not. */
     struct sonde_err err = { "" };
     assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), 0);
