@@ -28,7 +28,7 @@ status 2 "$sonde" record -o no/such/x.run -- touch ran
 has "the folder is missing" "cannot create a file beside 'no/such/x.run': No such file" err
 [ ! -e ran ] || complain "the command ran, and its recording was lost"
 mkdir away elsewhere
-status 1 env TMPDIR=elsewhere "$sonde" record -o away/x.run -- sh -c 'rmdir away; "$0" --seconds 0.3' "$burn"
+status 1 env TMPDIR=elsewhere "$sonde" record -o away/x.run -- sh -c 'rmdir away; exec "$0" --seconds 0.3' "$burn"
 has "the folder went away" "cannot create a file beside 'away/x.run'" err
 status 0 "$sonde" report elsewhere/*-x.run
 
