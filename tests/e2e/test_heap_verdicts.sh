@@ -19,7 +19,7 @@ curl -s "$url/metrics" >metrics
 has "counts" '^sonde_heap_allocations_total\{process="heap_verdicts",pid="[0-9]+"\} [0-9]+' metrics
 has "pools" '^sonde_memory_pool_bytes\{pool="cache",' metrics
 status 0 "$sonde" report --type live "$url"
-has "a report by URL" '^  in use +[0-9.]+ MiB in [0-9.]+k allocations, when last seen$' out
+has "a report by URL" '^  in use +[0-9.]+ MiB in [0-9.]+k? allocations, when last seen$' out
 has "exact" '  method +every allocation: figures are exact' out
 status 0 "$sonde" flamegraph --type alloc "$url" -o alloc.svg
 has "a flame graph by URL" 'fill_cache' alloc.svg
@@ -36,7 +36,7 @@ assert "load" in places and "fill_cache" in places, places
 END
 status 0 "$sonde" top --once --page memory "$url"
 has "top" ' heap_verd[^ ]* +[0-9.]+ MiB' out
-has "its pool" '^cache +[0-9.]+ KiB' out
+has "its pool" '^cache +[0-9.]+ [KM]iB' out
 wait "$agent"
 same "exit status" 0 "$?"
 
