@@ -13,9 +13,12 @@ until_line 'shows process' told
 url=$(url_in told)
 
 # ---- while it runs -------------------------------------------------------------------------
-in_use() { curl -s "$url/metrics" | grep -qE '^sonde_heap_live_bytes\{.*\} [1-9]'; }
-until_true in_use || complain "no sonde_heap_live_bytes on /metrics"
-curl -s "$url/metrics" >metrics
+# What is looked at first may be of the program's first moment: nothing is in the cache then.
+in_use() {
+    curl -s "$url/metrics" >metrics
+    grep -qE '^sonde_heap_live_bytes\{.*\} [1-9]' metrics && grep -qE '^sonde_memory_pool_bytes\{pool="cache",.*\} [1-9]' metrics
+}
+until_true in_use || complain "no sonde_heap_live_bytes, or nothing in the cache, on /metrics"
 has "counts" '^sonde_heap_allocations_total\{process="heap_verdicts",pid="[0-9]+"\} [0-9]+' metrics
 has "pools" '^sonde_memory_pool_bytes\{pool="cache",' metrics
 status 0 "$sonde" report --type live "$url"
