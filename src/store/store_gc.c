@@ -178,7 +178,7 @@ int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *kee
     if (!more) more = leftovers(s, err);
     if (!rc && more >= 0) rc = store_run_sql(s, SQL_COMMIT, err);
     if (rc || more < 0) {
-        if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+        store_rollback(s);
     }
     return rc ? rc : more;
 }

@@ -1,6 +1,7 @@
 /* store_private.h - what the files of the SQLite store share: store_sqlite.c (opening, errors),
- * store_writer.c (the thread, ticks to rows to chunks), store_rollup.c, store_gc.c, store_query.c,
- * store_runs.c (runs, profiles).
+ * store_schema.c, store_damage.c; store_slot.c and store_tick.c (what is recorded, in memory),
+ * store_writer.c (the thread), store_pack.c (rows to chunks), store_recover.c, store_rollup.c,
+ * store_gc.c; store_query.c, store_read.c, store_runs.c, store_profiles.c.
  *
  * The file:
  *
@@ -34,6 +35,9 @@
 #define STORE_SERIES_BITS 24
 #define STORE_TICK_BITS 16
 #define STORE_SERIES_MAX ((1u << STORE_SERIES_BITS) - 1)
+#define STORE_CHUNK_BYTES_MAX (32 << 20)
+#define STORE_STEP_S 0.010         /* a step ends after so long */
+#define STORE_NAME_MAX 100         /* bytes of a name */
 
 enum { STORE_TIERS = 4 };
 /* Milliseconds of a point, and of a block. */
@@ -145,25 +149,63 @@ int store_run_sql(struct sonde_store *s, enum store_sql which, struct sonde_err 
 /* A number from db; 0 if there is none. */
 int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t arg, int64_t *out,
                  struct sonde_err *err);
-/* Put the damaged file aside and begin a new one. db_lock held. */
-int store_start_over(struct sonde_store *s, struct sonde_err *err);
 int store_begin_run(struct sonde_store *s, struct sonde_err *err);
 /* 1 if another process has the lock. */
 int store_is_locked(struct sonde_store *s);
 /* A new store without a run at s->path, which nobody else sees: s is all zero but for that. */
 int store_make_file(struct sonde_store *s, struct sonde_err *err);
+int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_err *err);
 void store_disconnect(struct sonde_store *s);
+int store_set_up(struct sonde_store *s, struct sonde_err *err);
+void store_rollback(struct sonde_store *s); /* if there is a transaction. db_lock held */
+
+/* ---- store_schema.c ------------------------------------------------------------------------------ */
+
+/* That db is a store, or empty, and of a version that is known. */
+int store_check_kind(struct sonde_store *s, sqlite3 *db, int64_t *version, struct sonde_err *err);
+/* The tables of this version, made or brought up to it. */
+int store_migrate(struct sonde_store *s, struct sonde_err *err);
+
+/* ---- store_damage.c ------------------------------------------------------------------------------ */
+
+int store_is_damage(int code);
+/* Whether pages are damaged, and what SQLite says of it. Large files are looked at if wanted only. */
+int store_check_pages(struct sonde_store *s, int whatever_size, char *what, size_t what_size);
+/* Put the damaged file aside and begin a new one. db_lock held. */
+int store_start_over(struct sonde_store *s, struct sonde_err *err);
+
+/* ---- store_slot.c -------------------------------------------------------------------------------- */
+
+int store_define(struct sonde_store *s, const struct sonde_store_series *spec, uint32_t *slot);
+void store_slot_free(struct sonde_store *s, struct store_slot *slot); /* lock held */
+/* Numbers for those that have none; rows for those that are new. db_lock held. */
+int store_slots_find(struct sonde_store *s, struct sonde_err *err);
+int store_slots_save(struct sonde_store *s, struct sonde_err *err);
+
+/* ---- store_tick.c -------------------------------------------------------------------------------- */
+
+int store_append(struct sonde_store *s, const struct sonde_store_tick *t);
+int store_flush(struct sonde_store *s, struct sonde_err *err);
+/* The rest with lock held. */
+void store_note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason);
+void store_block_put(struct block *b);
+void store_take_tick(struct sonde_store *s, const struct sonde_store_tick *t);
+void store_close_block(struct sonde_store *s);
+void store_drop_rows(struct sonde_store *s);
+
+/* ---- store_pack.c -------------------------------------------------------------------------------- */
+
+/* Some columns of the oldest full block; 1 = there is more to do. db_lock held. */
+int store_pack_step(struct sonde_store *s, struct sonde_err *err);
+
+/* ---- store_recover.c ----------------------------------------------------------------------------- */
+
+int store_recover(struct sonde_store *s, sqlite3 *db, struct sonde_err *err);
 
 /* ---- store_writer.c ------------------------------------------------------------------------------ */
 
-int store_recover(struct sonde_store *s, sqlite3 *db, struct sonde_err *err);
-void store_block_put(struct block *b); /* lock held */
 int store_writer_start(struct sonde_store *s, struct sonde_err *err);
 void store_writer_stop(struct sonde_store *s);
-void store_note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason);
-int store_define(struct sonde_store *s, const struct sonde_store_series *spec, uint32_t *slot);
-int store_append(struct sonde_store *s, const struct sonde_store_tick *t);
-int store_flush(struct sonde_store *s, struct sonde_err *err);
 
 /* ---- store_read.c -------------------------------------------------------------------------------- */
 
@@ -262,8 +304,17 @@ int store_run_set(struct sonde_store *s, uint32_t id, const char *name, const ch
 int store_run_delete(struct sonde_store *s, uint32_t id, struct sonde_err *err);
 int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct sonde_err *err);
 int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct sonde_err *err);
+const char *store_text(sqlite3_stmt *st, int column); /* never NULL */
+int store_name_ok(const char *name);
+int store_writable(struct sonde_store *s, struct sonde_err *err); /* SONDE_EACCES: it is not */
+
+/* ---- store_profiles.c ---------------------------------------------------------------------------- */
+
 int store_profile_put(struct sonde_store *s, const struct sonde_store_profile *p,
                       const void *data, size_t len, uint64_t *id, struct sonde_err *err);
+int store_profile_replace(struct sonde_store *s, const struct sonde_store_profile *p,
+                          const void *data, size_t len, const uint64_t *ids, size_t id_count,
+                          uint64_t *id, struct sonde_err *err);
 int store_profiles(struct sonde_store *s, const char *name,
                    void (*row)(const struct sonde_store_profile *p, void *arg), void *arg,
                    struct sonde_err *err);

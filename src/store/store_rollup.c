@@ -12,8 +12,7 @@
 #include "sonde/sonde.h"
 #include "store/store_private.h"
 
-enum { STEP_SERIES = 40, CHUNK_BYTES_MAX = 32 << 20 };
-#define STEP_S 0.010
+enum { STEP_SERIES = 40 };
 
 /* What the job works on. */
 struct store_rollup {
@@ -113,7 +112,7 @@ static int roll_series(struct sonde_store *s, uint32_t series, struct sonde_err 
     finish_hist(roll);
     if (rc || !roll->out.n) return rc;
     struct sonde_buf data;
-    sonde_buf_init(&data, CHUNK_BYTES_MAX);
+    sonde_buf_init(&data, STORE_CHUNK_BYTES_MAX);
     store_rolled_put(&roll->out, roll->type, &data);
     sqlite3_stmt *st = store_sql(s, SQL_ADD_CHUNK);
     if (data.error || roll->error) {
@@ -270,7 +269,7 @@ static int work_on_job(struct sonde_store *s, struct sonde_err *err)
     uint32_t at = s->job.next, series = 0;
     int rc = store_run_sql(s, SQL_BEGIN, err), whole = 0;
     for (int n = 0; !rc && n < STEP_SERIES; n++) {
-        if (n && store_clock_s() - began_s > STEP_S) break;
+        if (n && store_clock_s() - began_s > STORE_STEP_S) break;
         rc = next_series(s, at, &series, err);
         if (rc) break;
         whole = !series;
@@ -281,7 +280,7 @@ static int work_on_job(struct sonde_store *s, struct sonde_err *err)
     if (!rc && whole) rc = finish_job(s, err);
     if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
     if (rc) {
-        if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+        store_rollback(s);
         return rc;
     }
     s->job.next = at;

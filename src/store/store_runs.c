@@ -1,17 +1,14 @@
-/* store_runs.c - runs and profiles of a store: listing, naming, deleting, merging, copying out. */
+/* store_runs.c - runs of a store: listing, naming, deleting, merging, copying out. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 #include "store/store_private.h"
 
-enum { NAME_MAX_LEN = 100, TAGS_MAX_LEN = 1000 };
-#define PROFILE_BYTES_MAX ((uint64_t)1 << 30)
+enum { TAGS_MAX_LEN = 1000 };
 
 /* ---- Runs ---------------------------------------------------------------------------------------- */
 
@@ -26,7 +23,7 @@ int store_live_run(struct sonde_store *s, uint32_t *out, struct sonde_err *err)
     return rc;
 }
 
-static const char *text_of(sqlite3_stmt *st, int column)
+const char *store_text(sqlite3_stmt *st, int column)
 {
     const char *text = (const char *)sqlite3_column_text(st, column);
     return text ? text : "";
@@ -52,11 +49,11 @@ int store_runs(struct sonde_store *s, void (*row)(const struct sonde_store_run *
     while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
         const struct sonde_store_run r = {
             .id = (uint32_t)sqlite3_column_int64(st, 0),
-            .name = text_of(st, 1),
-            .tags = text_of(st, 2),
-            .host = text_of(st, 3),
-            .version = text_of(st, 4),
-            .config = text_of(st, 5),
+            .name = store_text(st, 1),
+            .tags = store_text(st, 2),
+            .host = store_text(st, 3),
+            .version = store_text(st, 4),
+            .config = store_text(st, 5),
             .start_s = (double)sqlite3_column_int64(st, 6) * 1e-3,
             .end_s = (double)sqlite3_column_int64(st, 7) * 1e-3,
             .ticks = (uint64_t)sqlite3_column_int64(st, 8),
@@ -71,7 +68,7 @@ int store_runs(struct sonde_store *s, void (*row)(const struct sonde_store_run *
     return rc;
 }
 
-static int writable(struct sonde_store *s, struct sonde_err *err)
+int store_writable(struct sonde_store *s, struct sonde_err *err)
 {
     return s->db ? 0 : sonde_err_set(err, SONDE_EACCES, "store '%s' is open for reading", s->path);
 }
@@ -81,7 +78,7 @@ static int check_run(struct sonde_store *s, uint32_t id, int not_live, struct so
 {
     int64_t there = 0;
     uint32_t live = 0;
-    int rc = writable(s, err);
+    int rc = store_writable(s, err);
     if (!rc) rc = store_number(s, s->db, "SELECT count(*) FROM runs WHERE id = ?1", id, &there, err);
     if (!rc && !there) rc = sonde_err_set(err, SONDE_ENOENT, "there is no run %u", id);
     if (!rc && not_live) rc = store_live_run(s, &live, err);
@@ -91,10 +88,10 @@ static int check_run(struct sonde_store *s, uint32_t id, int not_live, struct so
     return rc;
 }
 
-static int name_ok(const char *name)
+int store_name_ok(const char *name)
 {
     const size_t len = strlen(name);
-    return len <= NAME_MAX_LEN &&
+    return len <= STORE_NAME_MAX &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == len;
 }
 
@@ -115,9 +112,9 @@ static int set_text(struct sonde_store *s, const char *sql, uint32_t id, const c
 int store_run_set(struct sonde_store *s, uint32_t id, const char *name, const char *tags,
                   struct sonde_err *err)
 {
-    if (name && !name_ok(name)) {
+    if (name && !store_name_ok(name)) {
         return sonde_err_set(err, SONDE_EINVAL, "'%.100s' is no name: up to %d letters, digits and "
-                             ". _ -", name, NAME_MAX_LEN);
+                             ". _ -", name, STORE_NAME_MAX);
     }
     if (tags && strlen(tags) > TAGS_MAX_LEN) {
         return sonde_err_set(err, SONDE_EINVAL, "tags: more than %d bytes", TAGS_MAX_LEN);
@@ -188,7 +185,7 @@ int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct so
             rc = store_do(s, moves[i], to, from, err);
         }
         if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
-        if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+        store_rollback(s);
     }
     pthread_mutex_unlock(&s->db_lock);
     return rc;
@@ -256,138 +253,5 @@ int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct 
     }
     if (rc) unlink(temp.data);
     sonde_buf_release(&temp);
-    return rc;
-}
-
-/* ---- Profiles ---------------------------------------------------------------------------------------- */
-
-int store_profile_put(struct sonde_store *s, const struct sonde_store_profile *p,
-                      const void *data, size_t len, uint64_t *id, struct sonde_err *err)
-{
-    if (!name_ok(p->name)) {
-        return sonde_err_set(err, SONDE_EINVAL, "'%.100s' is no name: up to %d letters, digits and "
-                             ". _ -", p->name, NAME_MAX_LEN);
-    }
-    if (len > PROFILE_BYTES_MAX) return sonde_err_set(err, SONDE_EFULL, "a profile of over 1 GiB");
-    uLongf packed_len = compressBound((uLong)len);
-    unsigned char *packed = sonde__alloc(packed_len);
-    if (!packed) return sonde_err_set(err, SONDE_ENOMEM, "no memory to store a profile");
-    if (compress2(packed, &packed_len, data, (uLong)len, Z_DEFAULT_COMPRESSION) != Z_OK) {
-        sonde__free(packed);
-        return sonde_err_set(err, SONDE_ENOMEM, "no memory to store a profile");
-    }
-    sqlite3_stmt *st = NULL;
-    int64_t run = s->run;
-    pthread_mutex_lock(&s->db_lock);
-    int rc = writable(s, err);
-    /* Without a run of its own it goes to the last one. */
-    if (!rc && !run) rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
-    if (!rc && sqlite3_prepare_v2(s->db, "INSERT INTO profiles(run, name, kind, program, start_ms,"
-                                  " end_ms, samples, bytes, plain_bytes, data) VALUES(?1, ?2, ?3,"
-                                  " ?4, ?5, ?6, ?7, ?8, ?9, ?10)", -1, &st, NULL) != SQLITE_OK) {
-        rc = store_failed(s, s->db, err);
-    }
-    if (!rc) {
-        sqlite3_bind_int64(st, 1, run);
-        sqlite3_bind_text(st, 2, p->name, -1, SQLITE_STATIC);
-        sqlite3_bind_text(st, 3, p->kind ? p->kind : "", -1, SQLITE_STATIC);
-        sqlite3_bind_text(st, 4, p->program ? p->program : "", -1, SQLITE_STATIC);
-        sqlite3_bind_int64(st, 5, (sqlite3_int64)(p->start_s * 1e3));
-        sqlite3_bind_int64(st, 6, (sqlite3_int64)(p->end_s * 1e3));
-        sqlite3_bind_int64(st, 7, (sqlite3_int64)p->samples);
-        sqlite3_bind_int64(st, 8, (sqlite3_int64)packed_len);
-        sqlite3_bind_int64(st, 9, (sqlite3_int64)len);
-        sqlite3_bind_blob64(st, 10, packed, packed_len, SQLITE_STATIC);
-        rc = store_step(s, st, err);
-        if (!rc && id) *id = (uint64_t)sqlite3_last_insert_rowid(s->db);
-    }
-    sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->db_lock);
-    sonde__free(packed);
-    return rc;
-}
-
-int store_profiles(struct sonde_store *s, const char *name,
-                   void (*row)(const struct sonde_store_profile *p, void *arg), void *arg,
-                   struct sonde_err *err)
-{
-    sqlite3_stmt *st = NULL;
-    pthread_mutex_lock(&s->read_lock);
-    int rc = 0, got = SQLITE_DONE;
-    if (!s->read || sqlite3_prepare_v2(s->read, "SELECT id, run, name, kind, program, start_ms,"
-                                       " end_ms, samples, bytes FROM profiles WHERE ?1 IS NULL OR"
-                                       " name = ?1 ORDER BY id DESC", -1, &st, NULL) != SQLITE_OK) {
-        rc = store_failed(s, s->read, err);
-    }
-    if (!rc && name) sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
-    while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) {
-        const struct sonde_store_profile p = {
-            .id = (uint64_t)sqlite3_column_int64(st, 0),
-            .run = (uint32_t)sqlite3_column_int64(st, 1),
-            .name = text_of(st, 2),
-            .kind = text_of(st, 3),
-            .program = text_of(st, 4),
-            .start_s = (double)sqlite3_column_int64(st, 5) * 1e-3,
-            .end_s = (double)sqlite3_column_int64(st, 6) * 1e-3,
-            .samples = (uint64_t)sqlite3_column_int64(st, 7),
-            .bytes = (size_t)sqlite3_column_int64(st, 8),
-        };
-        row(&p, arg);
-    }
-    if (!rc && got != SQLITE_DONE) rc = store_failed(s, s->read, err);
-    sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->read_lock);
-    return rc;
-}
-
-int store_profile_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
-                      struct sonde_err *err)
-{
-    sqlite3_stmt *st = NULL;
-    pthread_mutex_lock(&s->read_lock);
-    int rc = 0;
-    if (!s->read || sqlite3_prepare_v2(s->read, "SELECT plain_bytes, data FROM profiles WHERE"
-                                       " id = ?1", -1, &st, NULL) != SQLITE_OK) {
-        rc = store_failed(s, s->read, err);
-    }
-    if (!rc) {
-        sqlite3_bind_int64(st, 1, (sqlite3_int64)id);
-        const int got = sqlite3_step(st);
-        const uint64_t len = got == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(st, 0) : 0;
-        const void *packed = got == SQLITE_ROW ? sqlite3_column_blob(st, 1) : NULL;
-        uLongf plain = len;
-        char *room = NULL;
-        if (got == SQLITE_DONE) {
-            rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu",
-                               (unsigned long long)id);
-        } else if (got != SQLITE_ROW) {
-            rc = store_failed(s, s->read, err);
-        } else if (!packed || len > PROFILE_BYTES_MAX) {
-            rc = sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: table profiles, row %llu",
-                               s->path, (unsigned long long)id);
-        } else if (!(room = sonde_buf_reserve(out, len))) {
-            rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to read a profile");
-        } else if (uncompress((Bytef *)room, &plain, packed,
-                              (uLong)sqlite3_column_bytes(st, 1)) != Z_OK || plain != len) {
-            rc = sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: profile %llu cannot be "
-                               "unpacked", s->path, (unsigned long long)id);
-        } else {
-            out->len += len;
-        }
-    }
-    sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->read_lock);
-    return rc;
-}
-
-int store_profile_delete(struct sonde_store *s, uint64_t id, struct sonde_err *err)
-{
-    pthread_mutex_lock(&s->db_lock);
-    int rc = writable(s, err);
-    if (!rc) rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", (int64_t)id, 0, err);
-    if (!rc && !sqlite3_changes(s->db)) {
-        rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu", (unsigned long long)id);
-    }
-    pthread_mutex_unlock(&s->db_lock);
     return rc;
 }

@@ -2,10 +2,7 @@
  *
  * WAL with synchronous=FULL: a commit is on the disk when it returns, and readers do not wait. One
  * agent writes a store: it holds a lock on FILE.lock. Checkpoints are made by hand, often and
- * small, so that none takes long.
- *
- * A file that SQLite finds damaged is kept as FILE.damaged-TIME, and recording goes on in a new
- * one: what is recorded now is worth more than a repair nobody looks at. */
+ * small, so that none takes long. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,45 +19,12 @@
 #include "sonde/sonde.h"
 #include "store/store_private.h"
 
-#define TEXT_OF(x) #x
-#define NUMBER(x) TEXT_OF(x)
-
 enum {
     VALUE_MAX = 256 << 20,   /* bytes of a text or blob: profiles are the largest */
     BUSY_MS = 5000,
     MEMORY_MAX = 32 << 20,
     SERIES_MAX = 100000,
     BLOCK_TICKS = 600,
-    CHECK_MAX = 64 << 20,    /* a file up to this size is checked whole when it is opened */
-};
-
-const int64_t store_tier_ms[STORE_TIERS] = { 0, 10000, 60000, 3600000 };
-const int64_t store_tier_block_ms[STORE_TIERS] = { 0, 3600000, 6 * 3600000, 24 * 3600000 };
-
-/* What makes a file of version n one of n + 1. */
-static const char *const migrations[STORE_VERSION] = {
-    "CREATE TABLE runs(id INTEGER PRIMARY KEY, name TEXT NOT NULL, tags TEXT NOT NULL,"
-    " host TEXT NOT NULL, version TEXT NOT NULL, config TEXT NOT NULL, start_ms INTEGER NOT NULL,"
-    " end_ms INTEGER NOT NULL, ticks INTEGER NOT NULL, rolled INTEGER NOT NULL);"
-    "CREATE TABLE series(id INTEGER PRIMARY KEY, name TEXT NOT NULL, labels TEXT NOT NULL,"
-    " type INTEGER NOT NULL, kind INTEGER NOT NULL, scale REAL NOT NULL, unit TEXT NOT NULL,"
-    " source TEXT NOT NULL, program TEXT NOT NULL, pid INTEGER NOT NULL, help TEXT NOT NULL,"
-    " seen_ms INTEGER NOT NULL,"
-    " UNIQUE(name, labels, type, scale));"
-    "CREATE TABLE head(id INTEGER PRIMARY KEY, run INTEGER NOT NULL, time_ms INTEGER NOT NULL,"
-    " data BLOB NOT NULL);"
-    "CREATE TABLE blocks(id INTEGER PRIMARY KEY, run INTEGER NOT NULL, tier INTEGER NOT NULL,"
-    " from_ms INTEGER NOT NULL, to_ms INTEGER NOT NULL, ticks INTEGER NOT NULL,"
-    " interval_ms REAL NOT NULL, times BLOB NOT NULL);"
-    "CREATE INDEX blocks_by_time ON blocks(tier, to_ms);"
-    "CREATE TABLE chunks(id INTEGER PRIMARY KEY, data BLOB NOT NULL);"
-    "CREATE TABLE gaps(run INTEGER NOT NULL, from_ms INTEGER NOT NULL, to_ms INTEGER NOT NULL,"
-    " reason TEXT NOT NULL);"
-    "CREATE TABLE profiles(id INTEGER PRIMARY KEY, run INTEGER NOT NULL, name TEXT NOT NULL,"
-    " kind TEXT NOT NULL, program TEXT NOT NULL, start_ms INTEGER NOT NULL,"
-    " end_ms INTEGER NOT NULL, samples INTEGER NOT NULL, bytes INTEGER NOT NULL,"
-    " plain_bytes INTEGER NOT NULL, data BLOB NOT NULL);"
-    "CREATE INDEX profiles_by_name ON profiles(name);",
 };
 
 static const char *const statements[SQL_COUNT] = {
@@ -100,8 +64,6 @@ double store_clock_s(void)
 
 /* ---- Errors ------------------------------------------------------------------------------------- */
 
-static int is_damage(int code) { return code == SQLITE_CORRUPT || code == SQLITE_NOTADB; }
-
 int store_is_damaged(const struct sonde_store *s)
 {
     return __atomic_load_n(&s->damaged, __ATOMIC_RELAXED);
@@ -111,7 +73,7 @@ int store_failed(struct sonde_store *s, sqlite3 *db, struct sonde_err *err)
 {
     const int code = (db ? sqlite3_errcode(db) : SQLITE_NOMEM) & 0xff;
     const char *why = db ? sqlite3_errmsg(db) : "out of memory";
-    if (is_damage(code)) {
+    if (store_is_damage(code)) {
         __atomic_store_n(&s->damaged, 1, __ATOMIC_RELAXED);
         return sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: %s", s->path, why);
     }
@@ -126,6 +88,11 @@ int store_failed(struct sonde_store *s, sqlite3 *db, struct sonde_err *err)
     }
     const int code_of_ours = code == SQLITE_BUSY ? SONDE_EBUSY : SONDE_EIO;
     return sonde_err_set(err, code_of_ours, "store '%s': %s", s->path, why);
+}
+
+void store_rollback(struct sonde_store *s)
+{
+    if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
 int store_exec(struct sonde_store *s, const char *sql, struct sonde_err *err)
@@ -175,7 +142,7 @@ int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t ar
 
 /* ---- Connections --------------------------------------------------------------------------------- */
 
-static int connect_to(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_err *err)
+int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_err *err)
 {
     sqlite3 *db = NULL;
     if (sqlite3_open_v2(s->path, &db, flags | SQLITE_OPEN_EXRESCODE, NULL) != SQLITE_OK) {
@@ -210,91 +177,29 @@ void store_disconnect(struct sonde_store *s)
     s->db = NULL;
 }
 
-/* ---- Schema -------------------------------------------------------------------------------------- */
+/* ---- Setting up -------------------------------------------------------------------------------- */
 
-static int check_kind(struct sonde_store *s, sqlite3 *db, int64_t *version, struct sonde_err *err)
+int store_set_up(struct sonde_store *s, struct sonde_err *err)
 {
-    int64_t application = 0, tables = 0;
-    int rc = store_number(s, db, "PRAGMA application_id", 0, &application, err);
-    if (!rc) rc = store_number(s, db, "PRAGMA user_version", 0, version, err);
-    if (!rc) rc = store_number(s, db, "SELECT count(*) FROM sqlite_schema", 0, &tables, err);
-    if (rc) return rc;
-    if (application != STORE_APPLICATION && (tables || application)) {
-        return sonde_err_set(err, SONDE_EINVAL, "'%s' is an SQLite database, but not a store that "
-                             "sonde made: choose another file", s->path);
-    }
-    if (*version > STORE_VERSION) {
-        return sonde_err_set(err, SONDE_EVERSION, "store '%s' is of a newer sonde (format %lld, "
-                             "this one knows up to %d): update sonde, or choose another file",
-                             s->path, (long long)*version, STORE_VERSION);
-    }
-    return 0;
-}
-
-static int migrate(struct sonde_store *s, struct sonde_err *err)
-{
-    int64_t version = 0;
-    int rc = check_kind(s, s->db, &version, err);
-    if (!rc && version == STORE_VERSION) return 0;
-    if (!rc) rc = store_exec(s, "BEGIN IMMEDIATE", err);
-    if (!rc) rc = check_kind(s, s->db, &version, err); /* another may have been faster */
-    for (; !rc && version >= 0 && version < STORE_VERSION; version++) {
-        rc = store_exec(s, migrations[version], err);
-    }
-    if (!rc) {
-        rc = store_exec(s, "PRAGMA application_id=" NUMBER(STORE_APPLICATION) ";"
-                        "PRAGMA user_version=" NUMBER(STORE_VERSION) "; COMMIT", err);
-    }
-    if (rc) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-    return rc;
-}
-
-/* What is wrong, as SQLite says it: "Tree 7 page 12: …". Large files are not looked at: a damaged
- * page is then found when it is used. */
-static int check_pages(struct sonde_store *s, int whatever_size, char *what, size_t what_size)
-{
-    struct stat st;
-    if (!whatever_size && stat(s->path, &st) == 0 && st.st_size > CHECK_MAX) return 0;
-    sqlite3_stmt *check = NULL;
-    int damaged = 0;
-    if (sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &check, NULL) == SQLITE_OK &&
-        sqlite3_step(check) == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(check, 0);
-        damaged = text && strcmp(text, "ok") != 0;
-        if (damaged) {
-            const char *line = strchr(text, '\n'); /* the first says only which database */
-            snprintf(what, what_size, "%s", line ? line + 1 : text);
-            what[strcspn(what, "\n")] = '\0';
-        }
-    } else if (is_damage(sqlite3_errcode(s->db) & 0xff)) {
-        damaged = 1;
-        snprintf(what, what_size, "%s", sqlite3_errmsg(s->db));
-    }
-    sqlite3_finalize(check);
-    return damaged;
-}
-
-static int set_up(struct sonde_store *s, struct sonde_err *err)
-{
-    int rc = connect_to(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &s->db, err);
+    int rc = store_connect(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &s->db, err);
     if (!rc) {
         rc = store_exec(s, "PRAGMA page_size=8192; PRAGMA auto_vacuum=INCREMENTAL;"
                         "PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA cache_size=-2048;"
                         "PRAGMA temp_store=MEMORY", err);
     }
-    if (!rc) rc = check_kind(s, s->db, &(int64_t){ 0 }, err);
+    if (!rc) rc = store_check_kind(s, s->db, &(int64_t){ 0 }, err);
     if (!rc) {
         rc = store_exec(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
                         "PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=4194304", err);
     }
-    if (!rc) rc = migrate(s, err);
+    if (!rc) rc = store_migrate(s, err);
     /* Numbers that were given to series while the disk could not be written. */
     if (!rc) {
         rc = store_exec(s, "CREATE TEMP TABLE unsaved(name, labels, type, scale, id,"
                         " PRIMARY KEY(name, labels, type, scale)) WITHOUT ROWID", err);
     }
     char what[256] = "";
-    if (!rc && check_pages(s, 0, what, sizeof(what))) {
+    if (!rc && store_check_pages(s, 0, what, sizeof(what))) {
         __atomic_store_n(&s->damaged, 1, __ATOMIC_RELAXED);
         rc = sonde_err_set(err, SONDE_EFORMAT, "store '%s' is damaged: %s", s->path, what);
     }
@@ -303,66 +208,13 @@ static int set_up(struct sonde_store *s, struct sonde_err *err)
 
 int store_make_file(struct sonde_store *s, struct sonde_err *err)
 {
-    int rc = connect_to(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, &s->db,
+    int rc = store_connect(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, &s->db,
                         err);
     if (!rc) {
         rc = store_exec(s, "PRAGMA page_size=8192; PRAGMA auto_vacuum=INCREMENTAL;"
                         "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF", err);
     }
-    return rc ? rc : migrate(s, err);
-}
-
-/* ---- Damage -------------------------------------------------------------------------------------- */
-
-static void move_aside(const struct sonde_store *s, const char *suffix, const char *aside)
-{
-    struct sonde_buf from, to;
-    sonde_buf_init(&from, 1 << 16);
-    sonde_buf_init(&to, 1 << 16);
-    sonde_buf_printf(&from, "%s%s", s->path, suffix);
-    sonde_buf_printf(&to, "%s%s", aside, suffix);
-    if (!from.error && !to.error && rename(from.data, to.data) != 0 && errno != ENOENT) {
-        unlink(from.data); /* a log that does not belong to the new file would be replayed into it */
-    }
-    sonde_buf_release(&from);
-    sonde_buf_release(&to);
-}
-
-int store_start_over(struct sonde_store *s, struct sonde_err *err)
-{
-    char when[32], what[256] = "";
-    const time_t now = time(NULL);
-    struct tm tm;
-    strftime(when, sizeof(when), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
-    if (s->db) check_pages(s, 1, what, sizeof(what));
-    store_disconnect(s);
-    pthread_mutex_lock(&s->read_lock);
-    sqlite3_close_v2(s->read);
-    s->read = NULL;
-    pthread_mutex_unlock(&s->read_lock);
-    struct sonde_buf aside;
-    sonde_buf_init(&aside, 1 << 16);
-    sonde_buf_printf(&aside, "%s.damaged-%s", s->path, when);
-    for (int n = 2; !aside.error && access(aside.data, F_OK) == 0 && n < 1000; n++) {
-        sonde_buf_reset(&aside);
-        sonde_buf_printf(&aside, "%s.damaged-%s.%d", s->path, when, n);
-    }
-    if (aside.error) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
-    move_aside(s, "", aside.data);
-    move_aside(s, "-wal", aside.data);
-    move_aside(s, "-shm", aside.data);
-    sonde_log(SONDE_LOG_ERROR, "store '%s' is damaged (%s): it is kept as '%s', and recording goes "
-              "on in a new file. `sqlite3 '%s' .recover | sqlite3 rescued.db` may save what is "
-              "in it; a damaged file often means a failing disk", s->path,
-              what[0] ? what : "found while it was used", aside.data, aside.data);
-    pthread_mutex_lock(&s->lock);
-    snprintf(s->stats.problem, sizeof(s->stats.problem), "was damaged; kept as %s", aside.data);
-    pthread_mutex_unlock(&s->lock);
-    sonde_buf_release(&aside);
-    __atomic_store_n(&s->damaged, 0, __ATOMIC_RELAXED);
-    s->job = (struct store_job){ 0 };
-    const int rc = set_up(s, err);
-    return rc ? rc : connect_to(s, SQLITE_OPEN_READONLY, &s->read, err);
+    return rc ? rc : store_migrate(s, err);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------- */
@@ -453,9 +305,9 @@ static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
     int rc = take_lock(s, err);
     if (rc == SONDE_EBUSY && s->o.maintain) rc = 0; /* SQLite's own locks do for that */
     if (rc) return rc;
-    rc = set_up(s, err);
+    rc = store_set_up(s, err);
     if (rc == SONDE_EFORMAT && store_is_damaged(s) && !s->o.maintain) rc = store_start_over(s, err);
-    if (!rc && !s->read) rc = connect_to(s, SQLITE_OPEN_READONLY, &s->read, err);
+    if (!rc && !s->read) rc = store_connect(s, SQLITE_OPEN_READONLY, &s->read, err);
     if (rc || s->o.maintain) return rc;
     rc = store_recover(s, s->db, err);
     if (!rc) rc = store_begin_run(s, err);
@@ -472,8 +324,8 @@ static int open_for_reading(struct sonde_store *s, struct sonde_err *err)
     if (access(s->path, F_OK) != 0) {
         return sonde_err_set(err, SONDE_ENOENT, "there is no store '%s'", s->path);
     }
-    int rc = connect_to(s, SQLITE_OPEN_READONLY, &s->read, err);
-    if (!rc) rc = check_kind(s, s->read, &version, err);
+    int rc = store_connect(s, SQLITE_OPEN_READONLY, &s->read, err);
+    if (!rc) rc = store_check_kind(s, s->read, &version, err);
     if (!rc) rc = store_number(s, s->read, "PRAGMA application_id", 0, &application, err);
     if (!rc && application != STORE_APPLICATION) {
         rc = sonde_err_set(err, SONDE_EFORMAT, "'%s' is not a store", s->path);
@@ -588,6 +440,7 @@ const struct sonde_store_ops sonde_store_sqlite = {
     .run_merge = store_run_merge,
     .run_copy = store_run_copy,
     .profile_put = store_profile_put,
+    .profile_replace = store_profile_replace,
     .profiles = store_profiles,
     .profile_get = store_profile_get,
     .profile_delete = store_profile_delete,

@@ -268,10 +268,22 @@ static void test_profiles(void **unused)
     assert_int_equal(OPS->profile_get(s, found.id, &b, &err), SONDE_ENOENT);
     sonde_buf_release(&b);
 
+    /* One for several, or nothing at all. */
+    const struct sonde_store_profile hour = { .name = "hour", .kind = "cpu" };
+    const uint64_t parts[] = { first, first + 1, 999 };
+    uint64_t replacement = 0;
+    assert_int_equal(OPS->profile_replace(s, &bad, data, 1, parts, 3, &id, &err), SONDE_EINVAL);
+    assert_int_equal(number(build_path, "SELECT count(*) FROM profiles"), 4);
+    assert_int_equal(OPS->profile_replace(s, &hour, data, 1, parts, 3, &replacement, &err), 0);
+    assert_int_equal(number(build_path, "SELECT count(*) FROM profiles"), 3);
+    assert_int_equal(OPS->profile_delete(s, first, &err), SONDE_ENOENT);
+    assert_int_equal(number(build_path, "SELECT id FROM profiles WHERE name = 'hour'"),
+                     (int64_t)replacement);
+
     const struct sonde_store_retention two = { .profiles = 2 };
     assert_int_equal(OPS->gc(s, &two, NULL, &err), 0);
     assert_int_equal(number(build_path, "SELECT count(*) FROM profiles"), 2);
-    assert_int_equal(OPS->profile_delete(s, first, &err), SONDE_ENOENT); /* the oldest went */
+    assert_int_equal(OPS->profile_delete(s, first + 2, &err), SONDE_ENOENT); /* the oldest went */
     OPS->close(s);
     assert_int_equal(sonde__alloc_live(), 0);
 }
