@@ -78,11 +78,11 @@ int sonde_aspace_map(struct sonde_aspace *as, const struct sonde_aspace_event *e
  * memory counts as not readable. ips[0] is regs->ip; callers follow as return address - 1, which
  * lies in the call; code that a signal interrupted, and the trampoline of its handler, with their
  * exact addresses. *truncated: 1 when the thread's start was not reached, or when a frame may be
- * missing between (code that neither has a table nor seems to keep a frame pointer). Returns the
- * number of frames. */
+ * missing between (code that neither has a table nor seems to keep a frame pointer). *used (may be
+ * NULL): how much of the copy was needed. Returns the number of frames. */
 size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *regs,
                            const void *stack, uint64_t stack_addr, size_t stack_len,
-                           uint64_t *ips, size_t max, int *truncated);
+                           uint64_t *ips, size_t max, int *truncated, size_t *used);
 
 /* ---- Modules of addresses ----------------------------------------------------------------- */
 

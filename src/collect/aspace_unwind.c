@@ -13,14 +13,16 @@ struct stack {
     const uint8_t *copy;
     uint64_t addr;
     size_t len;
+    size_t used; /* up to the last word that was read */
 };
 
 static int read_stack(void *arg, uint64_t addr, uint64_t *out)
 {
-    const struct stack *s = arg;
+    struct stack *s = arg;
     const uint64_t at = addr - s->addr;
     if (s->len < sizeof(*out) || at > s->len - sizeof(*out)) return -1;
     memcpy(out, s->copy + at, sizeof(*out));
+    if (s->used < at + sizeof(*out)) s->used = at + sizeof(*out);
     return 0;
 }
 
@@ -152,21 +154,24 @@ static int walk(struct sonde_aspace *as, struct walk *w, uint64_t *ips, size_t m
 
 size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *regs,
                            const void *stack, uint64_t stack_addr, size_t stack_len,
-                           uint64_t *ips, size_t max, int *truncated)
+                           uint64_t *ips, size_t max, int *truncated, size_t *used)
 {
-    const struct stack copy = { stack, stack_addr, stack_len };
+    const struct stack copy = { stack, stack_addr, stack_len, 0 };
     const struct walk first = { .regs = *regs, .stack = copy, .exact = 1 };
     struct walk w = first;
     size_t n;
     *truncated = !walk(as, &w, ips, max, &n);
-    if (!*truncated || !w.jumps) return n;
-    for (int i = 1; i < SONDE__LANDINGS && *truncated; i++) {
-        w = first;
-        w.landing = (enum sonde__landing)i;
-        *truncated = !walk(as, &w, ips, max, &n);
+    if (*truncated && w.jumps) {
+        for (int i = 1; i < SONDE__LANDINGS && *truncated; i++) {
+            w = first;
+            w.landing = (enum sonde__landing)i;
+            *truncated = !walk(as, &w, ips, max, &n);
+        }
+        if (*truncated) {
+            w = first;
+            walk(as, &w, ips, max, &n);
+        }
     }
-    if (!*truncated) return n;
-    w = first;
-    walk(as, &w, ips, max, &n);
+    if (used) *used = w.stack.used;
     return n;
 }

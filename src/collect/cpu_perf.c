@@ -2,7 +2,6 @@
  * What is opened is in perf_event.h, what becomes of the records in perf_reader.h. */
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,9 +18,9 @@
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
 /* How much of the stack is copied. At first as much as there is room for, so that no stack is cut.
- * When FIT_STACKS have come, the least of a few sizes that hardly any needed more than: a ring then
- * holds more of them, and the program loses less time to each (2 us of 19 from 16 KB to 8). When
- * some need more later, all of it again, and for good. */
+ * When FIT_STACKS have come, the least that none of them needed more than, and a step for others: a
+ * ring then holds more of them, and the program loses less time to each (2 us of 19 from 16 KB to
+ * 8). When some need more later, all of it again, and for good. */
 #define FIT_STACKS 256u
 #define CUT_MIN 3u
 #define CUT_SHARE 2000u       /* one in so many is hardly any */
@@ -67,33 +66,23 @@ static int resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
     return rc;
 }
 
+static uint32_t stack_needed(const struct sonde_perf_reader *r)
+{
+    uint32_t steps = SONDE_PERF_STACK_STEPS;
+    while (steps > 1 && !r->needed[steps - 1]) steps--;
+    return (steps + 1) * SONDE_PERF_STACK_STEP;
+}
+
 static void fit_stack(struct sonde_cpu_engine *e)
 {
     struct sonde_perf_reader *r = &e->reader;
     if (e->fit == FIT_ASK && r->seen >= FIT_STACKS) {
+        const uint32_t needed = stack_needed(r);
         e->fit = FIT_DONE;
-        for (size_t i = 0; i < SONDE_PERF_LESS && e->fit != FIT_LESS; i++) {
-            if (!r->less[i] || r->deep[i] > r->seen / CUT_SHARE) continue;
-            if (resize(e, r->less[i])) break;
-            e->fit = FIT_LESS;
-        }
-        memset(r->less, 0, sizeof(r->less));
+        if (needed < e->set.options.stack_bytes && !resize(e, needed)) e->fit = FIT_LESS;
     } else if (e->fit == FIT_LESS && r->cut >= CUT_MIN && r->cut > r->seen / CUT_SHARE) {
         resize(e, sonde_perf_set_stack_max(&e->set));
         e->fit = FIT_DONE;
-    }
-}
-
-/* Only sizes that are less than what is copied, the least first. */
-static void ask_for_less(struct sonde_cpu_engine *e, const struct sonde_cpu_options *o)
-{
-    static const uint32_t sizes[SONDE_PERF_LESS] = { SONDE_PERF_STACK_SMALL,
-                                                     SONDE_PERF_STACK_USUAL };
-    e->fit = FIT_DONE;
-    for (size_t i = 0; i < SONDE_PERF_LESS && !o->stack_bytes; i++) {
-        if (sizes[i] >= e->set.options.stack_bytes) break;
-        e->reader.less[i] = sizes[i];
-        e->fit = FIT_ASK;
     }
 }
 
@@ -225,7 +214,7 @@ static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct son
         sonde_err_set(err, rc, "no memory to sample with");
     }
     if (rc) goto fail;
-    ask_for_less(e, o);
+    e->fit = o->stack_bytes ? FIT_DONE : FIT_ASK;
     *out = e;
     return 0;
 fail:

@@ -25,7 +25,8 @@
 
 #define SONDE_PERF_STACK_MAX 65528u /* the kernel's limit: 16 bits, whole words */
 #define SONDE_PERF_STACK_USUAL 16384u /* enough for nearly all programs */
-#define SONDE_PERF_STACK_SMALL 8192u /* enough for most */
+#define SONDE_PERF_STACK_STEP 4096u /* sizes to choose from are multiples of it */
+#define SONDE_PERF_STACK_STEPS (SONDE_PERF_STACK_MAX / SONDE_PERF_STACK_STEP + 1)
 
 enum sonde_perf_kind { SONDE_PERF_TRACK, SONDE_PERF_CLOCK, SONDE_PERF_SWITCH };
 

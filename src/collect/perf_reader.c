@@ -83,32 +83,28 @@ static int is_owner(struct sonde_perf_thread *t, const struct sonde_perf_event *
 
 static size_t unwind(struct sonde_perf_reader *r, struct sonde_perf_process *p,
                      const struct sonde_perf_record *rec, uint64_t back, size_t len,
-                     int *truncated)
+                     int *truncated, size_t *used)
 {
     struct sonde__regs regs = rec->u.sample.regs;
     regs.ip -= back;
     return sonde_aspace_unwind(p->as, &regs, rec->u.sample.stack, regs.sp, len, r->ips,
-                               SONDE_CPU_FRAMES_MAX, truncated);
+                               SONDE_CPU_FRAMES_MAX, truncated, used);
 }
 
 static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_process *p,
                            const struct sonde_perf_record *rec, int in_kernel, uint16_t *flags)
 {
     const size_t len = rec->u.sample.stack_len;
+    size_t used;
     int truncated;
     r->seen++;
-    for (size_t i = 0; i < SONDE_PERF_LESS; i++) {
-        if (!r->less[i] || len <= r->less[i]) continue;
-        unwind(r, p, rec, 0, r->less[i], &truncated);
-        r->deep[i] += truncated != 0;
-    }
-    size_t n = unwind(r, p, rec, 0, len, &truncated);
+    size_t n = unwind(r, p, rec, 0, len, &truncated, &used);
     if (truncated && in_kernel) {
         /* In a system call ip is behind the instruction, which may be a function's last one, as in
          * the return from a signal handler. */
         int again;
-        const size_t other = unwind(r, p, rec, 1, len, &again);
-        n = again ? unwind(r, p, rec, 0, len, &truncated) : other;
+        const size_t other = unwind(r, p, rec, 1, len, &again, &used);
+        n = again ? unwind(r, p, rec, 0, len, &truncated, &used) : other;
         truncated = again;
     }
     r->counts.unwound_frames += n;
@@ -116,6 +112,8 @@ static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_proces
         *flags |= SONDE_SAMPLE_TRUNCATED;
         /* A copy that is not full ends where the stack does: a longer one would not help. */
         r->cut += len == rec->u.sample.stack_max;
+    } else if (used < SONDE_PERF_STACK_MAX) {
+        r->needed[used / SONDE_PERF_STACK_STEP]++;
     }
     return sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
 }
@@ -322,7 +320,7 @@ static void look_at(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
     if (sonde_perf_blocked_read(p->pid, t->tid, &r->asleep)) return;
     const size_t n = sonde_aspace_unwind(p->as, &r->asleep.regs, r->asleep.stack,
                                          r->asleep.regs.sp, r->asleep.stack_len, r->ips,
-                                         SONDE_CPU_FRAMES_MAX, &truncated);
+                                         SONDE_CPU_FRAMES_MAX, &truncated, NULL);
     r->counts.unwound_frames += n;
     t->out_stack = sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
     t->out_flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0;

@@ -17,8 +17,6 @@
 #include "collect/perf_task.h"
 #include "collect/uprobe_returns.h"
 
-#define SONDE_PERF_LESS 2u
-
 struct sonde_perf_reader {
     struct sonde_profile *p;               /* borrowed */
     const struct sonde_perf_set *set;      /* borrowed */
@@ -33,10 +31,10 @@ struct sonde_perf_reader {
     double ns_per_count;                   /* of the clock event: 1, or the length of a cycle */
     struct sonde_cpu_counts counts;
     uint64_t bad_records;                  /* that could not be understood */
-    uint32_t less[SONDE_PERF_LESS];        /* would so much of the stack do? 0 = not asked */
-    uint64_t deep[SONDE_PERF_LESS];        /* stacks that needed more than that */
     uint64_t seen, cut;                    /* stacks since the copy has its size; how many of them
                                               needed more than it */
+    uint64_t needed[SONDE_PERF_STACK_STEPS]; /* whole stacks that needed so many steps of it, and
+                                              a part of the next */
     uint64_t ips[SONDE_CPU_FRAMES_MAX];
     struct sonde_perf_blocked asleep;      /* for looking */
     struct sonde_uprobe_returns *returns;  /* borrowed; NULL = there are no probes */

@@ -228,7 +228,8 @@ __attribute__((noinline, no_sanitize("address", "thread"))) static void unwind_b
     for (size_t i = 0; i < len; i += 8) {
         *(uint64_t *)(void *)(copy + i) = *(volatile uint64_t *)(r.sp + i);
     }
-    b->our_count = sonde_aspace_unwind(b->as, &r, copy, r.sp, len, b->ours, FRAMES, &b->truncated);
+    b->our_count = sonde_aspace_unwind(b->as, &r, copy, r.sp, len, b->ours, FRAMES, &b->truncated,
+                                       NULL);
     b->their_count = 0;
     _Unwind_Backtrace(their_frame, b);
     free(copy);
@@ -336,12 +337,13 @@ static void too_deep_is_truncated(void **state)
     const struct sonde__regs r = { .ip = (uint64_t)(uintptr_t)deep, .sp = 0x1000 };
     uint64_t ips[4];
     int truncated = 0;
-    assert_int_equal(sonde_aspace_unwind(both.as, &r, "", 0x1000, 0, ips, 4, &truncated), 1);
+    assert_int_equal(sonde_aspace_unwind(both.as, &r, "", 0x1000, 0, ips, 4, &truncated, NULL), 1);
     assert_int_equal(ips[0], r.ip);
     assert_true(truncated);
     /* An address where there is no code. */
     const struct sonde__regs wild = { .ip = UINT64_MAX, .sp = 0x1000 };
-    assert_int_equal(sonde_aspace_unwind(both.as, &wild, "", 0x1000, 0, ips, 4, &truncated), 1);
+    assert_int_equal(sonde_aspace_unwind(both.as, &wild, "", 0x1000, 0, ips, 4, &truncated,
+                                         NULL), 1);
     assert_true(truncated);
     sonde_aspace_destroy(both.as);
 }

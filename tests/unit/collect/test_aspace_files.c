@@ -133,7 +133,7 @@ static void assert_complete(struct sonde_aspace *as, const struct stopped *s)
     uint64_t ips[FRAMES];
     int truncated;
     const size_t n = sonde_aspace_unwind(as, &s->regs, s->stack, s->regs.sp, s->stack_len, ips,
-                                         FRAMES, &truncated);
+                                         FRAMES, &truncated, NULL);
     assert_false(truncated);
     assert_int_equal(n, 4);
 }
@@ -155,7 +155,7 @@ static void gone_at_the_beginning(void **state)
     assert_int_equal(sonde_aspace_scan(as), 0);
     end(&s);
     assert_int_equal(sonde_aspace_unwind(as, &s.regs, s.stack, s.regs.sp, s.stack_len, ips, FRAMES,
-                                         &truncated), 1);
+                                         &truncated, NULL), 1);
     assert_false(truncated);
     sonde_aspace_destroy(as);
     unlink(path);
@@ -327,8 +327,8 @@ static void from_memory(void **state)
     uint64_t ips[4];
     int truncated;
     sonde_modules_stats(modules, &before);
-    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x1000, sizeof(stack), ips, 4, &truncated),
-                     2);
+    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x1000, sizeof(stack), ips, 4, &truncated,
+                                         NULL), 2);
     assert_int_equal(ips[1], l.symbol);
     sonde_modules_stats(modules, &after);
     assert_int_equal(after.tables_built, before.tables_built + 1);
@@ -365,8 +365,8 @@ static void no_program(void **state)
     const uint64_t stack[] = { 0, 0, 0x5020, 0x1900, 0, 0 };
     uint64_t ips[4];
     int truncated;
-    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x5000, sizeof(stack), ips, 4, &truncated),
-                     2);
+    assert_int_equal(sonde_aspace_unwind(as, &r, stack, 0x5000, sizeof(stack), ips, 4, &truncated,
+                                         NULL), 2);
     assert_int_equal(ips[1], 0x18ff);
     assert_true(truncated); /* nothing says that the code keeps a frame pointer */
     sonde_aspace_destroy(as);
@@ -393,7 +393,7 @@ __attribute__((noinline)) static void unwind_here(void)
     struct iovec to = { copy, sizeof(copy) }, from = { (void *)r.sp, sizeof(copy) };
     const ssize_t n = process_vm_readv(getpid(), &to, 1, &from, 1, 0); /* up to the stack's end */
     jit.count = sonde_aspace_unwind(jit.as, &r, copy, r.sp, n < 0 ? 0 : (size_t)n, jit.ips, FRAMES,
-                                    &jit.truncated);
+                                    &jit.truncated, NULL);
 }
 
 static void jit_code(void **state)

@@ -148,7 +148,7 @@ static void check(struct trace *t)
     }
     from_user(&t->regs, &r);
     const size_t our_count = sonde_aspace_unwind(t->as, &r, t->stack, r.sp, t->stack_len, ours,
-                                                 FRAMES + 1, &truncated);
+                                                 FRAMES + 1, &truncated, NULL);
     t->compared++;
     t->frames += our_count;
     size_t same = 0;
@@ -248,7 +248,7 @@ static void run_to_main(struct trace *t)
     read_stack(t);
     from_user(&t->regs, &r);
     const size_t n = sonde_aspace_unwind(t->as, &r, t->stack, r.sp, t->stack_len, ips, FRAMES,
-                                         &truncated);
+                                         &truncated, NULL);
     assert_false(truncated);
     for (size_t i = n - 1; i > 0; i--) {
         uint64_t slot = r.sp, v = 0;
