@@ -2,8 +2,9 @@
 
 A server on the real library (tests/llama, one thread, a random model of 58 MB) serves the same
 requests alone, alone once more, with the hooks in front of llama.cpp's functions, and with all that
-`sonde run` can do: hooks, the CPU at 1000 Hz, the heap sampled. They take turns, each round in
-another order. Figures are percent of tokens a second that are missing against the run alone of the
+`sonde run` can do: hooks, the CPU at 1000 Hz, the heap sampled. Beside that perf at 1000 Hz, without
+stacks, which is what this machine's interrupts cost, and with as much of them as llama.cpp needs.
+They take turns, each round in another order. Figures are percent of tokens a second that are missing against the run alone of the
 same round, by the clock and by the server's own CPU time; of the rounds the median counts. The second
 run alone, as "bare", says what such a figure is worth here: it ought to be 0.
 """
@@ -13,17 +14,22 @@ import time
 
 from common import ROOT, named, row, say, stats_of
 
-SECONDS, ROUNDS_MIN, TIMEOUT = 100, 5, 300
+SECONDS, ROUNDS_MIN, TIMEOUT = 150, 5, 300
 # Half a second: many short rounds, so that a run and the one it is compared with are close in time.
 WORK = ["--requests", "4", "--seqs", "2", "--prompt-tokens", "40", "--max-tokens", "16",
         "--end-bias", "-100", "--batch", "64"]
 BUDGET = {"hooks": 0.5, "all": 2}
 
 
-def ways(sonde):
+PEERS = {"perf": "perf, no stacks", "perf_dwarf": "perf, dwarf 48 KB"}
+
+
+def ways(sonde, scratch):
     run = [sonde, "run", "-q", "--no-http"]
+    perf = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "1000", "-o", str(scratch / "perf.data")]
     return {"alone": [], "again": [], "hooks": [*run, "--no-cpu", "--no-heap", "--"],
-            "all": [*run, "--rate", "1000", "--heap", "--"]}
+            "all": [*run, "--rate", "1000", "--heap", "--"], "perf": [*perf, "--"],
+            "perf_dwarf": [*perf, "--call-graph", "dwarf,49152", "--"]}
 
 
 def serve(before, llama, scratch):
@@ -39,7 +45,7 @@ def serve(before, llama, scratch):
 
 def take_turns(sonde, llama, scratch):
     """way: {figure: [percent that is missing, a round]}"""
-    found, rounds, begin = ways(sonde), [], time.monotonic()
+    found, rounds, begin = ways(sonde, scratch), [], time.monotonic()
     names = list(found)
     while len(rounds) < ROUNDS_MIN or time.monotonic() < begin + SECONDS:
         turn = len(rounds) % len(names)
@@ -67,7 +73,9 @@ def measure(args, scratch):
         for figure, what in (("wall", "fewer tokens/s"), ("cpu", "fewer tokens a second of its CPU")):
             rows.append(row(f"llama_{name}_{figure}", "llama", f"llama.cpp, {text}: {what}", "%",
                             median("sonde", lost[name][figure]),
-                            median("alone again", lost["again"][figure]), [], BUDGET[name],
+                            median("alone again", lost["again"][figure]),
+                            [median(label, lost[peer][figure]) for peer, label in PEERS.items()]
+                            if name == "all" else [], BUDGET[name],
                             f"a thread, 2 sequences, model of 58 MB, {rounds} rounds"))
     return rows
 

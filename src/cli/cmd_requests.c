@@ -129,6 +129,10 @@ static int ask_agent(const struct sonde_cli *cli, const struct asked *a, struct 
     sonde_buf_release(out);
     if (sonde_cli_fetch(url, ANSWER_MAX, SONDE_CLI_FETCH_S, out, &err) == 0) return SONDE_EXIT_OK;
     if (a->target != a->agent) return sonde_cli_fail(cli, "%s", err.text);
+    if (a->id) {
+        return sonde_cli_fail(cli, "there is no file '%s', so the agent was asked for a request of "
+                              "that id: %s", a->id, err.text);
+    }
     return sonde_cli_fail(cli, "%s; start an agent with `sonde serve` or `sonde run`, or name a "
                           "FILE, URL or PID", err.text);
 }

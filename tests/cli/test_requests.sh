@@ -48,6 +48,8 @@ status 1 "$sonde" requests http://127.0.0.1:1
 has "no agent there" 'http://127.0.0.1:1' "$scratch/err"
 status 1 env SONDE_SERVER_LISTEN=127.0.0.1:1 "$sonde" requests
 has "no agent by default" 'start an agent with `sonde serve`' "$scratch/err"
+status 1 env SONDE_SERVER_LISTEN=127.0.0.1:1 "$sonde" requests servr.run
+has "neither a file nor a request" "there is no file 'servr.run', so the agent was asked" "$scratch/err"
 status 2 "$sonde" requests "$scratch/none.run"
 has "no such file" 'none.run' "$scratch/err"
 status 2 "$sonde" requests --sort fastest "$scratch/none.run"
