@@ -183,7 +183,9 @@ void sonde_guard_destroy(struct sonde_guard *g)
 
 /* ---- Asking ----------------------------------------------------------------------------------- */
 
-static int is_open(const struct sonde_guard *g, const char *path)
+int sonde_guard_has_token(const struct sonde_guard *g) { return g->token_len > 0; }
+
+int sonde_guard_is_open(const struct sonde_guard *g, const char *path)
 {
     static const char *const health[] = { "/livez", "/readyz", "/healthz", "/health" };
     for (size_t i = 0; i < sizeof(health) / sizeof(health[0]); i++) {
@@ -218,7 +220,7 @@ enum sonde_guard_answer sonde_guard_ask(struct sonde_guard *g, const char *path,
                                         const char *authorization)
 {
     static const char scheme[] = "Bearer ";
-    if (!g->token_len || is_open(g, path)) return SONDE_GUARD_YES;
+    if (!g->token_len || sonde_guard_is_open(g, path)) return SONDE_GUARD_YES;
     if (authorization && strncasecmp(authorization, scheme, sizeof(scheme) - 1) == 0) {
         const char *sent = authorization + sizeof(scheme) - 1;
         sent += strspn(sent, " ");

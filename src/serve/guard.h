@@ -44,4 +44,8 @@ enum sonde_guard_answer { SONDE_GUARD_YES, SONDE_GUARD_NO, SONDE_GUARD_LATER };
 enum sonde_guard_answer sonde_guard_ask(struct sonde_guard *g, const char *path,
                                         const char *authorization);
 
+/* Whether a token is asked for at all, and 1 if it is not for this path. */
+int sonde_guard_has_token(const struct sonde_guard *g);
+int sonde_guard_is_open(const struct sonde_guard *g, const char *path);
+
 #endif

@@ -120,11 +120,8 @@ void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p)
     a->filename = "profile.run";
 }
 
-int sonde_request_wants_run(const struct sonde_request *r, struct sonde_response *a)
+int sonde_request_wants_run(const struct sonde_request *r)
 {
     const char *format = sonde_request_param(r, "format");
-    if (!format || !strcmp(format, "pprof")) return 0;
-    if (!strcmp(format, "run")) return 1;
-    sonde_response_error(a, 400, "format: '%s' is neither pprof nor run", format);
-    return -1;
+    return format && !strcmp(format, "run");
 }

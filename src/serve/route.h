@@ -1,5 +1,6 @@
 /* route.h - what answers a path. One route = one row of route_list.h; the row's struct carries
- * path, summary and parameters, so that the index page, 404 and 405 answers come from the table.
+ * path, summary and parameters, so that the index page, 404 and 405 answers and the OpenAPI
+ * description (openapi.h) come from the table. What a parameter is stands in param_list.h.
  *
  * A handler sees a parsed request and fills a response; it knows nothing of the HTTP library. It
  * runs in one of the server's threads, takes the model's read lock while it renders, and does
@@ -9,6 +10,7 @@
 
 #include "base/buf.h"
 #include "collect/collector.h"
+#include "serve/guard.h"
 #include "serve/profiler.h"
 #include "store/store.h"
 
@@ -28,6 +30,7 @@ struct sonde_request {
     struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;       /* NULL = there is none */
+    const struct sonde_guard *guard;
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
 };
@@ -46,11 +49,22 @@ struct sonde_route {
     const char *method;              /* "GET": HEAD is answered too; "POST", "DELETE" */
     const char *path;                /* exact, or up to a last "*": one part of any name follows */
     const char *summary;             /* one line; NULL = not listed */
-    const char *const *params;       /* names, NULL-terminated; others are refused. NULL = any
-                                        are passed over */
+    const char *const *params;       /* names, NULL-terminated; others are refused, and those that
+                                        are not as param_list.h says. NULL = any are passed over */
     size_t body_max;                 /* bytes; more are refused. 0 = it takes no body */
     int slow;                        /* takes seconds: is handled in a thread of its own */
     void (*handle)(const struct sonde_request *r, struct sonde_response *a);
+    const char *star;                /* what "*" is: a row of param_list.h; NULL = id */
+    const char *const *required;     /* those of params that must be there, NULL-terminated */
+
+    /* For the description alone; all may be left out. */
+    const char *produces;            /* content types of what it answers, "a|b"; NULL = JSON */
+    const char *keys;                /* that a JSON answer has at the top, "a,b" */
+    const char *statuses;            /* beyond 200, 400, 401, 403, 413, 429, 500, with "*" 404 and
+                                        if slow 503: "404,409". Another 2xx replaces 200. "503*":
+                                        not {"error"} but of the types that it produces */
+    const char *body;                /* JSON Schema of the body, with "example"; NULL = any */
+    const char *body_type;           /* its content types, "a|b"; NULL = JSON */
 };
 
 /* NULL-terminated. */
@@ -68,8 +82,8 @@ void sonde_response_error(struct sonde_response *a, unsigned status, const char 
 struct sonde_profile;
 /* A run file with all of p as the answer. */
 void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p);
-/* Whether format= asks for one: 1, or 0, for pprof; -1: a 400 is in a. */
-int sonde_request_wants_run(const struct sonde_request *r, struct sonde_response *a);
+/* Whether format= asks for one. */
+int sonde_request_wants_run(const struct sonde_request *r);
 
 /* The first value of a parameter, NULL if it is not there. */
 const char *sonde_request_param(const struct sonde_request *r, const char *name);

@@ -1,5 +1,6 @@
 /* One row a route; the index page shows them in this order. */
 SONDE_ROUTE(index)
+SONDE_ROUTE(openapi)
 SONDE_ROUTE(metrics)
 SONDE_ROUTE(api_series)
 SONDE_ROUTE(api_query)

@@ -27,6 +27,7 @@
 #include "serve/accept.h"
 #include "serve/gzip.h"
 #include "serve/listen.h"
+#include "serve/param.h"
 #include "serve/quiet.h"
 #include "serve/route.h"
 #include "serve/tls.h"
@@ -151,29 +152,6 @@ static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
-/* 1 if every parameter is one the route takes. */
-static int params_known(const struct sonde_route *route, const struct sonde_request *r,
-                        struct sonde_response *a)
-{
-    for (size_t i = 0; route->params && i < r->param_count; i++) {
-        size_t k = 0;
-        while (route->params[k] && strcmp(route->params[k], r->params[i].name) != 0) {
-            k++;
-        }
-        if (route->params[k]) continue;
-        char known[256] = "none";
-        size_t used = 0;
-        for (k = 0; route->params[k] && used < sizeof(known); k++) {
-            used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", k ? ", " : "",
-                                     route->params[k]);
-        }
-        sonde_response_error(a, 400, "unknown parameter \"%.100s\"; %s takes: %s",
-                             r->params[i].name, route->path, known);
-        return 0;
-    }
-    return 1;
-}
-
 /* 1 if the caller has the token, where there is one. */
 static int authorized(const struct sonde_server *s, struct MHD_Connection *connection,
                       const char *path, struct sonde_response *a)
@@ -247,14 +225,14 @@ static int parse(const struct sonde_server *s, struct MHD_Connection *connection
     *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
                                  .collector = s->collector, .profiler = s->profiler,
                                  .store_ops = s->store_ops, .store = s->store,
-                                 .started_s = s->started_s, .url = s->url };
+                                 .guard = s->guard, .started_s = s->started_s, .url = s->url };
     struct parsing parsing = { r, NULL };
     MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
     if (parsing.problem) {
         sonde_response_error(a, 400, "%s", parsing.problem);
         return 0;
     }
-    if (!params_known(route, r, a)) return 0;
+    if (!sonde_params_ok(route, r, a)) return 0;
     r->accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
     return 1;
 }

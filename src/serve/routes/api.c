@@ -299,6 +299,7 @@ const struct sonde_route sonde_route_api_series = {
     .summary = "which series there are",
     .params = PARAMS(FILTERS, "limit"),
     .handle = series,
+    .keys = "time,families",
 };
 const struct sonde_route sonde_route_api_query = {
     .method = "GET",
@@ -307,6 +308,7 @@ const struct sonde_route sonde_route_api_query = {
                "before what is in memory, of any time from the store",
     .params = PARAMS(FILTERS, "window", "from", "to", "step", "limit", "history"),
     .handle = query,
+    .keys = "series",
 };
 const struct sonde_route sonde_route_api_processes = {
     .method = "GET",
@@ -314,6 +316,7 @@ const struct sonde_route sonde_route_api_processes = {
     .summary = "recorded processes",
     .params = (const char *const[]){ NULL },
     .handle = processes,
+    .keys = "time,processes",
 };
 const struct sonde_route sonde_route_api_spans = {
     .method = "GET",
@@ -321,6 +324,7 @@ const struct sonde_route sonde_route_api_spans = {
     .summary = "recent spans, newest first",
     .params = PARAMS("trace", "name", "pid", "from", "to", "limit"),
     .handle = spans,
+    .keys = "time,spans",
 };
 const struct sonde_route sonde_route_api_export = {
     .method = "GET",
@@ -328,6 +332,8 @@ const struct sonde_route sonde_route_api_export = {
     .summary = "all series as format=json, csv or any other that `sonde export` knows",
     .params = PARAMS("format", FILTERS),
     .handle = export,
+    .produces = "application/json|text/csv|text/plain|application/openmetrics-text|"
+                "application/vnd.google.protobuf",
 };
 const struct sonde_route sonde_route_api_runs = {
     .method = "GET",
@@ -335,4 +341,6 @@ const struct sonde_route sonde_route_api_runs = {
     .summary = "runs in the store, newest first, and how the store is",
     .params = (const char *const[]){ NULL },
     .handle = runs,
+    .keys = "runs",
+    .statuses = "404",
 };

@@ -162,16 +162,21 @@ const struct sonde_route sonde_route_livez = {
     .path = "/livez",
     .summary = "200 as long as the service answers",
     .handle = livez,
+    .produces = "text/plain",
 };
 const struct sonde_route sonde_route_readyz = {
     .method = "GET",
     .path = "/readyz",
     .summary = "200 once series have been read and are fresh",
     .handle = readyz,
+    .produces = "text/plain",
+    .statuses = "503*",
 };
 const struct sonde_route sonde_route_healthz = {
     .method = "GET",
     .path = "/healthz",
     .summary = "state of the collector, segments, series and spans",
     .handle = healthz,
+    .keys = "status,uptime_s,components",
+    .statuses = "503*",
 };

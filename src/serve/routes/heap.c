@@ -61,10 +61,9 @@ static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a
 
 static void pprof_heap(const struct sonde_request *r, struct sonde_response *a)
 {
-    const int run = sonde_request_wants_run(r, a);
-    struct sonde_profile *p = run < 0 ? NULL : take(r, a, 0);
+    struct sonde_profile *p = take(r, a, 0);
     if (!p) return;
-    if (run) sonde_response_run(a, p);
+    if (sonde_request_wants_run(r)) sonde_response_run(a, p);
     else answer_pprof(p, a);
     sonde_profile_destroy(p);
 }
@@ -107,12 +106,6 @@ static void admin_profile_memory(const struct sonde_request *r, struct sonde_res
     const int style = style_of(r->accept);
     a->vary_accept = 1;
     if (!sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) return;
-    if (type && (kind < 0 ||
-                 strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)kind), "bytes") != 0)) {
-        sonde_response_error(a, 400, "type: '%s' is none of live, peak, leaked, alloc, temporary",
-                             type);
-        return;
-    }
     struct sonde_profile *p = take(r, a, style >= 0);
     if (!p) return;
     if (style < 0) answer_pprof(p, a);
@@ -147,6 +140,8 @@ const struct sonde_route sonde_route_pprof_heap = {
     .params = (const char *const[]){ "pid", "format", "gc", "debug", NULL },
     .slow = 1,
     .handle = pprof_heap,
+    .produces = "application/octet-stream|application/vnd.sqlite3",
+    .statuses = "404",
 };
 const struct sonde_route sonde_route_admin_profile_memory = {
     .method = "POST",
@@ -156,6 +151,8 @@ const struct sonde_route sonde_route_admin_profile_memory = {
     .params = (const char *const[]){ "pid", "type", "limit", NULL },
     .slow = 1,
     .handle = admin_profile_memory,
+    .produces = "application/json|application/octet-stream|text/plain|text/markdown",
+    .statuses = "404",
 };
 const struct sonde_route sonde_route_admin_profile_mark = {
     .method = "POST",
@@ -164,4 +161,6 @@ const struct sonde_route sonde_route_admin_profile_mark = {
     .params = (const char *const[]){ "pid", NULL },
     .slow = 1,
     .handle = admin_profile_mark,
+    .keys = "marked",
+    .statuses = "404",
 };

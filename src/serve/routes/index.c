@@ -68,4 +68,5 @@ const struct sonde_route sonde_route_index = {
     .path = "/",
     .summary = "this list",
     .handle = handle,
+    .produces = "text/plain|text/html",
 };

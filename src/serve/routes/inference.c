@@ -10,46 +10,37 @@ enum { LIMIT_MAX = SONDE_REQUESTS_MAX };
 #define PID_MAX 4194304u
 #define MS_MAX 1e9
 
-/* The index of a word among choices, "a, b or c" in the 400 if it is none; missing = the value that
- * *out has. 1, or 0 with the answer in a. */
-static int word_of(const struct sonde_request *r, struct sonde_response *a, const char *name,
-                   int (*find)(const char *), const char *choices, int *out)
+/* What a word stands for; fallback without one. */
+static int word_of(const struct sonde_request *r, const char *name, int (*find)(const char *),
+                   int fallback)
 {
     const char *text = sonde_request_param(r, name);
-    if (!text) return 1;
-    *out = find(text);
-    if (*out >= 0) return 1;
-    sonde_response_error(a, 400, "parameter %s: \"%.100s\" is none of %s", name, text, choices);
-    return 0;
+    return text ? find(text) : fallback;
 }
 
 static int state_find(const char *name)
 {
-    if (strcmp(name, "running") == 0) return SONDE_REQUESTS_RUNNING;
-    return strcmp(name, "done") == 0 ? SONDE_REQUESTS_DONE : -1;
+    return strcmp(name, "running") == 0 ? SONDE_REQUESTS_RUNNING : SONDE_REQUESTS_DONE;
 }
 
 static void requests(const struct sonde_request *r, struct sonde_response *a)
 {
-    int sort = SONDE_REQUESTS_SLOWEST, state = SONDE_REQUESTS_ALL;
     uint64_t limit = 0, pid = 0;
     double min_ms = 0;
-    struct sonde_requests_query q = { .model = sonde_request_param(r, "model"),
-                                      .route = sonde_request_param(r, "route"),
-                                      .outcome = -1, .source = -1 };
-    if (!word_of(r, a, "sort", sonde_requests_sort_find,
-                 "slowest, newest, ttft, itl, queue, tokens", &sort) ||
-        !word_of(r, a, "state", state_find, "running, done", &state) ||
-        !word_of(r, a, "outcome", sonde_infer_outcome_find,
-                 "ok, error, cancelled, timeout, lost", &q.outcome) ||
-        !word_of(r, a, "source", sonde_infer_source_find, "api, hook, probe, front", &q.source) ||
-        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
+    struct sonde_requests_query q = {
+        .model = sonde_request_param(r, "model"),
+        .route = sonde_request_param(r, "route"),
+        .outcome = word_of(r, "outcome", sonde_infer_outcome_find, -1),
+        .source = word_of(r, "source", sonde_infer_source_find, -1),
+        .sort = (enum sonde_requests_sort)word_of(r, "sort", sonde_requests_sort_find,
+                                                  SONDE_REQUESTS_SLOWEST),
+        .state = (enum sonde_requests_state)word_of(r, "state", state_find, SONDE_REQUESTS_ALL),
+    };
+    if (!sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
         !sonde_request_count(r, a, "pid", PID_MAX, &pid) ||
         !sonde_request_number(r, a, "min_ms", 0, MS_MAX, &min_ms)) {
         return;
     }
-    q.sort = (enum sonde_requests_sort)sort;
-    q.state = (enum sonde_requests_state)state;
     q.limit = (size_t)limit;
     q.pid = (uint32_t)pid;
     q.min_s = min_ms * 1e-3;
@@ -100,6 +91,7 @@ const struct sonde_route sonde_route_api_requests = {
     .params = (const char *const[]){ "sort", "limit", "model", "route", "outcome", "source",
                                      "state", "pid", "min_ms", NULL },
     .handle = requests,
+    .keys = "time,total,requests",
 };
 const struct sonde_route sonde_route_api_request = {
     .method = "GET",
@@ -114,6 +106,7 @@ const struct sonde_route sonde_route_api_inference = {
     .summary = "inference in all: totals, models with memory and rates, percentiles by route",
     .params = (const char *const[]){ "window", NULL },
     .handle = inference,
+    .keys = "time,window_s,totals,models,groups",
 };
 const struct sonde_route sonde_route_api_inference_reset = {
     .method = "POST",
@@ -121,4 +114,6 @@ const struct sonde_route sonde_route_api_inference_reset = {
     .summary = "totals of inference begin anew",
     .params = (const char *const[]){ NULL },
     .handle = reset,
+    .keys = "reset",
+    .statuses = "404",
 };

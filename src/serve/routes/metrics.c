@@ -46,4 +46,5 @@ const struct sonde_route sonde_route_metrics = {
     .summary = "all series for Prometheus: text, OpenMetrics or protobuf with native histograms",
     .params = (const char *const[]){ "name", "name[]", NULL },
     .handle = handle,
+    .produces = "text/plain|application/openmetrics-text|application/vnd.google.protobuf",
 };

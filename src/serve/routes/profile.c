@@ -56,10 +56,9 @@ static void answer(const struct sonde_profile *p, const char *name, struct sonde
 
 static void pprof_profile(const struct sonde_request *r, struct sonde_response *a)
 {
-    const int run = sonde_request_wants_run(r, a);
-    struct sonde_profile *p = run < 0 ? NULL : take(r, a, "seconds", SECONDS_DEFAULT);
+    struct sonde_profile *p = take(r, a, "seconds", SECONDS_DEFAULT);
     if (!p) return;
-    if (run) sonde_response_run(a, p);
+    if (sonde_request_wants_run(r)) sonde_response_run(a, p);
     else answer(p, "pprof", a);
     sonde_profile_destroy(p);
 }
@@ -88,6 +87,8 @@ const struct sonde_route sonde_route_pprof_profile = {
     .params = (const char *const[]){ "seconds", "format", NULL },
     .slow = 1,
     .handle = pprof_profile,
+    .produces = "application/octet-stream|application/vnd.sqlite3",
+    .statuses = "404,409",
 };
 const struct sonde_route sonde_route_admin_profile_cpu = {
     .method = "POST",
@@ -96,4 +97,6 @@ const struct sonde_route sonde_route_admin_profile_cpu = {
     .params = (const char *const[]){ "duration", NULL },
     .slow = 1,
     .handle = admin_profile_cpu,
+    .produces = "application/json|application/octet-stream",
+    .statuses = "404,409",
 };

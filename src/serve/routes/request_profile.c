@@ -95,34 +95,13 @@ static int picture(const struct sonde_request_profile *r, const struct sonde_pro
     return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
 }
 
-/* What is asked for that cannot be. */
-static void unknown_format(const char *name, struct sonde_response *a)
-{
-    char known[256] = "json, svg, html";
-    size_t len = strlen(known);
-    for (size_t i = 0; sonde_formats[i]; i++) {
-        if (!sonde_formats[i]->write || len + 32 > sizeof(known)) continue;
-        len += (size_t)snprintf(known + len, sizeof(known) - len, ", %s", sonde_formats[i]->name);
-    }
-    sonde_response_error(a, 400, "parameter format: \"%.60s\" is none of %s", name, known);
-}
-
 /* CPU unless it is asked for something else, or there are only allocations. */
-static int kind_of(const struct sonde_request *q, const struct sonde_profile *p,
-                   struct sonde_response *a)
+static int kind_of(const struct sonde_request *q, const struct sonde_profile *p)
 {
     const char *type = sonde_request_param(q, "type");
-    if (!type) {
-        return !p->weights[SONDE_SAMPLE_CPU] && p->weights[SONDE_SAMPLE_ALLOC] ? SONDE_SAMPLE_ALLOC
-                                                                                : SONDE_SAMPLE_CPU;
-    }
-    const int kind = sonde_sample_kind_find(type);
-    if (kind != SONDE_SAMPLE_CPU && kind != SONDE_SAMPLE_OFFCPU && kind != SONDE_SAMPLE_ALLOC) {
-        sonde_response_error(a, 400, "parameter type: \"%.60s\" is none of cpu, off-cpu, alloc",
-                             type);
-        return -1;
-    }
-    return kind;
+    if (type) return sonde_sample_kind_find(type);
+    return !p->weights[SONDE_SAMPLE_CPU] && p->weights[SONDE_SAMPLE_ALLOC] ? SONDE_SAMPLE_ALLOC
+                                                                           : SONDE_SAMPLE_CPU;
 }
 
 static int render(const struct sonde_request_profile *r, const char *name,
@@ -145,16 +124,8 @@ static void answer(const struct sonde_request *q, const struct sonde_request_pro
                    struct sonde_response *a)
 {
     const char *name = sonde_request_param(q, "format");
-    const struct sonde_format_ops *format = name ? sonde_format_find(name) : NULL;
     struct sonde_err err = { "" };
-    if (name && strcmp(name, "json") != 0 && strcmp(name, "svg") != 0 &&
-        strcmp(name, "html") != 0 && !(format && format->write)) {
-        unknown_format(name, a);
-        return;
-    }
-    const int kind = kind_of(q, r->profile, a);
-    if (kind < 0) return;
-    const struct sonde_profile_filter f = { .kind = kind };
+    const struct sonde_profile_filter f = { .kind = kind_of(q, r->profile) };
     int rc;
     if (!name || !strcmp(name, "json")) rc = put_json(r, &a->body);
     else rc = render(r, name, &f, a, &err);
@@ -233,6 +204,8 @@ const struct sonde_route sonde_route_admin_profile_last = {
     .params = params,
     .slow = 1,
     .handle = last,
+    .produces = "application/json|image/svg+xml|text/html|text/plain|application/octet-stream",
+    .statuses = "404,409",
 };
 const struct sonde_route sonde_route_admin_profile_request = {
     .method = "GET",
@@ -241,6 +214,8 @@ const struct sonde_route sonde_route_admin_profile_request = {
     .params = params,
     .slow = 1,
     .handle = one,
+    .produces = "application/json|image/svg+xml|text/html|text/plain|application/octet-stream",
+    .statuses = "409",
 };
 const struct sonde_route sonde_route_admin_profile_requests = {
     .method = "GET",
@@ -248,4 +223,5 @@ const struct sonde_route sonde_route_admin_profile_requests = {
     .summary = "which profiles of single requests there are",
     .params = (const char *const[]){ NULL },
     .handle = list,
+    .keys = "profiles",
 };

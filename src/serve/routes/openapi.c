@@ -1,0 +1,17 @@
+/* openapi.c - GET /api/openapi.json: all routes as OpenAPI describes them. */
+#include "serve/openapi.h"
+
+static void handle(const struct sonde_request *r, struct sonde_response *a)
+{
+    sonde_openapi(r, &a->body);
+}
+
+extern const struct sonde_route sonde_route_openapi;
+const struct sonde_route sonde_route_openapi = {
+    .method = "GET",
+    .path = "/api/openapi.json",
+    .summary = "this list as OpenAPI 3.1, with all parameters and answers",
+    .params = (const char *const[]){ NULL },
+    .handle = handle,
+    .keys = "openapi,info,paths,components",
+};

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The server does what /api/openapi.json says: the description is valid, and each operation is called
+# with parameters and bodies that it takes and that it does not.
+set -uo pipefail
+. "$(dirname "$0")/../cli/common.sh"
+: "${SONDE_SOURCE:?set it to the source directory}"
+
+work=$SONDE_BUILD/openapi
+mkdir -p "$work"
+cp "$SONDE_SOURCE"/tests/openapi/*.mjs "$SONDE_SOURCE"/tests/openapi/package*.json \
+    "$SONDE_SOURCE"/tests/openapi/.npmrc "$work"
+(cd "$work" && if ! cmp -s package-lock.json node_modules/.installed; then
+    npm ci --loglevel=error --prefer-offline --no-progress && cp package-lock.json node_modules/.installed
+fi) || { complain "the validator could not be installed"; finish; }
+
+serve() { # OPTIONS…
+    "$sonde" serve --listen 127.0.0.1:0 "$@" 2>"$scratch/log" &
+    agent=$!
+    started+=("$agent")
+    until_line 'listening on http' "$scratch/log" || finish
+    url=$(url_in "$scratch/log")
+}
+
+serve --store "$scratch/store.db"
+until_true curl -sf "$url/readyz"
+node "$work/drive.mjs" "$url" || complain "the server does not do what it describes"
+kill -TERM "$agent"
+wait "$agent"
+same "it ended in order" 0 $?
+
+SONDE_TOKEN=correct-horse-battery serve
+SONDE_TOKEN=correct-horse-battery node "$work/drive.mjs" "$url" correct-horse-battery ||
+    complain "with a token it does not do what it describes"
+finish
