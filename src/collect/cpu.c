@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "collect/cpu_engine.h"
+#include "profile/thin.h"
 #include "sonde/sonde.h"
 
 enum { RATE_DEFAULT = 1000, RATE_MAX = 10000, DEPTH_DEFAULT = 128, DEPTH_MAX = 1024, NICE = -10 };
@@ -38,7 +39,7 @@ static const char *const engine_names[] = {
 #undef SONDE__X
 };
 
-enum question { NOTHING, STATUS, COPY, END };
+enum question { NOTHING, STATUS, COPY, SINCE, END };
 
 struct sonde_cpu {
     struct sonde_cpu_options options;   /* complete */
@@ -53,8 +54,11 @@ struct sonde_cpu {
     pthread_cond_t answered;
     enum question question;
     struct sonde_cpu_status status;     /* the answer to any question */
-    struct sonde_profile *copy;         /* COPY: rows go there */
+    struct sonde_profile *copy;         /* COPY, SINCE: rows go there */
+    struct sonde_cpu_cursor *cursor;    /* SINCE */
+    int forget;                         /* SINCE */
     int copy_rc;
+    uint64_t forgotten;                 /* the reading thread's: samples that are not kept any more */
 };
 
 static uint64_t now_ns(clockid_t clock)
@@ -116,6 +120,32 @@ static int copy_now(struct sonde_cpu *c, struct sonde_profile *view)
     return rc;
 }
 
+/* Only what is new, and figures of that alone. */
+static int copy_since(struct sonde_cpu *c, struct sonde_profile *view)
+{
+    struct sonde_profile *p = c->profile;
+    struct sonde_cpu_cursor *cursor = c->cursor;
+    const uint64_t all = c->forgotten + p->samples_count;
+    uint64_t skip = cursor->samples > c->forgotten ? cursor->samples - c->forgotten : 0;
+    if (skip > p->samples_count) skip = p->samples_count;
+    struct sonde_profile part = *p;
+    part.samples = p->samples + skip;
+    part.samples_count = p->samples_count - (uint32_t)skip;
+    part.lost_records = p->lost_records - cursor->lost;
+    part.dropped_samples = p->dropped_samples - cursor->dropped;
+    if (cursor->time_ns > part.start_ns) part.start_ns = cursor->time_ns;
+    const int rc = view ? copy_profile(&part, view) : 0;
+    if (rc) return rc;
+    *cursor = (struct sonde_cpu_cursor){ .samples = all, .lost = p->lost_records,
+                                         .dropped = p->dropped_samples, .time_ns = p->end_ns };
+    if (c->forget) {
+        c->forgotten = all;
+        p->samples_count = 0;
+        memset(p->weights, 0, sizeof(p->weights));
+    }
+    return 0;
+}
+
 /* Figures, also what the profile says of itself. */
 static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
 {
@@ -126,6 +156,7 @@ static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
         .samples = counts.samples,
         .lost = counts.lost,
         .truncated = counts.truncated,
+        .rate_hz = c->options.rate_hz,
         .unwound_frames = counts.unwound_frames,
         .achieved_hz = counts.cpu_ns ? (double)counts.samples * 1e9 / (double)counts.cpu_ns : 0,
         .cpu_s = (double)now_ns(CLOCK_THREAD_CPUTIME_ID) * 1e-9,
@@ -150,7 +181,7 @@ static void answer(struct sonde_cpu *c, enum question q)
     struct sonde_profile *copy = c->copy; /* whoever asks has set it before */
     uint64_t woken;
     read_counts(c, &status);
-    const int rc = q == COPY ? copy_now(c, copy) : 0;
+    const int rc = q == COPY ? copy_now(c, copy) : q == SINCE ? copy_since(c, copy) : 0;
     if (read(c->wake_fd, &woken, sizeof(woken)) < 0) woken = 0; /* a signal was enough */
     pthread_mutex_lock(&c->lock);
     c->status = status;
@@ -175,15 +206,17 @@ static void *read_loop(void *arg)
     return NULL;
 }
 
-/* Ask the reading thread and wait. copy: where rows go. */
-static int ask(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
-               struct sonde_cpu_status *out)
+/* Ask the reading thread and wait. copy: where rows go; cursor and forget: of SINCE. */
+static int ask_since(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
+                     struct sonde_cpu_cursor *cursor, int forget, struct sonde_cpu_status *out)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&c->asking);
     pthread_mutex_lock(&c->lock);
     c->question = q;
     c->copy = copy;
+    c->cursor = cursor;
+    c->forget = forget;
     const ssize_t n = write(c->wake_fd, &one, sizeof(one));
     (void)n; /* fails only when it is readable anyway */
     while (c->question != NOTHING) pthread_cond_wait(&c->answered, &c->lock);
@@ -192,6 +225,12 @@ static int ask(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
     pthread_mutex_unlock(&c->lock);
     pthread_mutex_unlock(&c->asking);
     return rc;
+}
+
+static int ask(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
+               struct sonde_cpu_status *out)
+{
+    return ask_since(c, q, copy, NULL, 0, out);
 }
 
 static void free_cpu(struct sonde_cpu *c)
@@ -362,41 +401,43 @@ int sonde_cpu_check(struct sonde_err *note)
     return sonde_err_set(note, rc, "%s", all.text);
 }
 
-/* Only what happened since; of blocked time that began before, the part since then. */
-static void cut_before(struct sonde_profile *p, uint64_t from_ns)
+/* A profile of its own, of the rows in view, which go. */
+static int from_view(struct sonde_profile *view, struct sonde_profile **out)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < p->samples_count; i++) {
-        struct sonde_profile_sample s = p->samples[i];
-        if (s.time_ns < from_ns) {
-            const uint64_t before = from_ns - s.time_ns;
-            if (s.kind != SONDE_SAMPLE_OFFCPU || s.count != 1 || s.weight <= before) continue;
-            s.time_ns = from_ns;
-            s.weight -= before;
-        }
-        p->samples[kept++] = s;
-    }
-    p->samples_count = kept;
-    if (p->start_ns < from_ns) p->start_ns = from_ns;
+    struct sonde_profile *p = NULL;
+    int rc = sonde_profile_create(view->bytes_max, &p);
+    if (!rc) rc = sonde_profile_merge(p, view);
+    free_rows(view);
+    if (rc) sonde_profile_destroy(p);
+    else *out = p;
+    return rc;
 }
 
 int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profile **out)
 {
     struct sonde_cpu_status status;
-    struct sonde_profile view, *p = NULL;
-    int rc = ask(c, COPY, &view, &status);
-    if (!rc) {
-        cut_before(&view, from_ns);
-        rc = sonde_profile_create(view.bytes_max, &p);
-    }
-    if (!rc) rc = sonde_profile_merge(p, &view);
-    free_rows(&view);
+    struct sonde_profile view;
+    const int rc = ask(c, COPY, &view, &status);
     if (rc) {
-        sonde_profile_destroy(p);
+        free_rows(&view);
         return rc;
     }
-    *out = p;
-    return 0;
+    view.samples_count = sonde_samples_cut(view.samples, view.samples_count, from_ns, 0);
+    if (view.start_ns < from_ns) view.start_ns = from_ns;
+    return from_view(&view, out);
+}
+
+int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int forget,
+                    struct sonde_profile **out)
+{
+    struct sonde_cpu_status status;
+    struct sonde_profile view;
+    const int rc = ask_since(c, SINCE, out ? &view : NULL, cursor, forget, &status);
+    if (rc) {
+        free_rows(&view); /* fails only when it copies */
+        return rc;
+    }
+    return out ? from_view(&view, out) : 0;
 }
 
 int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out)

@@ -62,6 +62,7 @@ const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size);
 struct sonde_cpu_status {
     const char *engine;       /* "perf", "timer" */
     uint64_t samples, lost, truncated;
+    double rate_hz;           /* as asked for */
     double achieved_hz;       /* per busy thread, over its CPU time */
     double cpu_s;             /* CPU time the agent spent on it */
     uint64_t unwound_frames;
@@ -71,6 +72,18 @@ void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out);
 
 /* A copy of what there is since start, or since from_ns (unix time). Not symbolized. */
 int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profile **out);
+
+/* How far somebody has read; all zero = nothing yet. */
+struct sonde_cpu_cursor {
+    uint64_t samples, lost, dropped; /* of all there ever were */
+    uint64_t time_ns;                /* unix time of the last look */
+};
+
+/* A copy of what came since the cursor, which is moved on. Blocked time is there once it has ended.
+ * forget: c does not keep it, nor anything before it, so that c can go on for days. Not symbolized.
+ * out NULL: only the cursor is moved. SONDE_ENOMEM: the cursor stays, and nothing is forgotten. */
+int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int forget,
+                    struct sonde_profile **out);
 
 /* Stop, drain, and hand over the profile (not symbolized). The engine is gone after this. */
 int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out);

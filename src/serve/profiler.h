@@ -1,7 +1,8 @@
 /* profiler.h - profiles on demand, for the routes that answer with one.
  *
  * CPU: samples for the time that is asked, then hands over what it saw, with the spans and
- * inference requests that the model has of that time. One at a time: sampling costs, and two would see each other.
+ * inference requests of that time. Several at a time share engines: profiler_take.h, where one can
+ * also be begun and ended.
  *
  * Heap: how it stands now. What allocates counts all along, so there is nothing to wait for; but
  * growth shows only over time, so a process that was asked for once is watched from then on. */
@@ -45,7 +46,7 @@ int sonde_profiler_heap(struct sonde_profiler *p, uint32_t pid, int one,
 int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
                         struct sonde_err *err);
 
-/* Sample for seconds and return the profile, symbolized. SONDE_EBUSY: another one is running.
+/* Sample for seconds and return the profile, symbolized. SONDE_EBUSY: too many are being taken.
  * SONDE_ENOENT: there is no process to sample. SONDE_EOFF: ended early, by cancel. Others: as
  * sonde_cpu_start. */
 int sonde_profiler_take(struct sonde_profiler *p, double seconds, struct sonde_profile **out,

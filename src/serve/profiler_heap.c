@@ -27,6 +27,7 @@ void profiler_heap_release(struct profiler_heap *h)
 
 void sonde_profiler_use_mem(struct sonde_profiler *p, struct sonde_mem *mem, uint32_t pid)
 {
+    if (!mem) profiler_take_keep_heaps(p);
     pthread_mutex_lock(&p->heap.lock);
     p->heap.running = (struct profiler_watched){ .pid = pid, .mem = mem };
     pthread_mutex_unlock(&p->heap.lock);
@@ -153,6 +154,38 @@ static int snapshot_all(const struct profiler_watched *found, size_t count,
     if (rc) sonde_profile_destroy(all);
     else *out = all;
     return rc;
+}
+
+/* Totals since the process began are not of that time. */
+static void drop_totals(struct sonde_profile *p)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        const uint16_t kind = p->samples[i].kind;
+        if (kind == SONDE_SAMPLE_ALLOC || kind == SONDE_SAMPLE_TEMPORARY) continue;
+        p->samples[kept++] = p->samples[i];
+    }
+    p->samples_count = kept;
+    p->weights[SONDE_SAMPLE_ALLOC] = p->weights[SONDE_SAMPLE_TEMPORARY] = 0;
+}
+
+int profiler_heap_add(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns,
+                      struct sonde_profile *into)
+{
+    struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
+    struct sonde_profile *now = NULL;
+    int windows = 0;
+    pthread_mutex_lock(&p->heap.lock);
+    look_around(p);
+    const size_t count = choose(&p->heap, 0, found);
+    int rc = count ? snapshot_all(found, count, &now) : 0;
+    pthread_mutex_unlock(&p->heap.lock);
+    if (now && !rc) {
+        drop_totals(now);
+        rc = sonde_profile_merge(into, now);
+    }
+    sonde_profile_destroy(now);
+    return rc ? rc : profiler_heap_window(p, from_ns, to_ns, into, &windows);
 }
 
 static int take(struct sonde_profiler *p, const struct profiler_watched *found, size_t count,

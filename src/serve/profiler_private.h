@@ -3,10 +3,12 @@
 #define SONDE_SERVE_PROFILER_PRIVATE_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "profile/symbolize.h"
 #include "serve/profiler.h"
 #include "serve/profiler_request.h"
+#include "serve/profiler_take.h"
 
 enum { PROFILER_PROCESSES_MAX = 64 }; /* looked at, at a time */
 
@@ -31,6 +33,70 @@ void profiler_heap_watch(struct sonde_profiler *p);
 /* What those processes allocated in that time, into a profile. *count: of how many it is known. */
 int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns,
                          struct sonde_profile *into, int *count);
+
+/* What of heaps belongs to a profile of [from_ns, to_ns): as they are now, and what was allocated
+ * then. Nothing is profiled: nothing is added. */
+int profiler_heap_add(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns,
+                      struct sonde_profile *into);
+
+/* profiler_pool.c: engines that all takings share, and the thread that takes samples from them.
+ * Locks are taken in this order: pool, profiler, model. */
+struct profiler_source {
+    uint32_t pid;                      /* 0 = the engine that runs anyway */
+    struct sonde_cpu *cpu;
+    struct sonde_cpu_cursor cursor;
+    uint64_t from_ns;                  /* what it has before that is of its predecessor */
+};
+
+struct profiler_pool {
+    pthread_mutex_t lock;              /* of all here, and of samples of takings */
+    pthread_cond_t wake;
+    struct sonde_taking *takings[SONDE_TAKINGS_MAX];
+    size_t count;
+    struct profiler_source sources[PROFILER_PROCESSES_MAX];
+    size_t source_count;
+    double rate_hz;                    /* of sources that are ours */
+    uint32_t refused[PROFILER_PROCESSES_MAX]; /* could not be sampled: are not tried again … */
+    size_t refused_count;              /* … until the next begins */
+    struct sonde_err why;              /* the last of them */
+    int why_rc;
+    int stopping, has_thread;
+    pthread_t thread;
+    pthread_mutex_t naming;            /* of the symbolizer: held for seconds, alone or last */
+    struct sonde_symbolizer *symbolizer;
+    struct sonde_taking *told;         /* who is told of requests; the model's lock */
+};
+
+struct sonde_taking {
+    struct sonde_taking_options o;     /* complete */
+    uint64_t from_ns;
+    struct sonde_profile *samples;     /* the pool's lock */
+    uint64_t dropped;                  /* samples, for lack of memory */
+    uint64_t slice_ns;                 /* 0 = samples are as they came */
+    struct sonde_profile *heap;        /* alike: of one that is gone; NULL = none */
+    struct sonde_profile *spans;       /* with requests; the model's lock, as what follows */
+    uint64_t dropped_spans;
+    int was_told;                      /* of a request */
+    struct sonde_model_listener listener;
+    struct sonde_taking *next_told;
+};
+
+void profiler_pool_init(struct profiler_pool *q);
+void profiler_pool_stop(struct sonde_profiler *p);     /* the thread, and engines */
+void profiler_pool_release(struct sonde_profiler *p);
+/* Adds t, and sees to it that what it wants is sampled. */
+int profiler_pool_add(struct sonde_profiler *p, struct sonde_taking *t, struct sonde_err *err);
+void profiler_pool_remove(struct sonde_profiler *p, struct sonde_taking *t);
+/* Lock held: what engines have seen until now, to those that want it. */
+void profiler_pool_drain(struct sonde_profiler *p);
+/* The engine that runs anyway is another one: has returned when the old one is not used. */
+void profiler_pool_use(struct sonde_profiler *p, struct sonde_cpu *cpu);
+
+/* profiler_take.c */
+/* Model's lock held: a request has ended. */
+void profiler_take_on_request(struct sonde_profiler *p, const struct sonde_infer_request *r);
+/* The heap of the process that runs anyway is going. */
+void profiler_take_keep_heaps(struct sonde_profiler *p);
 
 /* profiler_request.c */
 struct profiler_engine {
@@ -77,16 +143,20 @@ struct sonde_profiler {
     pthread_mutex_t lock;
     pthread_cond_t wake;   /* cancelled, or no longer in use */
     struct sonde_cpu *cpu; /* runs anyway; NULL = none */
-    struct sonde_symbolizer *symbolizer; /* of who is busy; kept, it remembers files; NULL */
-    int busy, cancelled;
+    int cancelled;
     int in_use;            /* how many read cpu */
     struct profiler_heap heap;
+    struct profiler_pool pool;
     struct profiler_requests requests;
 };
 
 /* The engine that runs anyway, until it is given back; NULL = there is none. */
 struct sonde_cpu *profiler_cpu_take(struct sonde_profiler *p);
 void profiler_cpu_give(struct sonde_profiler *p);
+
+uint64_t profiler_now_ns(clockid_t clock);
+/* 0, or SONDE_EOFF when cancelled. */
+int profiler_pause(struct sonde_profiler *p, double seconds, struct sonde_err *err);
 
 /* Add the spans, or the inference requests, that the model still has and that end after from_ns. */
 int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile);

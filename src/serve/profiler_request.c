@@ -166,6 +166,7 @@ void sonde_profiler_on_begin(struct sonde_profiler *p, const struct sonde_infer_
 
 void sonde_profiler_on_done(struct sonde_profiler *p, const struct sonde_infer_request *r)
 {
+    profiler_take_on_request(p, r);
     if (!(r->flags & SONDE_INFER_PROFILE)) return;
     sonde_profiler_request_end(p, r->id, r->arrived_ns + (uint64_t)(r->total_s * 1e9), 1);
 }
