@@ -81,60 +81,12 @@ const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer *
 
 /* ---- Putting events in order ------------------------------------------------------------------ */
 
-static int earlier(const struct infer_waiting *a, const struct infer_waiting *b)
-{
-    return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->serial < b->serial;
-}
-
-static void heap_up(struct sonde_infer *x, uint32_t i)
-{
-    const struct infer_waiting w = x->waiting[i];
-    for (; i > 0 && earlier(&w, &x->waiting[(i - 1) / 2]); i = (i - 1) / 2) {
-        x->waiting[i] = x->waiting[(i - 1) / 2];
-    }
-    x->waiting[i] = w;
-}
-
-static void heap_down(struct sonde_infer *x)
-{
-    const struct infer_waiting w = x->waiting[x->waiting_count];
-    uint32_t i = 0;
-    for (uint32_t child; (child = 2 * i + 1) < x->waiting_count; i = child) {
-        if (child + 1 < x->waiting_count &&
-            earlier(&x->waiting[child + 1], &x->waiting[child])) {
-            child++;
-        }
-        if (!earlier(&x->waiting[child], &w)) break;
-        x->waiting[i] = x->waiting[child];
-    }
-    x->waiting[i] = w;
-}
-
 /* The earliest is worked out now. */
 static void release_one(struct sonde_infer *x)
 {
-    const uint32_t at = x->waiting[0].event;
-    const struct infer_event e = x->events[at];
-    x->events_free[x->event_free_count++] = at;
-    x->waiting_count--;
-    if (x->waiting_count) heap_down(x);
+    struct infer_event e;
+    sonde_timeq_take(&x->waiting, &e);
     infer_on_event(x, &e);
-}
-
-static int events_grow(struct sonde_infer *x)
-{
-    const uint32_t cap = x->event_cap ? x->event_cap * 2 : 256;
-    if (cap > INFER_WAITING_MAX) return SONDE_ENOMEM;
-    struct infer_event *events = sonde__realloc(x->events, cap * sizeof(*events));
-    if (events) x->events = events;
-    uint32_t *spare = sonde__realloc(x->events_free, cap * sizeof(*spare));
-    if (spare) x->events_free = spare;
-    struct infer_waiting *waiting = sonde__realloc(x->waiting, cap * sizeof(*waiting));
-    if (waiting) x->waiting = waiting;
-    if (!events || !spare || !waiting) return SONDE_ENOMEM;
-    for (uint32_t i = cap; i-- > x->event_cap;) x->events_free[x->event_free_count++] = i;
-    x->event_cap = cap;
-    return 0;
 }
 
 static void take(struct sonde_infer *x, struct sonde_model_process *p,
@@ -145,22 +97,18 @@ static void take(struct sonde_infer *x, struct sonde_model_process *p,
         infer_count(x, SONDE_INFER_BAD_bad_time);
         return;
     }
-    if (x->event_free_count == 0 && events_grow(x) != 0) {
-        if (x->waiting_count == 0) { /* no memory at all */
+    struct infer_event kept = { *e, p };
+    kept.e.model = infer_name(x, e->model);
+    kept.e.route = infer_name(x, e->route);
+    kept.e.name = infer_name(x, e->name);
+    if (e->type == SONDE_INFER_ATTR) kept.e.attr.key = infer_name(x, e->attr.key);
+    while (sonde_timeq_put(&x->waiting, e->time_ns, &kept) != 0) {
+        if (x->waiting.count == 0) { /* no memory at all */
             infer_count(x, SONDE_INFER_BAD_queue_full);
             return;
         }
         release_one(x);
     }
-    const uint32_t at = x->events_free[--x->event_free_count];
-    struct infer_event *kept = &x->events[at];
-    *kept = (struct infer_event){ *e, p };
-    kept->e.model = infer_name(x, e->model);
-    kept->e.route = infer_name(x, e->route);
-    kept->e.name = infer_name(x, e->name);
-    if (e->type == SONDE_INFER_ATTR) kept->e.attr.key = infer_name(x, e->attr.key);
-    x->waiting[x->waiting_count] = (struct infer_waiting){ e->time_ns, x->serial++, at };
-    heap_up(x, x->waiting_count++);
 }
 
 /* ---- Events of other threads ------------------------------------------------------------------ */
@@ -239,12 +187,12 @@ static void on_drained(void *arg, struct sonde_model *m, uint64_t since_ns)
     struct sonde_infer *x = arg;
     (void)m;
     take_posted(x);
-    while (x->waiting_count && x->waiting[0].time_ns + SLACK_NS <= since_ns) release_one(x);
+    while (x->waiting.count && sonde_timeq_first(&x->waiting) + SLACK_NS <= since_ns) release_one(x);
 }
 
 static void release_all(struct sonde_infer *x)
 {
-    while (x->waiting_count) release_one(x);
+    while (x->waiting.count) release_one(x);
 }
 
 static void on_tick(void *arg, struct sonde_model *m, double now_s)
@@ -278,9 +226,7 @@ static void on_destroy(void *arg)
     sonde__free(x->groups);
     sonde__free(x->models);
     sonde__free(x->posted);
-    sonde__free(x->events);
-    sonde__free(x->events_free);
-    sonde__free(x->waiting);
+    sonde_timeq_release(&x->waiting);
     sonde__free(x->slots);
     sonde__free(x->ended);
     names_free(x);
@@ -307,6 +253,7 @@ int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *
     if (!x->o.running_max) x->o.running_max = 4096;
     if (!(x->o.timeout_s > 0)) x->o.timeout_s = 600;
     x->m = m;
+    sonde_timeq_init(&x->waiting, sizeof(struct infer_event), INFER_WAITING_MAX);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     x->now_s = x->started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "analyze/inference.h"
+#include "base/timeq.h"
 
 #define INFER_NAMES_MAX 4096u      /* texts kept: models, routes, phases, errors */
 #define INFER_GROUPS_MAX 1024u
@@ -82,7 +83,6 @@ struct infer_kept { size_t count; uint64_t serial[INFER_KEPT]; };
 
 struct infer_done { struct sonde_infer_request r; uint32_t kept; /* lists it is in */ };
 
-struct infer_waiting { uint64_t time_ns, serial; uint32_t event; };
 struct infer_event { struct sonde_infer_event e; struct sonde_model_process *process; };
 
 struct infer_name { struct infer_name *chain; char text[]; };
@@ -100,12 +100,7 @@ struct sonde_infer {
     size_t posted_count, posted_cap;
     uint64_t posted_dropped;
 
-    struct infer_event *events;            /* what waiting refers to */
-    uint32_t *events_free;
-    uint32_t event_cap, event_free_count;
-    struct infer_waiting *waiting;         /* a heap, the earliest first */
-    uint32_t waiting_count;
-    uint64_t serial;
+    struct sonde_timeq waiting;            /* of struct infer_event */
 
     struct infer_flight **slots;           /* by id; a power of two */
     size_t slot_count, flight_count;

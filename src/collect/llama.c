@@ -109,42 +109,10 @@ static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
 
 /* ---- The order of calls ---------------------------------------------------------------------- */
 
-static int earlier(const struct llama_waiting *a, const struct llama_waiting *b)
-{
-    return a->end_ns != b->end_ns ? a->end_ns < b->end_ns : a->serial < b->serial;
-}
-
-static void heap_push(struct sonde_llama *x, struct llama_waiting w)
-{
-    uint32_t i = x->waiting_count++;
-    for (; i > 0 && earlier(&w, &x->waiting[(i - 1) / 2]); i = (i - 1) / 2) {
-        x->waiting[i] = x->waiting[(i - 1) / 2];
-    }
-    x->waiting[i] = w;
-}
-
-static uint32_t heap_pop(struct sonde_llama *x)
-{
-    const uint32_t at = x->waiting[0].at;
-    const struct llama_waiting w = x->waiting[--x->waiting_count];
-    uint32_t i = 0;
-    for (uint32_t child; (child = 2 * i + 1) < x->waiting_count; i = child) {
-        if (child + 1 < x->waiting_count &&
-            earlier(&x->waiting[child + 1], &x->waiting[child])) {
-            child++;
-        }
-        if (!earlier(&x->waiting[child], &w)) break;
-        x->waiting[i] = x->waiting[child];
-    }
-    x->waiting[i] = w;
-    return at;
-}
-
 static void release_one(struct sonde_llama *x)
 {
-    const uint32_t at = heap_pop(x);
-    struct llama_kept kept = x->kept[at];
-    x->kept_free[x->kept_free_count++] = at;
+    struct llama_kept kept;
+    sonde_timeq_take(&x->waiting, &kept);
     x->parts_waiting -= kept.c.part_count;
     work_out(x, &kept.c);
     llama_kept_release(&kept);
@@ -173,22 +141,6 @@ void llama_kept_release(struct llama_kept *kept)
     sonde__free(kept->parts);
     sonde__free(kept->text);
     memset(kept, 0, sizeof(*kept));
-}
-
-static int kept_grow(struct sonde_llama *x)
-{
-    const uint32_t cap = x->kept_cap ? x->kept_cap * 2 : 256;
-    if (cap > LLAMA_WAITING_MAX) return SONDE_ENOMEM;
-    struct llama_kept *kept = sonde__realloc(x->kept, cap * sizeof(*kept));
-    if (kept) x->kept = kept;
-    uint32_t *spare = sonde__realloc(x->kept_free, cap * sizeof(*spare));
-    if (spare) x->kept_free = spare;
-    struct llama_waiting *waiting = sonde__realloc(x->waiting, cap * sizeof(*waiting));
-    if (waiting) x->waiting = waiting;
-    if (!kept || !spare || !waiting) return SONDE_ENOMEM;
-    for (uint32_t i = cap; i-- > x->kept_cap;) x->kept_free[x->kept_free_count++] = i;
-    x->kept_cap = cap;
-    return 0;
 }
 
 static int makes_sense(const struct sonde_llama_call *c)
@@ -222,24 +174,28 @@ void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c)
         x->figures.dropped++;
         return;
     }
-    while (x->waiting_count && x->parts_waiting + c->part_count > LLAMA_PARTS_WAIT_MAX) {
+    while (x->waiting.count && x->parts_waiting + c->part_count > LLAMA_PARTS_WAIT_MAX) {
         release_one(x);
     }
-    if (x->kept_free_count == 0 && kept_grow(x) != 0 && x->waiting_count) release_one(x);
-    if (x->kept_free_count == 0 || llama_keep(&kept, c) != 0) {
+    if (llama_keep(&kept, c) != 0) {
         x->figures.dropped++;
         return;
     }
-    const uint32_t at = x->kept_free[--x->kept_free_count];
     kept.c.result = result_of(c);
-    x->kept[at] = kept;
+    while (sonde_timeq_put(&x->waiting, c->end_ns, &kept) != 0) {
+        if (!x->waiting.count) { /* no memory at all */
+            llama_kept_release(&kept);
+            x->figures.dropped++;
+            return;
+        }
+        release_one(x);
+    }
     x->parts_waiting += c->part_count;
-    heap_push(x, (struct llama_waiting){ c->end_ns, x->serial++, at });
 }
 
 void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
 {
-    while (x->waiting_count && x->waiting[0].end_ns < since_ns) release_one(x);
+    while (x->waiting.count && sonde_timeq_first(&x->waiting) < since_ns) release_one(x);
     llama_pending_age(x, since_ns > PENDING_NS ? since_ns - PENDING_NS : 0);
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
         struct llama_context *k = &x->context[i];
@@ -268,13 +224,18 @@ struct sonde_llama *sonde_llama_create(uint32_t pid, uint16_t source,
     x->source = source;
     x->ops = ops;
     x->arg = arg;
+    sonde_timeq_init(&x->waiting, sizeof(struct llama_kept), LLAMA_WAITING_MAX);
     return x;
 }
 
 void sonde_llama_destroy(struct sonde_llama *x)
 {
     if (!x) return;
-    while (x->waiting_count) llama_kept_release(&x->kept[heap_pop(x)]);
+    while (x->waiting.count) {
+        struct llama_kept kept;
+        sonde_timeq_take(&x->waiting, &kept);
+        llama_kept_release(&kept);
+    }
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
         struct llama_context *k = &x->context[i];
         for (uint32_t j = 0; j < k->held_count; j++) llama_kept_release(&k->held[j]);
@@ -282,9 +243,7 @@ void sonde_llama_destroy(struct sonde_llama *x)
         sonde__free(k->rows);
         sonde__free(k->batch.parts);
     }
-    sonde__free(x->waiting);
-    sonde__free(x->kept);
-    sonde__free(x->kept_free);
+    sonde_timeq_release(&x->waiting);
     sonde__free(x);
 }
 

@@ -2,6 +2,7 @@
 #ifndef SONDE_COLLECT_LLAMA_PRIVATE_H
 #define SONDE_COLLECT_LLAMA_PRIVATE_H
 
+#include "base/timeq.h"
 #include "collect/llama.h"
 
 #define LLAMA_WAITING_MAX 65536u   /* calls that wait for their turn … */
@@ -118,8 +119,6 @@ struct llama_thread {
     int64_t last_seq;
 };
 
-struct llama_waiting { uint64_t end_ns, serial; uint32_t at; };
-
 struct sonde_llama {
     uint32_t pid;
     uint16_t source;
@@ -129,11 +128,8 @@ struct sonde_llama {
     uint64_t ids, serials;
     uint64_t now_ns;               /* end of the last call that was worked out */
 
-    struct llama_waiting *waiting; /* a heap, earliest first */
-    struct llama_kept *kept;
-    uint32_t *kept_free;
-    uint32_t waiting_count, kept_cap, kept_free_count;
-    uint64_t serial, parts_waiting;
+    struct sonde_timeq waiting;    /* of struct llama_kept */
+    uint64_t parts_waiting;
 
     struct llama_context context[LLAMA_CONTEXTS_MAX];
     struct llama_model model[LLAMA_MODELS_MAX];
