@@ -315,9 +315,11 @@ static void bench_retention(const char *store)
     sonde_store_sqlite.stats(l.s, &stats);
     load_end(&l);
     printf("{\"figure\":\"retention\",\"series\":%d,\"limit\":%d,\"largest\":%.0f,\"written\":%.0f,"
-           "\"append_s_max\":%.6f,\"commit_s_max\":%.6f,\"step_s_max\":%.6f,\"dropped\":%llu,"
+           "\"append_s_max\":%.6f,\"commit_s_max\":%.6f,\"step_s_max\":%.6f,"
+           "\"checkpoint_s_max\":%.6f,\"step_cpu_s_max\":%.6f,\"dropped\":%llu,"
            "\"points_a_second\":%.0f}\n", SERIES, LIMIT, largest, (double)l.points,
-           stats.append_s_max, stats.commit_s_max, stats.step_s_max,
+           stats.append_s_max, stats.commit_s_max, stats.step_s_max, stats.checkpoint_s_max,
+           stats.step_cpu_s_max,
            (unsigned long long)stats.dropped_ticks, (double)l.points / took);
 }
 

@@ -178,6 +178,8 @@ int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, str
     sonde_json_num(out, "append_s_max", stats.append_s_max);
     sonde_json_num(out, "commit_s_max", stats.commit_s_max);
     sonde_json_num(out, "step_s_max", stats.step_s_max);
+    sonde_json_num(out, "checkpoint_s_max", stats.checkpoint_s_max);
+    sonde_json_num(out, "step_cpu_s_max", stats.step_cpu_s_max);
     sonde_json_time(out, "failing_since", stats.failing_since_s);
     sonde_json_str(out, "problem", stats.problem[0] ? stats.problem : NULL);
     sonde_json_close(out, '}');

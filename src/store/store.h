@@ -128,7 +128,9 @@ struct sonde_store_stats {
     uint64_t dropped_series;   /* over series_max */
     uint64_t commits, failures;
     double append_s_max;       /* the longest that append took */
-    double commit_s_max, step_s_max; /* the longest commit of points, and step of anything else */
+    /* The longest commit of points, step of packing, rolling up or deleting, and moving of the log
+     * to the file, by the clock; and the longest of all these in the writer's own CPU time. */
+    double commit_s_max, step_s_max, checkpoint_s_max, step_cpu_s_max;
     double failing_since_s;    /* unix time; 0 = all is well */
     char problem[256];         /* what is wrong now, or was last; "" = nothing ever */
 };

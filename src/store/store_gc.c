@@ -123,6 +123,41 @@ static int by_size(struct sonde_store *s, const struct sonde_store_retention *ke
     return block ? delete_block_step(s, block, err) : 0;
 }
 
+/* Names, some at a time in the order of their numbers; those of nothing that is left go. 1 = some
+ * went; gc_series is 0 when all were looked at. */
+static int names(struct sonde_store *s, int64_t before_ms, struct sonde_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(s->db, "SELECT id, seen_ms FROM series WHERE id > ?1 ORDER BY id"
+                           " LIMIT 500", -1, &st, NULL) != SQLITE_OK) {
+        return store_failed(s, s->db, err);
+    }
+    sqlite3_bind_int64(st, 1, s->gc_series);
+    int64_t dead[STEP_CHUNKS];
+    size_t count = 0;
+    int got = SQLITE_DONE, gone = 0;
+    const uint32_t after = s->gc_series;
+    while (count < STEP_CHUNKS && (got = sqlite3_step(st)) == SQLITE_ROW) {
+        s->gc_series = (uint32_t)sqlite3_column_int64(st, 0);
+        if (sqlite3_column_int64(st, 1) < before_ms) dead[count++] = s->gc_series;
+    }
+    int rc = got == SQLITE_ROW || got == SQLITE_DONE ? 0 : store_failed(s, s->db, err);
+    sqlite3_finalize(st);
+    if (s->gc_series == after) s->gc_series = 0; /* from the start, another time */
+    for (size_t i = 0; i < count && !rc; i++) {
+        int in_use = 0;
+        pthread_mutex_lock(&s->lock);
+        for (uint32_t k = 0; k < s->slot_count && !in_use; k++) {
+            in_use = s->slots[k].used && s->slots[k].spec.id == dead[i];
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (in_use) continue;
+        rc = store_do(s, "DELETE FROM series WHERE id = ?1", dead[i], 0, err);
+        gone = 1;
+    }
+    return rc ? rc : gone;
+}
+
 /* Runs and names of which nothing is left. */
 static int leftovers(struct sonde_store *s, struct sonde_err *err)
 {
@@ -134,37 +169,15 @@ static int leftovers(struct sonde_store *s, struct sonde_err *err)
                   " AND NOT EXISTS (SELECT 1 FROM profiles WHERE run = r.id)"
                   " AND NOT EXISTS (SELECT 1 FROM head WHERE run = r.id) LIMIT 10)", live, 0, err);
     if (rc || sqlite3_changes(s->db)) return rc ? rc : 1;
-    /* An agent knows its series by number: only it may take a number away. */
-    if (live && !s->started) return 0;
     int64_t oldest = 0;
     rc = store_number(s, s->db, "SELECT coalesce((SELECT min(from_ms) FROM blocks), 0)", 0, &oldest,
                       err);
-    if (rc || !oldest) return rc;
-    sqlite3_stmt *st = NULL;
-    if (sqlite3_prepare_v2(s->db, "SELECT id FROM series WHERE seen_ms < ?1 LIMIT 100", -1, &st,
-                           NULL) != SQLITE_OK) {
-        return store_failed(s, s->db, err);
+    /* An agent knows its series by number: only it may take a number away. */
+    if (rc || !oldest || (live && !s->started)) {
+        s->gc_series = 0;
+        return rc;
     }
-    sqlite3_bind_int64(st, 1, oldest - SERIES_MARGIN_MS);
-    int64_t dead[STEP_CHUNKS];
-    size_t count = 0;
-    while (count < STEP_CHUNKS && sqlite3_step(st) == SQLITE_ROW) {
-        dead[count++] = sqlite3_column_int64(st, 0);
-    }
-    sqlite3_finalize(st);
-    size_t gone = 0;
-    for (size_t i = 0; i < count && !rc; i++) {
-        int in_use = 0;
-        pthread_mutex_lock(&s->lock);
-        for (uint32_t k = 0; k < s->slot_count && !in_use; k++) {
-            in_use = s->slots[k].used && s->slots[k].spec.id == dead[i];
-        }
-        pthread_mutex_unlock(&s->lock);
-        if (in_use) continue;
-        rc = store_do(s, "DELETE FROM series WHERE id = ?1", dead[i], 0, err);
-        gone++;
-    }
-    return rc ? rc : gone == STEP_CHUNKS;
+    return names(s, oldest - SERIES_MARGIN_MS, err);
 }
 
 int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *keep,
@@ -177,9 +190,7 @@ int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *kee
     if (!more) more = by_size(s, keep, err);
     if (!more) more = leftovers(s, err);
     if (!rc && more >= 0) rc = store_run_sql(s, SQL_COMMIT, err);
-    if (rc || more < 0) {
-        store_rollback(s);
-    }
+    store_rollback(s);
     return rc ? rc : more;
 }
 
@@ -194,10 +205,11 @@ int store_gc(struct sonde_store *s, const struct sonde_store_retention *keep, ui
 {
     if (!s->db) return sonde_err_set(err, SONDE_EACCES, "store '%s' is open for reading", s->path);
     const uint64_t before = file_bytes(s);
-    int more = 1;
-    while (more > 0) { /* the writer gets its turn between steps */
+    int more = 1, names_left = 1;
+    while (more > 0 || (!more && names_left)) { /* the writer gets its turn between steps */
         pthread_mutex_lock(&s->db_lock);
         more = store_gc_step(s, keep ? keep : &s->o.keep, err);
+        names_left = s->gc_series != 0;
         pthread_mutex_unlock(&s->db_lock);
     }
     int64_t unused = 1;

@@ -36,7 +36,7 @@
 #define STORE_TICK_BITS 16
 #define STORE_SERIES_MAX ((1u << STORE_SERIES_BITS) - 1)
 #define STORE_CHUNK_BYTES_MAX (32 << 20)
-#define STORE_STEP_S 0.010         /* a step ends after so long */
+#define STORE_STEP_S 0.005         /* a step ends after so long */
 #define STORE_NAME_MAX 100         /* bytes of a name */
 
 enum { STORE_TIERS = 4 };
@@ -102,6 +102,7 @@ struct sonde_store {
     int damaged;                     /* atomic: something was found wrong, begin a new file */
     uint64_t gc_turn;
     int gc_more;
+    uint32_t gc_series;              /* looked at up to here, of names that nothing is left of */
     int roll_wanted;                 /* there are new blocks */
     struct store_rollup *roll;       /* store_rollup.c: of the job */
     int wal_pages;                   /* of the log, since the last checkpoint */
@@ -123,6 +124,7 @@ struct sonde_store {
     uint64_t tries;                  /* to write */
     struct store_slot *slots;
     uint32_t slot_count, slot_cap, slots_used;
+    uint32_t slot_free;              /* none before it is */
     struct block *open;              /* NULL = the next tick begins one */
     struct block *sealing;           /* oldest first: full, to become chunks */
     uint32_t next_head;

@@ -50,8 +50,9 @@ static int define_locked(struct sonde_store *s, const struct sonde_store_series 
     }
     uint32_t at = s->slot_count;
     if (s->slots_used < s->slot_count) {
-        for (at = 0; s->slots[at].used; at++) {
+        for (at = s->slot_free; s->slots[at].used; at++) {
         }
+        s->slot_free = at + 1;
     } else if (slot_room(s)) {
         return SONDE_ENOMEM;
     }
@@ -77,6 +78,8 @@ void store_slot_free(struct sonde_store *s, struct store_slot *slot)
     sonde__free((void *)(uintptr_t)slot->spec.name);
     *slot = (struct store_slot){ .column = UINT32_MAX };
     s->slots_used--;
+    const uint32_t at = (uint32_t)(slot - s->slots);
+    if (at < s->slot_free) s->slot_free = at;
 }
 
 /* ---- Numbers (db_lock held) ------------------------------------------------------------------------ */

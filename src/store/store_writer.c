@@ -135,7 +135,8 @@ static int move_to_new_file(struct sonde_store *s, struct sonde_err *err)
     return 0;
 }
 
-/* The ticks that are there, once all their series have a number. */
+/* The ticks that are there, once all their series have a number. The lock is given up after each:
+ * whoever appends waits for one of them at the most. */
 static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err *err)
 {
     uint64_t waiting = 0;
@@ -143,25 +144,38 @@ static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err
     for (const struct store_pending *p = s->pending; p; p = p->next) waiting++;
     pthread_mutex_unlock(&s->lock);
     const int rc = store_slots_find(s, err);
-    pthread_mutex_lock(&s->lock);
     for (; !rc && waiting > 0; waiting--) {
+        pthread_mutex_lock(&s->lock);
         struct store_pending *p = s->pending;
         s->pending = p->next;
         if (!s->pending) s->pending_end = &s->pending;
         s->pending_bytes -= p->bytes;
         store_take_tick(s, &p->tick);
+        pthread_mutex_unlock(&s->lock);
         sonde__free(p);
         ++*count;
     }
-    pthread_mutex_unlock(&s->lock);
     return rc;
 }
 
-static void note_time(struct sonde_store *s, double *longest_s, double began_s)
+/* How long something took: by the clock, and of this thread's time on a CPU, which other load on
+ * the machine does not change. */
+struct watch { double wall_s, cpu_s; };
+
+static struct watch watch_start(void)
 {
-    const double took_s = store_clock_s() - began_s;
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (struct watch){ store_clock_s(), (double)t.tv_sec + (double)t.tv_nsec * 1e-9 };
+}
+
+static void note_longest(struct sonde_store *s, const struct watch *began, double *wall_s_max,
+                         double *cpu_s_max)
+{
+    const struct watch now = watch_start();
     pthread_mutex_lock(&s->lock);
-    if (took_s > *longest_s) *longest_s = took_s;
+    if (now.wall_s - began->wall_s > *wall_s_max) *wall_s_max = now.wall_s - began->wall_s;
+    if (now.cpu_s - began->cpu_s > *cpu_s_max) *cpu_s_max = now.cpu_s - began->cpu_s;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -177,25 +191,49 @@ static int count_pages(void *arg, sqlite3 *db, const char *name, int pages)
 static void checkpoint(struct sonde_store *s)
 {
     if (s->wal_pages < CHECKPOINT_PAGES) return;
-    const double began_s = store_clock_s();
+    const struct watch began = watch_start();
     sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     s->wal_pages = 0;
-    note_time(s, &s->stats.step_s_max, began_s);
+    note_longest(s, &began, &s->stats.checkpoint_s_max, &s->stats.step_cpu_s_max);
 }
 
-/* Packing first, then rolling up, then deleting; 1 = there is more. What has begun is finished
- * first: blocks are written one after the other. */
+/* One thing: packing first, then rolling up, then deleting; 1 = there is more. What has begun is
+ * finished first: blocks are written one after the other. */
 static int idle_step(struct sonde_store *s, struct sonde_err *err)
 {
-    const double began_s = store_clock_s();
+    const struct watch began = watch_start();
     int rc = s->job.tier ? 0 : store_pack_step(s, err);
     if (!rc) rc = store_rollup_step(s, err);
     if (!rc && (s->gc_more || ++s->gc_turn % GC_EVERY == 0)) {
         rc = store_gc_step(s, &s->o.keep, err);
         s->gc_more = rc > 0;
     }
-    note_time(s, &s->stats.step_s_max, began_s);
+    note_longest(s, &began, &s->stats.step_s_max, &s->stats.step_cpu_s_max);
     return rc;
+}
+
+/* What steps change is there already in another form, and a step that a power cut undoes is made
+ * again: they do not wait for the disk. Points do, and with a point everything before it is safe. */
+static int set_durable(struct sonde_store *s, int durable, struct sonde_err *err)
+{
+    return store_exec(s, durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
+}
+
+/* As many steps as there is time for, until there is something to be written; 1 = there is more. */
+static int idle_steps(struct sonde_store *s, struct sonde_err *err)
+{
+    int more = 1;
+    int rc = set_durable(s, 0, err);
+    for (int i = 0; i < IDLE_STEPS && !rc && more > 0; i++) {
+        more = idle_step(s, err);
+        pthread_mutex_lock(&s->lock);
+        const int waiting = s->pending != NULL;
+        pthread_mutex_unlock(&s->lock);
+        if (waiting) break;
+    }
+    if (more < 0) rc = more;
+    const int back = set_durable(s, 1, rc ? NULL : err);
+    return rc ? rc : back ? back : more;
 }
 
 /* One round; 1 = there is more to do at once. */
@@ -206,13 +244,13 @@ static int work(struct sonde_store *s)
     pthread_mutex_lock(&s->db_lock);
     int rc = store_is_damaged(s) ? move_to_new_file(s, &err) : 0;
     if (!rc) rc = take_pending(s, &taken, &err);
-    const double began_s = store_clock_s();
+    const struct watch began = watch_start();
     pthread_mutex_lock(&s->lock);
     const int wanted = s->rows || s->gaps;
     pthread_mutex_unlock(&s->lock);
     if (!rc && wanted) {
         rc = save_points(s, &err);
-        note_time(s, &s->stats.commit_s_max, began_s);
+        note_longest(s, &began, &s->stats.commit_s_max, &s->stats.step_cpu_s_max);
     }
     if (!rc) tell_success(s);
     pthread_mutex_lock(&s->lock);
@@ -223,14 +261,7 @@ static int work(struct sonde_store *s)
     pthread_cond_broadcast(&s->done);
     pthread_mutex_unlock(&s->lock);
     int more = 0;
-    for (int i = 0; i < IDLE_STEPS && !rc; i++) {
-        more = idle_step(s, &err);
-        if (more <= 0) break;
-        pthread_mutex_lock(&s->lock);
-        const int waiting = s->pending != NULL;
-        pthread_mutex_unlock(&s->lock);
-        if (waiting) break;
-    }
+    if (!rc) more = idle_steps(s, &err);
     if (more < 0) rc = more;
     if (!rc) checkpoint(s);
     pthread_mutex_unlock(&s->db_lock);

@@ -1,9 +1,11 @@
-/* store_build.h - what tests of the store share: a store in a folder of its own, and a load. */
+/* store_build.h - what tests of the store share: a store in a folder of its own, and a load. After
+ * cmocka.h. */
 #ifndef SONDE_TESTS_STORE_BUILD_H
 #define SONDE_TESTS_STORE_BUILD_H
 
 #include <dirent.h>
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,8 @@
 #include "store/store.h"
 
 #define OPS (&sonde_store_sqlite)
+#define START_S 1763200200.0 /* not a full hour, but ten minutes */
+#define TEST(f) cmocka_unit_test_setup_teardown(f, build_make_dir, build_remove_dir)
 
 static char build_dir[64], build_path[128];
 
@@ -152,5 +156,59 @@ static inline int ask(struct sonde_store *s, const char *name, double from_s, do
     build_answer.series = build_answer.count = build_answer.gaps = 0;
     return OPS->query(s, &q, &sink, err);
 }
+
+/* ---- What must work ------------------------------------------------------------------------------ */
+
+static inline struct sonde_store *open_at(const char *path, struct sonde_store_options o)
+{
+    struct sonde_store *s = NULL;
+    struct sonde_err err = { "" };
+    o.path = path;
+    if (OPS->open(&o, &s, &err) != 0) fail_msg("%s", err.text);
+    return s;
+}
+
+static inline void flush(struct sonde_store *s)
+{
+    struct sonde_err err = { "" };
+    if (OPS->flush(s, &err) != 0) fail_msg("%s", err.text);
+}
+
+static inline void must_ask(struct sonde_store *s, const char *name, double from_s, double to_s,
+                            double step_s)
+{
+    struct sonde_err err = { "" };
+    if (ask(s, name, from_s, to_s, step_s, &err) != 0) fail_msg("%s", err.text);
+}
+
+static inline struct load new_load(struct sonde_store *s, uint32_t gauges, uint32_t counters,
+                                   uint32_t histograms)
+{
+    struct load l = { .s = s, .gauges = gauges, .counters = counters, .histograms = histograms,
+                      .start_ms = (int64_t)START_S * 1000 };
+    assert_int_equal(load_define(&l), 0);
+    return l;
+}
+
+static inline void add_ticks(struct load *l, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(load_tick(l), 0);
+}
+
+/* What another program would find in the file. */
+static inline int64_t number_in(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    const int64_t n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return n;
+}
+
+static inline int64_t number(const char *sql) { return number_in(build_path, sql); }
 
 #endif

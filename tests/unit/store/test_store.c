@@ -11,44 +11,6 @@
 #include "base/alloc.h"
 #include "unit/store/store_build.h"
 
-#define START_S 1763200200.0 /* not a full hour, but ten minutes */
-
-static struct sonde_store *open_with(struct sonde_store_options o)
-{
-    struct sonde_store *s = NULL;
-    struct sonde_err err = { "" };
-    o.path = build_path;
-    if (OPS->open(&o, &s, &err) != 0) fail_msg("%s", err.text);
-    return s;
-}
-
-static void flush(struct sonde_store *s)
-{
-    struct sonde_err err = { "" };
-    if (OPS->flush(s, &err) != 0) fail_msg("%s", err.text);
-}
-
-static void must_ask(struct sonde_store *s, const char *name, double from_s, double to_s,
-                     double step_s)
-{
-    struct sonde_err err = { "" };
-    if (ask(s, name, from_s, to_s, step_s, &err) != 0) fail_msg("%s", err.text);
-}
-
-static void add_ticks(struct load *l, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) assert_int_equal(load_tick(l), 0);
-}
-
-static struct load new_load(struct sonde_store *s, uint32_t gauges, uint32_t counters,
-                            uint32_t histograms)
-{
-    struct load l = { .s = s, .gauges = gauges, .counters = counters, .histograms = histograms,
-                      .start_ms = (int64_t)START_S * 1000 };
-    assert_int_equal(load_define(&l), 0);
-    return l;
-}
-
 /* Every tick, with the value the load gave it. */
 static void check_raw(struct sonde_store *s, uint32_t ticks)
 {
@@ -77,7 +39,7 @@ static void check_raw(struct sonde_store *s, uint32_t ticks)
 static void test_append_and_ask(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ .block_ticks = 50 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 50 });
     struct load l = new_load(s, 3, 2, 1);
     add_ticks(&l, 30);
     flush(s);
@@ -129,11 +91,11 @@ static void test_append_and_ask(void **unused)
 static void test_restart(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ .block_ticks = 50 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 50 });
     struct load l = new_load(s, 3, 2, 1);
     add_ticks(&l, 130);
     OPS->close(s);
-    s = open_with((struct sonde_store_options){ .block_ticks = 50 });
+    s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 50 });
     check_raw(s, 130);
     /* The same series goes on under its number: it is one, though two runs recorded it. */
     struct load more = new_load(s, 3, 2, 1);
@@ -145,7 +107,7 @@ static void test_restart(void **unused)
     assert_int_equal(build_answer.count, 170);
     OPS->close(s);
 
-    s = open_with((struct sonde_store_options){ .read_only = 1 });
+    s = open_at(build_path, (struct sonde_store_options){ .read_only = 1 });
     must_ask(s, "g2", START_S, 0, 0);
     assert_int_equal(build_answer.count, 170);
     OPS->close(s);
@@ -156,7 +118,7 @@ static void test_restart(void **unused)
 static void test_coming_and_going(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ .block_ticks = 50 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 50 });
     struct load l = new_load(s, 2, 1, 1);
     add_ticks(&l, 10);
     l.gauges = 1; /* g1 is gone; its slot is free when that tick was taken */
@@ -186,7 +148,7 @@ static void test_coming_and_going(void **unused)
 static void test_twins(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ .block_ticks = 50 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 50 });
     struct load l = new_load(s, 1, 0, 0), twin = new_load(s, 1, 0, 0);
     l.gauges = 2;
     l.slot[1] = twin.slot[0];
@@ -207,7 +169,7 @@ static void test_twins(void **unused)
 static void test_clock_set_back(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ .block_ticks = 50 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 50 });
     struct load l = new_load(s, 3, 2, 1);
     add_ticks(&l, 20);
     l.start_ms -= 3600000;
@@ -216,19 +178,6 @@ static void test_clock_set_back(void **unused)
     must_ask(s, "g0", START_S - 4000, 0, 0);
     assert_int_equal(build_answer.count, 40);
     OPS->close(s);
-}
-
-static int64_t number(const char *sql)
-{
-    sqlite3 *db;
-    sqlite3_stmt *st;
-    assert_int_equal(sqlite3_open(build_path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-    const int64_t n = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    sqlite3_close(db);
-    return n;
 }
 
 /* Steps of background work are done as ticks come in. */
@@ -244,7 +193,7 @@ static void wait_for(struct load *l, const char *sql, int64_t wanted)
 static void test_rollup(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ 0 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
     struct load l = new_load(s, 3, 2, 1);
     for (int i = 0; i < 270; i++) { /* seven and a half hours */
         add_ticks(&l, 100);
@@ -286,7 +235,7 @@ static void test_rollup(void **unused)
     assert_true(number("SELECT count(*) FROM blocks WHERE tier = 0") < 12);
     OPS->close(s);
     /* What is left of the run is rolled up when another is recorded. */
-    s = open_with((struct sonde_store_options){ 0 });
+    s = open_at(build_path, (struct sonde_store_options){ 0 });
     l = new_load(s, 1, 0, 0);
     l.start_ms += 40000000;
     wait_for(&l, "SELECT count(*) FROM runs WHERE rolled = 1", 1);
@@ -299,7 +248,7 @@ static void test_rollup(void **unused)
 static void test_refused(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ 0 }), *second = NULL;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 }), *second = NULL;
     struct sonde_err err = { "" };
     const struct sonde_store_options o = { .path = build_path };
     assert_int_equal(OPS->open(&o, &second, &err), SONDE_EBUSY);
@@ -334,7 +283,7 @@ static void test_refused(void **unused)
 static void test_too_many_series(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_with((struct sonde_store_options){ .series_max = 4 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .series_max = 4 });
     struct load l = { .s = s, .gauges = 5 };
     assert_int_equal(load_define(&l), SONDE_EFULL);
     struct sonde_store_stats stats;
@@ -342,8 +291,6 @@ static void test_too_many_series(void **unused)
     assert_int_equal(stats.dropped_series, 1);
     OPS->close(s);
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, build_make_dir, build_remove_dir)
 
 int main(void)
 {

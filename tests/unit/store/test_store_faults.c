@@ -21,8 +21,6 @@
 #include "base/log.h"
 #include "unit/store/store_build.h"
 
-#define START_S 1763200200.0
-
 /* ---- Writes that fail, or are the last ---------------------------------------------------------- */
 
 enum { SNAPSHOTS_MAX = 80 };
@@ -30,12 +28,15 @@ enum { SNAPSHOTS_MAX = 80 };
 static struct {
     pthread_mutex_t lock;
     int error;                /* errno of every write; 0 = they work */
+    int hangs;                /* writes do not return … */
+    int hanging;              /* … so many that were begun */
+    pthread_cond_t changed;
     uint64_t writes;
     uint64_t every;           /* a copy of all files at every so many writes; 0 = none */
     uint32_t flushed;         /* ticks that are known to be on disk now */
     size_t snapshots;
     uint32_t at_least[SNAPSHOTS_MAX];
-} disk = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} disk = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void copy_file(const char *suffix, const char *to)
 {
@@ -67,6 +68,10 @@ static ssize_t our_pwrite(int fd, const void *data, size_t n, off_t at)
     pthread_mutex_lock(&disk.lock);
     disk.writes++;
     ssize_t done = -1;
+    disk.hanging++;
+    pthread_cond_broadcast(&disk.changed);
+    while (disk.hangs) pthread_cond_wait(&disk.changed, &disk.lock);
+    disk.hanging--;
     if (disk.error) {
         errno = disk.error;
     } else {
@@ -97,34 +102,6 @@ static int hook_disk(void **unused)
 }
 
 /* ---- Helpers ------------------------------------------------------------------------------------- */
-
-static struct sonde_store *open_at(const char *path, struct sonde_store_options o)
-{
-    struct sonde_store *s = NULL;
-    struct sonde_err err = { "" };
-    o.path = path;
-    if (OPS->open(&o, &s, &err) != 0) fail_msg("%s", err.text);
-    return s;
-}
-
-static struct load new_load(struct sonde_store *s)
-{
-    struct load l = { .s = s, .gauges = 5, .counters = 5, .histograms = 2,
-                      .start_ms = (int64_t)START_S * 1000 };
-    assert_int_equal(load_define(&l), 0);
-    return l;
-}
-
-static void add_ticks(struct load *l, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) assert_int_equal(load_tick(l), 0);
-}
-
-static void flush(struct sonde_store *s)
-{
-    struct sonde_err err = { "" };
-    if (OPS->flush(s, &err) != 0) fail_msg("%s", err.text);
-}
 
 /* All of the first ticks are there, with their values; returns how many. */
 static uint32_t check_ticks(struct sonde_store *s, uint32_t at_least)
@@ -159,7 +136,7 @@ static void test_power_cut(void **unused)
 {
     (void)unused;
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 25 });
-    struct load l = new_load(s);
+    struct load l = new_load(s, 5, 5, 2);
     for (size_t taken = 0; taken < SNAPSHOTS_MAX && l.ticks < 3000;) {
         pthread_mutex_lock(&disk.lock);
         disk.every = 7;
@@ -251,7 +228,7 @@ static void test_disk_full(void **unused)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
-        struct load l = new_load(s);
+        struct load l = new_load(s, 5, 5, 2);
         struct sonde_err err = { "" };
         struct sonde_store_stats stats;
         add_ticks(&l, 10);
@@ -282,13 +259,49 @@ static void test_disk_full(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* While the disk takes its time, nobody waits who records: no lock that recording takes is held
+ * over a write. If one were, this would not come to its end. */
+static void test_disk_hangs(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 10 });
+    struct load l = new_load(s, 5, 5, 2);
+    add_ticks(&l, 25);
+    flush(s);
+    for (int round = 0; round < 20; round++) { /* in the middle of points, packing, moving the log */
+        pthread_mutex_lock(&disk.lock);
+        disk.hangs = 1;
+        pthread_mutex_unlock(&disk.lock);
+        add_ticks(&l, 1);
+        pthread_mutex_lock(&disk.lock);
+        while (!disk.hanging) pthread_cond_wait(&disk.changed, &disk.lock);
+        pthread_mutex_unlock(&disk.lock);
+        add_ticks(&l, 7);
+        const struct sonde_store_series spec = { .name = "new", .type = SONDE_GAUGE, .scale = 1 };
+        struct sonde_store_stats stats;
+        uint32_t slot;
+        assert_int_equal(OPS->define(s, &spec, &slot), 0);
+        OPS->stats(s, &stats);
+        assert_int_equal(stats.ticks, l.ticks);
+        pthread_mutex_lock(&disk.lock);
+        disk.hangs = 0;
+        pthread_cond_broadcast(&disk.changed);
+        pthread_mutex_unlock(&disk.lock);
+        if (round % 2) flush(s);
+    }
+    flush(s);
+    check_ticks(s, l.ticks);
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 /* For longer than memory lasts: recording goes on after, and the gap is shown. */
 static void test_gap(void **unused)
 {
     (void)unused;
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
         .block_ticks = 50, .memory_max = 256 << 10 });
-    struct load l = new_load(s);
+    struct load l = new_load(s, 5, 5, 2);
     struct sonde_err err = { "" };
     struct sonde_store_stats stats = { 0 };
     add_ticks(&l, 20);
@@ -351,7 +364,7 @@ static void test_damaged_at_start(void **unused)
     (void)unused;
     char name[256] = "", log[160], text[4096] = "";
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
-    struct load l = new_load(s);
+    struct load l = new_load(s, 5, 5, 2);
     add_ticks(&l, 500);
     OPS->close(s);
     scribble();
@@ -368,7 +381,7 @@ static void test_damaged_at_start(void **unused)
     assert_non_null(strstr(text, "age ")); /* which page */
     assert_non_null(strstr(text, ".recover"));
     /* Recording goes on in a new file. */
-    l = new_load(s);
+    l = new_load(s, 5, 5, 2);
     add_ticks(&l, 30);
     flush(s);
     assert_int_equal(check_ticks(s, 30), 30);
@@ -383,14 +396,14 @@ static void test_damaged_while_open(void **unused)
     char name[256];
     struct sonde_err err = { "" };
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
-    struct load l = new_load(s);
+    struct load l = new_load(s, 5, 5, 2);
     add_ticks(&l, 400);
     OPS->close(s);
     s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
     scribble();
     assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), SONDE_EFORMAT);
     assert_non_null(strstr(err.text, "is damaged"));
-    l = new_load(s);
+    l = new_load(s, 5, 5, 2);
     for (int i = 0; i < 200 && !aside(name, sizeof(name)); i++) {
         load_tick(&l);
         OPS->flush(s, NULL);
@@ -424,14 +437,12 @@ static void test_no_memory(void **unused)
     }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, build_make_dir, build_remove_dir)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_power_cut), TEST(test_killed),           TEST(test_disk_full),
         TEST(test_gap),       TEST(test_damaged_at_start), TEST(test_damaged_while_open),
-        TEST(test_no_memory),
+        TEST(test_disk_hangs),     TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, hook_disk, NULL);
 }
