@@ -173,7 +173,7 @@ struct sonde_store_ops {
     int (*profile_put)(struct sonde_store *s, const struct sonde_store_profile *p,
                        const void *data, size_t len, uint64_t *id, struct sonde_err *err);
     /* The same, and those with ids go, in one transaction: they became part of it. Ids that are not
-     * there are passed over. */
+     * there, or are of another kind, are passed over. */
     int (*profile_replace)(struct sonde_store *s, const struct sonde_store_profile *p,
                            const void *data, size_t len, const uint64_t *ids, size_t id_count,
                            uint64_t *id, struct sonde_err *err);

@@ -77,9 +77,12 @@ static int by_count(struct sonde_store *s, const struct sonde_store_retention *k
 {
     int64_t count = 0;
     if (!keep->profiles) return 0;
-    int rc = store_number(s, s->db, "SELECT count(*) FROM profiles", 0, &count, err);
+    /* What is taken all the time has a limit of its own (history.h). */
+    int rc = store_number(s, s->db, "SELECT count(*) FROM profiles WHERE kind NOT GLOB"
+                          " 'continuous*'", 0, &count, err);
     if (rc || (uint64_t)count <= keep->profiles) return rc;
-    rc = store_do(s, "DELETE FROM profiles WHERE id = (SELECT min(id) FROM profiles)", 0, 0, err);
+    rc = store_do(s, "DELETE FROM profiles WHERE id = (SELECT min(id) FROM profiles WHERE"
+                  " kind NOT GLOB 'continuous*')", 0, 0, err);
     return rc ? rc : 1;
 }
 

@@ -77,7 +77,9 @@ int store_profile_replace(struct sonde_store *s, const struct sonde_store_profil
     if (!rc) {
         rc = insert(s, p, &packed, &made, err);
         for (size_t i = 0; i < id_count && !rc; i++) {
-            rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", (int64_t)ids[i], 0, err);
+            /* Numbers are used again: one that was deleted meanwhile may be somebody else's now. */
+            rc = store_do(s, "DELETE FROM profiles WHERE id = ?1 AND id <> ?2 AND kind = (SELECT"
+                          " kind FROM profiles WHERE id = ?2)", (int64_t)ids[i], (int64_t)made, err);
         }
         if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
         store_rollback(s);

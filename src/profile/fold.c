@@ -1,0 +1,311 @@
+/* fold.c - see fold.h. */
+#include "profile/fold.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+
+/* ---- Adding a part ----------------------------------------------------------------------------- */
+
+/* Old id to new id, for what has been needed so far; 0 = not yet. */
+struct adding {
+    const struct sonde_profile *from;
+    struct sonde_profile *to;
+    uint32_t *string, *module, *function, *location, *stack, *thread;
+    uint8_t *span;             /* is wanted */
+    int rebase;
+};
+
+/* How far a module's addresses move so that they are offsets in its file; 0 = not at all. */
+static uint64_t moves_by(const struct adding *a, uint32_t module)
+{
+    const struct sonde_profile_module *m = &a->from->modules[module];
+    const uint32_t no_file = SONDE_MODULE_KERNEL | SONDE_MODULE_JIT | SONDE_MODULE_VDSO;
+    if (!a->rebase || !module || m->flags & no_file || !m->path) return 0;
+    return m->offset - m->start;
+}
+
+static uint32_t add_string(struct adding *a, uint32_t id)
+{
+    if (id && !a->string[id]) a->string[id] = sonde_profile_cstring(a->to, a->from->strings[id]);
+    return a->string[id];
+}
+
+static uint32_t add_module(struct adding *a, uint32_t id)
+{
+    if (!id || a->module[id]) return a->module[id];
+    struct sonde_profile_module row = a->from->modules[id];
+    row.path = add_string(a, row.path);
+    row.build_id = add_string(a, row.build_id);
+    row.open_path = add_string(a, row.open_path);
+    row.start += moves_by(a, id);
+    row.end += moves_by(a, id);
+    if (a->rebase) row.open_path = 0; /* of one process */
+    a->module[id] = sonde_profile_module(a->to, &row);
+    if (a->module[id]) a->to->modules[a->module[id]].flags |= row.flags;
+    return a->module[id];
+}
+
+static uint32_t add_function(struct adding *a, uint32_t id)
+{
+    if (!id || a->function[id]) return a->function[id];
+    struct sonde_profile_function row = a->from->functions[id];
+    row.name = add_string(a, row.name);
+    row.file = add_string(a, row.file);
+    row.module = add_module(a, row.module);
+    return a->function[id] = sonde_profile_function(a->to, &row);
+}
+
+static uint32_t add_thread(struct adding *a, uint32_t id)
+{
+    if (!id || a->thread[id]) return a->thread[id];
+    const struct sonde_profile_thread *t = &a->from->threads[id];
+    return a->thread[id] =
+               sonde_profile_thread(a->to, t->pid, t->tid, sonde_profile_str(a->from, t->name));
+}
+
+static uint32_t add_location(struct adding *a, uint32_t id)
+{
+    if (!id || a->location[id]) return a->location[id];
+    const struct sonde_profile_location *l = &a->from->locations[id];
+    const uint32_t module = add_module(a, l->module);
+    const uint64_t address = l->address ? l->address + moves_by(a, l->module) : 0;
+    struct sonde_profile_line *lines = NULL;
+    if (l->line_count) {
+        lines = sonde__calloc(l->line_count, sizeof(*lines));
+        if (!lines) return 0;
+    }
+    for (uint32_t i = 0; i < l->line_count; i++) {
+        const struct sonde_profile_line *old = &a->from->lines[l->line + i];
+        lines[i] = (struct sonde_profile_line){ add_function(a, old->function), old->line };
+    }
+    a->location[id] = sonde_profile_lines_location(a->to, module, address, lines, l->line_count);
+    sonde__free(lines);
+    return a->location[id];
+}
+
+static int is_wanted(const struct sonde_profile *p, const struct sonde_profile_sample *s,
+                     const struct sonde_fold_part *part)
+{
+    if (part->kinds && !(part->kinds >> s->kind & 1)) return 0;
+    if (part->from_ns && s->time_ns < part->from_ns) return 0;
+    if (part->to_ns && s->time_ns >= part->to_ns) return 0;
+    return !part->pid || p->threads[s->thread].pid == part->pid;
+}
+
+/* Callers come before what they call: so those that are needed are marked backwards, and made
+ * forwards. */
+static int add_stacks(struct adding *a, const struct sonde_fold_part *part)
+{
+    const struct sonde_profile *p = a->from;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (is_wanted(p, &p->samples[i], part)) a->stack[p->samples[i].stack] = 1;
+    }
+    for (uint32_t i = p->stacks_count; i-- > 1;) {
+        if (a->stack[i]) a->stack[p->stacks[i].parent] = 1;
+    }
+    a->stack[0] = 0;
+    for (uint32_t i = 1; i < p->stacks_count; i++) {
+        if (!a->stack[i]) continue;
+        a->stack[i] = sonde_profile_stack(a->to, a->stack[p->stacks[i].parent],
+                                          add_location(a, p->stacks[i].location));
+        if (!a->stack[i]) return SONDE_ENOMEM;
+    }
+    return 0;
+}
+
+static int add_samples(struct adding *a, const struct sonde_fold_part *part)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < a->from->samples_count; i++) {
+        struct sonde_profile_sample s = a->from->samples[i];
+        if (!is_wanted(a->from, &s, part)) continue;
+        const uint32_t thread = add_thread(a, s.thread);
+        if (s.thread && !thread) return SONDE_ENOMEM;
+        s.stack = a->stack[s.stack];
+        s.thread = thread;
+        rc = sonde_profile_add_sample(a->to, &s);
+    }
+    return rc;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* The spans around a sample: the innermost, and those that that began inside of. */
+static int want_spans(struct adding *a, const struct sonde_fold_part *part)
+{
+    const struct sonde_profile *p = a->from;
+    const uint64_t from_ns = later(p->start_ns, part->from_ns);
+    uint32_t *of_sample = NULL, *of_span = NULL;
+    const int rc = sonde_profile_innermost_spans(p, &of_sample, &of_span);
+    for (uint32_t i = 0; !rc && i < p->samples_count; i++) {
+        if (!is_wanted(p, &p->samples[i], part)) continue;
+        for (uint32_t span = of_sample[i]; span && !a->span[span - 1]; span = of_span[span - 1]) {
+            a->span[span - 1] = 1;
+        }
+    }
+    for (uint32_t i = 0; !rc && i < p->spans_count; i++) {
+        if (part->pid && p->threads[p->spans[i].thread].pid != part->pid) continue;
+        a->span[i] |= p->spans[i].start_ns < from_ns && p->spans[i].end_ns > from_ns;
+    }
+    sonde__free(of_sample);
+    sonde__free(of_span);
+    return rc;
+}
+
+/* Parts that follow each other may both know of a span that goes over their border. */
+static int is_there(const struct sonde_profile *p, const struct sonde_profile_span *s)
+{
+    for (uint32_t i = 0; i < p->spans_count; i++) {
+        const struct sonde_profile_span *o = &p->spans[i];
+        if (o->start_ns == s->start_ns && o->id == s->id && o->thread == s->thread &&
+            o->end_ns == s->end_ns) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int add_spans(struct adding *a, uint64_t from_ns)
+{
+    const struct sonde_profile *p = a->from;
+    uint32_t part = 0;
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < p->spans_count; i++) {
+        struct sonde_profile_span s = p->spans[i];
+        const uint32_t first = part;
+        while (part < p->parts_count && p->parts[part].span == i) part++;
+        if (!a->span[i]) continue;
+        s.thread = add_thread(a, s.thread);
+        s.name = add_string(a, s.name);
+        if (s.start_ns < from_ns && is_there(a->to, &s)) continue;
+        rc = sonde_profile_add_span(a->to, &s);
+        for (uint32_t k = first; !rc && k < part; k++) {
+            struct sonde_profile_part row = p->parts[k];
+            row.span = a->to->spans_count - 1;
+            rc = sonde_profile_add_part(a->to, &row);
+        }
+    }
+    return rc;
+}
+
+static void add_facts(struct adding *a, const struct sonde_fold_part *part)
+{
+    const struct sonde_profile *from = a->from;
+    struct sonde_profile *p = a->to;
+    const uint64_t start = later(from->start_ns, part->from_ns);
+    const uint64_t end = part->to_ns && part->to_ns < from->end_ns ? part->to_ns : from->end_ns;
+    const double had = (double)(p->end_ns - p->start_ns);
+    const double add = end > start ? (double)(end - start) : 0;
+    if (!p->rate_hz) p->rate_hz = from->rate_hz;
+    if (!p->achieved_hz) {
+        p->achieved_hz = from->achieved_hz;
+    } else if (from->achieved_hz && had + add > 0) {
+        p->achieved_hz = (p->achieved_hz * had + from->achieved_hz * add) / (had + add);
+    }
+    if (!p->start_ns || start < p->start_ns) p->start_ns = start;
+    if (end > p->end_ns) p->end_ns = end;
+    if (p->end_ns < p->start_ns) p->end_ns = p->start_ns;
+    if (!part->from_ns && !part->to_ns && !part->pid && !part->kinds) { /* when and whose they were is not known */
+        p->lost_records += from->lost_records;
+        p->dropped_samples += from->dropped_samples;
+    }
+    if (!p->program) p->program = add_string(a, from->program);
+    if (!p->command) p->command = add_string(a, from->command);
+    if (!p->engine) p->engine = add_string(a, from->engine);
+    if (!p->host) p->host = add_string(a, from->host);
+}
+
+static uint32_t *map_create(uint32_t count) { return sonde__calloc(count + 1u, sizeof(uint32_t)); }
+
+int sonde_fold_add(struct sonde_profile *p, const struct sonde_profile *from,
+                   const struct sonde_fold_part *part)
+{
+    assert(p != from);
+    struct adding a = { .from = from, .to = p, .rebase = part->rebase };
+    a.string = map_create(from->strings_count);
+    a.module = map_create(from->modules_count);
+    a.function = map_create(from->functions_count);
+    a.location = map_create(from->locations_count);
+    a.stack = map_create(from->stacks_count);
+    a.thread = map_create(from->threads_count);
+    a.span = sonde__calloc(from->spans_count + 1u, 1);
+    int rc = a.string && a.module && a.function && a.location && a.stack && a.thread && a.span
+                 ? 0
+                 : SONDE_ENOMEM;
+    if (!rc) rc = add_stacks(&a, part);
+    if (!rc) rc = add_samples(&a, part);
+    if (!rc && part->spans && from->spans_count) rc = want_spans(&a, part);
+    if (!rc) rc = add_spans(&a, later(from->start_ns, part->from_ns));
+    if (!rc) add_facts(&a, part);
+    sonde__free(a.string);
+    sonde__free(a.module);
+    sonde__free(a.function);
+    sonde__free(a.location);
+    sonde__free(a.stack);
+    sonde__free(a.thread);
+    sonde__free(a.span);
+    return rc;
+}
+
+/* ---- Folding ----------------------------------------------------------------------------------- */
+
+static int in_order(const void *a, const void *b)
+{
+    const struct sonde_profile_sample *x = a, *y = b;
+    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
+    if (x->stack != y->stack) return x->stack < y->stack ? -1 : 1;
+    return x->flags < y->flags ? -1 : x->flags > y->flags;
+}
+
+/* 1 if b could be added to a. */
+static int add_up(struct sonde_profile_sample *a, const struct sonde_profile_sample *b)
+{
+    uint32_t count;
+    if (in_order(a, b) != 0 || __builtin_add_overflow(a->count, b->count, &count)) return 0;
+    a->weight += b->weight; /* all weights of a kind fit (profile.h) */
+    a->count = count;
+    return 1;
+}
+
+/* Each thread as the one of its process, or of all, that has its name. */
+static int name_threads(struct sonde_profile *p, int all)
+{
+    const uint32_t count = p->threads_count;
+    uint32_t *to = sonde__calloc(count, sizeof(*to));
+    int rc = to ? 0 : SONDE_ENOMEM;
+    for (uint32_t i = 1; !rc && i < count; i++) {
+        to[i] = sonde_profile_thread(p, all ? 0 : p->threads[i].pid, 0,
+                                     sonde_profile_str(p, p->threads[i].name));
+        if (!to[i]) rc = SONDE_ENOMEM;
+    }
+    for (uint32_t i = 0; !rc && i < p->samples_count; i++) {
+        p->samples[i].thread = to[p->samples[i].thread];
+    }
+    sonde__free(to);
+    return rc;
+}
+
+int sonde_fold_steps(struct sonde_profile *p, uint64_t step_ns, enum sonde_fold_threads threads)
+{
+    assert(step_ns);
+    const int rc = threads ? name_threads(p, threads == SONDE_FOLD_THREADS_ALL) : 0;
+    if (rc) return rc;
+    p->spans_count = p->parts_count = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        p->samples[i].time_ns -= p->samples[i].time_ns % step_ns;
+    }
+    if (p->samples_count) qsort(p->samples, p->samples_count, sizeof(p->samples[0]), in_order);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (kept && add_up(&p->samples[kept - 1], &p->samples[i])) continue;
+        p->samples[kept++] = p->samples[i];
+    }
+    p->samples_count = kept;
+    return 0;
+}
