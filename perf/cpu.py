@@ -3,6 +3,7 @@
     cpu_sample       a sample's cost, the rate, whole stacks, bytes; profilers take turns
     cpu_start        a recording of nothing
     cpu_always       sonde run at its usual rate, on and off in turns
+    cpu_continuous   the same with a history of profiles in a store, at the rate of that
     cpu_flamegraph   a large profile drawn
 
 A sample's cost has two parts. What it takes from the program is what the program sees itself (see
@@ -23,7 +24,7 @@ from profilers import Gperftools, Perf, Run, Sonde, burner_cpu
 UNITS = 50000            # a second of work
 RATE = 1000
 # Seconds for the rounds of each group, so that all of it takes less than three minutes.
-SECONDS = {"cpu_sample": 80, "cpu_start": 8, "cpu_always": 25, "cpu_flamegraph": 10}
+SECONDS = {"cpu_sample": 80, "cpu_start": 8, "cpu_always": 25, "cpu_continuous": 25, "cpu_flamegraph": 10}
 
 
 def rounds_until(seconds):
@@ -212,24 +213,22 @@ def measure_start(args, scratch):
 
 # ---- Always on ------------------------------------------------------------------------------
 
-def watch_agent(command, burner):
+def watch_agent(command, burner, seconds=5):
     """The agent's share of a core, its memory, and what of that is its own."""
-    agent = subprocess.Popen([*command, burner, str(10 * UNITS), str(burner_cpu())],
+    agent = subprocess.Popen([*command, burner, str(2 * seconds * UNITS), str(burner_cpu())],
                              stdout=subprocess.DEVNULL)
     try:
         time.sleep(3)  # tables and names are made by then
-        return watch(agent.pid, 5), memory_mb(agent.pid, "VmRSS"), memory_mb(agent.pid, "RssAnon")
+        return watch(agent.pid, seconds), memory_mb(agent.pid, "VmRSS"), memory_mb(agent.pid, "RssAnon")
     finally:
         agent.terminate()
         agent.wait()
 
 
-def measure_always(args, scratch):
-    """The burner alone and under sonde run, in turns; then the agent is watched."""
-    burner, sonde = str(args.build / "perf" / "bench_burner"), str(args.build / "sonde")
-    under = [sonde, "run", "--listen", "127.0.0.1:0", "--"]
+def on_and_off(under, burner, group):
+    """The burner alone and under a command, in turns: what that takes of it in percent, and a note."""
     off, on = [], []
-    for n in rounds_until(SECONDS["cpu_always"]):
+    for n in rounds_until(SECONDS[group]):
         # Each comes first as often as second.
         for command, runs in ((([], off), (under, on)) if n % 2 else ((under, on), ([], off))):
             runs.append(Run(command, burner, UNITS))
@@ -239,9 +238,15 @@ def measure_always(args, scratch):
     pairs = (f"by the program's CPU time for the same work, in {n} pairs: median "
              f"{slower[n // 2]:+.2f} %, quartiles {slower[n // 4]:+.2f} and "
              f"{slower[n * 3 // 4]:+.2f}")
-    taken = stats_of([lost(b) - lost(a) for a, b in zip(off, on)],
-                     min(map(lost, on)) - min(map(lost, off)))
+    return stats_of([lost(b) - lost(a) for a, b in zip(off, on)],
+                    min(map(lost, on)) - min(map(lost, off))), pairs
 
+
+def measure_always(args, scratch):
+    """The burner alone and under sonde run, in turns; then the agent is watched."""
+    burner, sonde = str(args.build / "perf" / "bench_burner"), str(args.build / "sonde")
+    under = [sonde, "run", "--listen", "127.0.0.1:0", "--"]
+    taken, pairs = on_and_off(under, burner, "cpu_always")
     busy, rss, anonymous = watch_agent(under, burner)
     idle, _, _ = watch_agent([sonde, "run", "--no-cpu", *under[2:]], burner)
     rate = "99 Hz, one busy thread"
@@ -254,6 +259,28 @@ def measure_always(args, scratch):
         row("cpu_always_rss", "cpu_always", "always on, agent's memory", "MB",
             named("sonde run", stats_of([rss])), None, [], 32,
             f"of which {anonymous:.1f} MB are its own; the rest is code and rings of samples"),
+    ]
+
+
+def measure_continuous(args, scratch):
+    """The same with profiles kept all the time: samples become minutes in a store."""
+    burner, sonde = str(args.build / "perf" / "bench_burner"), str(args.build / "sonde")
+    common = [sonde, "run", "--no-heap", "--listen", "127.0.0.1:0", "--store",
+              str(scratch / "continuous.store")]
+    under = [*common, "--rate", "19", "--continuous", "--"]
+    taken, pairs = on_and_off(under, burner, "cpu_continuous")
+    busy, rss, anonymous = watch_agent(under, burner, 20)  # two writes
+    idle, _, _ = watch_agent([*common, "--no-cpu", "--"], burner)
+    rate = "19 Hz, one busy thread"
+    return [
+        row("cpu_continuous", "cpu_continuous", "continuous, taken from the program", "%",
+            named("--continuous", taken), None, [], 0.1, f"{rate}; {pairs}"),
+        row("cpu_continuous_agent", "cpu_continuous", "continuous, agent", "% core",
+            named("--continuous", busy), named("store alone", idle), [], 0,
+            f"{rate}; bare: a store of series, no samples; judged by the mean"),
+        row("cpu_continuous_rss", "cpu_continuous", "continuous, agent's memory", "MB",
+            named("--continuous", stats_of([rss])), None, [], 48,
+            f"of which {anonymous:.1f} MB are its own"),
     ]
 
 
@@ -303,4 +330,5 @@ def measure_flamegraph(args, scratch):
 
 
 GROUPS = {"cpu_sample": measure_sample, "cpu_start": measure_start, "cpu_always": measure_always,
+          "cpu_continuous": measure_continuous,
           "cpu_flamegraph": measure_flamegraph}
