@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "cli/continuous.h"
 #include "cli/heap.h"
 #include "cli/store.h"
 
@@ -10,6 +11,7 @@ struct run_values {
     int no_http, no_cpu, no_inference;
     struct sonde_cli_heap heap;
     const char *record;
+    const char *continuous;
 };
 
 #define AT(field) .offset = offsetof(struct run_values, field)
@@ -27,6 +29,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record` does", AT(record) },
     SONDE_OPT_STORE,
+    SONDE_OPT_CONTINUOUS(struct run_values, continuous),
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = NULL },
@@ -50,6 +53,7 @@ static int run(struct sonde_cli *cli)
         .llama = !v->no_inference,
         .record = v->record,
         .store = 1,
+        .continuous = v->continuous,
     };
     const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
     return status ? status : sonde_session_run(cli, &o);
@@ -75,6 +79,9 @@ const struct sonde_command sonde_cmd_run = {
         "If CMD uses llama.cpp as a library (llama-server, llama-cli, or any other program), its "
         "requests are followed without a change to it: time to first token, tokens a second, "
         "batches, prompts that were reused, memory.\n"
+        "\n"
+        "With --store and --continuous its samples are also kept in the store, by the minute, merged "
+        "to hours and days; `sonde help serve` says more.\n"
         "\n"
         "If port 6060 is taken, the next free one is used. With --listen (or the setting "
         "server.listen) exactly that one is.\n"

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/continuous.h"
 #include "cli/store.h"
 #include "collect/collector.h"
 #include "front/figures.h"
@@ -18,12 +19,17 @@
 #include "serve/server.h"
 #include "sonde/sonde.h"
 
+struct serve_values {
+    const char *continuous;
+};
+
 static const struct sonde_cli_opt options[] = {
     SONDE_OPT_LISTEN,
     { .name = "upstream", .letter = 'u', .type = SONDE_OPT_SETTING, .value = "URL",
       .setting = "server.upstream",
       .help = "be the front of this inference server and measure its requests" },
     SONDE_OPT_STORE,
+    SONDE_OPT_CONTINUOUS(struct serve_values, continuous),
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = "retain", .type = SONDE_OPT_SETTING, .value = "SECONDS",
@@ -62,6 +68,7 @@ struct running {
     struct sonde_collector *collector;
     struct sonde_profiler *profiler; /* NULL = no profiles are taken */
     struct sonde_cli_store store;
+    struct sonde_continuous *continuous; /* NULL alike */
     struct sonde_server *server;
     struct sonde_figures *figures;   /* the front's */
     struct sonde_front_observer measures; /* figures' */
@@ -131,7 +138,8 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
     char url[80], token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options s = { .url = url, .collector = r->collector,
                                       .profiler = r->profiler, .store_ops = r->store.ops,
-                                      .store = r->store.store };
+                                      .store = r->store.store,
+                                      .continuous = r->continuous };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
     if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
     if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
@@ -166,7 +174,8 @@ static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err
     char token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options o = { .listen = cli->config.server_listen,
                                       .collector = r->collector, .profiler = r->profiler,
-                                      .store_ops = r->store.ops, .store = r->store.store };
+                                      .store_ops = r->store.ops, .store = r->store.store,
+                                      .continuous = r->continuous };
     const int rc = sonde_cli_server_options(cli, &o, token, err);
     return rc ? rc : sonde_server_start(&o, &r->server, err);
 }
@@ -213,6 +222,22 @@ static int attach_infer(struct sonde_model *m, const void *arg)
     return sonde_infer_attach(m, &o);
 }
 
+static int start_continuous(struct sonde_cli *cli, struct running *r)
+{
+    const struct serve_values *v = cli->values;
+    struct sonde_err err = { "" };
+    struct sonde_continuous_options o = { .collector = r->collector, .profiler = r->profiler,
+                                          .store_ops = r->store.ops, .store = r->store.store };
+    const int status = sonde_cli_continuous(cli, v->continuous, &o);
+    if (status) return status;
+    const int rc = sonde_continuous_create(&o, &r->continuous, &err);
+    if (!rc) return SONDE_EXIT_OK;
+    r->continuous = NULL;
+    return rc == SONDE_EOFF || rc == SONDE_EINVAL
+               ? sonde_cli_usage(cli, "continuous profiling: %s", err.text)
+               : sonde_cli_fail(cli, "%s", err.text);
+}
+
 static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
 {
     struct sonde_err err = { "" };
@@ -225,6 +250,7 @@ static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
     } else {
         announce(cli, r);
         wait_for_end(set);
+        sonde_continuous_stop(r->continuous);
         sonde_collector_stop(r->collector);
         if (cli->log_path) sonde_log(SONDE_LOG_INFO, "ending");
     }
@@ -256,7 +282,9 @@ static int run(struct sonde_cli *cli)
     const struct sonde_profiler_options p = { .collector = r.collector, .rate_hz = cpu.rate_hz,
                                               .depth_max = cpu.depth_max, .dir = cpu.dir };
     if (cli->config.cpu_enabled && sonde_profiler_create(&p, &r.profiler) != 0) r.profiler = NULL;
-    status = serve(cli, &r, &set);
+    status = start_continuous(cli, &r);
+    if (!status) status = serve(cli, &r, &set);
+    sonde_continuous_destroy(r.continuous);
     /* Last the model, which tells the profiler of requests that it gives up. */
     sonde_profiler_destroy(r.profiler);
     r.profiler = NULL;
@@ -282,6 +310,11 @@ const struct sonde_command sonde_cmd_serve = {
         "agent was started. A store takes about a byte a reading; storage.retention_days, "
         "raw_hours and max_megabytes bound it. `sonde runs` lists what is in it.\n"
         "\n"
+        "With --continuous the CPU of these processes is sampled all the time, at a rate that costs "
+        "next to nothing, and kept in the store by the minute, merged to hours and days: "
+        "/api/profile?from=…&to=…&format=svg draws any of it, `sonde flamegraph --from -3600 URL` "
+        "the last hour. /admin/profile/continuous shows what it costs and changes it.\n"
+        "\n"
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "
         "/profiling/…, /debug/pprof/… and its own /api/… are answered by sonde itself. When it is "
@@ -296,6 +329,7 @@ const struct sonde_command sonde_cmd_serve = {
         "called by. Commands that take a URL send SONDE_TOKEN. server.tls_certificate and "
         "server.tls_key make it HTTPS.",
     .options = options,
+    .values_size = sizeof(struct serve_values),
     .operands_max = 0,
     .run = run,
 };

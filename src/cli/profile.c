@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/heap.h"
@@ -12,6 +13,7 @@
 #include "present/units.h"
 #include "profile/select.h"
 #include "sonde/sonde.h"
+#include "store/history.h"
 #include "store/run.h"
 
 #define FETCH_MAX ((size_t)1 << 30)
@@ -30,19 +32,38 @@ int sonde_cli_profile_failed(const struct sonde_cli *cli, int code, const struct
 
 /* ---- Filter ---------------------------------------------------------------------------------- */
 
-static int parse_time(const struct sonde_cli *cli, const char *option, const char *text,
-                      const struct sonde_profile *p, uint64_t *out)
+static int parse_seconds(const struct sonde_cli *cli, const char *option, const char *text,
+                         double *out)
 {
-    if (!text) return SONDE_EXIT_OK;
     char *end;
     errno = 0;
     const double v = strtod(text, &end);
-    if (!*text || text[strspn(text, "0123456789.eE+-")] || *end || errno || !(v >= 0 && v < 1e10)) {
+    if (!*text || text[strspn(text, "0123456789.eE+-")] || *end || errno ||
+        !(v > -1e10 && v < 1e10)) {
         return sonde_cli_usage(cli, "--%s: '%s' is not a number of seconds", option, text);
     }
-    /* 0 would mean that there is no limit. */
-    const uint64_t ns = (uint64_t)(v * 1e9);
-    *out = v >= UNIX_TIME_MIN ? ns : p->start_ns + (ns ? ns : 1);
+    *out = v;
+    return SONDE_EXIT_OK;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int parse_time(const struct sonde_cli *cli, const char *option, const char *text,
+                      const struct sonde_profile *p, uint64_t *out)
+{
+    double v;
+    if (!text) return SONDE_EXIT_OK;
+    const int status = parse_seconds(cli, option, text, &v);
+    if (status) return status;
+    if (v < 0) v += now_s();
+    const uint64_t ns = v > 0 ? (uint64_t)(v * 1e9) : 0;
+    *out = v >= UNIX_TIME_MIN ? ns : p->start_ns + ns;
+    if (!*out) *out = 1; /* 0 would mean that there is no limit */
     return SONDE_EXIT_OK;
 }
 
@@ -171,23 +192,60 @@ int sonde_cli_is_memory(const char *type)
     return kind >= 0 && !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)kind), "bytes");
 }
 
+/* What of a history is asked for: from and to as unix time, or negative, so long ago. Others are
+ * seconds of a recording, and no history is meant. */
+struct range {
+    int asked;
+    struct sonde_history_query q;
+};
+
+static int parse_moment(const struct sonde_cli *cli, const char *option, const char *text,
+                        struct range *r, double *out)
+{
+    double v;
+    if (!text) return SONDE_EXIT_OK;
+    const int status = parse_seconds(cli, option, text, &v);
+    if (status || (v >= 0 && v < UNIX_TIME_MIN)) return status;
+    r->asked = 1;
+    *out = v < 0 ? now_s() + v : v;
+    return SONDE_EXIT_OK;
+}
+
+static int parse_range(const struct sonde_cli *cli, const struct sonde_cli_filter *v,
+                       struct range *out)
+{
+    *out = (struct range){ 0 };
+    if (!v) return SONDE_EXIT_OK;
+    out->q.heap = sonde_cli_is_memory(v->type) && strcmp(v->type, "alloc") != 0;
+    int status = parse_moment(cli, "from", v->from, out, &out->q.from_s);
+    if (!status) status = parse_moment(cli, "to", v->to, out, &out->q.to_s);
+    return status;
+}
+
 /* A URL without a path is an agent's. */
-static int profile_url(const char *url, double seconds, int memory, char *out, size_t out_size)
+static int profile_url(const char *url, double seconds, int memory, const struct range *r,
+                       char *out, size_t out_size)
 {
     const char *host = strstr(url, "://") + 3;
     const char *path = strchr(host, '/');
     if (path && path[1]) return snprintf(out, out_size, "%s", url) < (int)out_size ? 0 : -1;
-    char route[80];
-    if (memory) snprintf(route, sizeof(route), "/debug/pprof/heap?format=run");
-    else snprintf(route, sizeof(route), "/debug/pprof/profile?format=run&seconds=%g", seconds);
+    char route[160];
+    if (r->asked) {
+        snprintf(route, sizeof(route), "/api/profile?format=run&from=%.3f&to=%.3f%s", r->q.from_s,
+                 r->q.to_s > 0 ? r->q.to_s : 1e10, r->q.heap ? "&type=live" : "");
+    } else if (memory) {
+        snprintf(route, sizeof(route), "/debug/pprof/heap?format=run");
+    } else {
+        snprintf(route, sizeof(route), "/debug/pprof/profile?format=run&seconds=%g", seconds);
+    }
     return sonde_cli_url(out, out_size, url, route);
 }
 
 static int fetch(const struct sonde_cli *cli, const char *url, double seconds, int memory,
-                 struct sonde_profile **out)
+                 const struct range *r, struct sonde_profile **out)
 {
     char full[4096];
-    if (profile_url(url, seconds, memory, full, sizeof(full)) != 0) {
+    if (profile_url(url, seconds, memory, r, full, sizeof(full)) != 0) {
         return sonde_cli_usage(cli, "too long a URL");
     }
     struct sonde_buf body;
@@ -225,6 +283,21 @@ static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
     return sonde_session_run(cli, &o);
 }
 
+/* What continuous profiling has put into a store. */
+static int load_history(const struct sonde_cli *cli, const char *path, const struct range *r,
+                        struct sonde_profile **out)
+{
+    const struct sonde_store_options o = { .path = path, .read_only = 1 };
+    struct sonde_store *store = NULL;
+    struct sonde_err err = { "" };
+    int rc = sonde_store_sqlite.open(&o, &store, &err);
+    if (!rc) rc = sonde_history_merge(&sonde_store_sqlite, store, &r->q, out, &err);
+    sonde_store_sqlite.close(store);
+    if (!rc) return SONDE_EXIT_OK;
+    const int status = sonde_cli_fail(cli, "%s: %s", path, err.text);
+    return rc == SONDE_ENOENT ? SONDE_EXIT_USAGE : status;
+}
+
 static int take(struct sonde_cli *cli, const char *target, double duration_s,
                 const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
@@ -232,7 +305,10 @@ static int take(struct sonde_cli *cli, const char *target, double duration_s,
     const double seconds = duration_s > 0 ? duration_s
                                           : memory ? MEMORY_DEFAULT_S : DURATION_DEFAULT_S;
     uint32_t pid;
-    if (sonde_cli_is_url(target)) return fetch(cli, target, seconds, memory, out);
+    struct range range;
+    const int status = parse_range(cli, filter, &range);
+    if (status) return status;
+    if (sonde_cli_is_url(target)) return fetch(cli, target, seconds, memory, &range, out);
     if (sonde_cli_parse_pid(target, &pid) == 0 && access(target, F_OK) != 0) {
         return sample(cli, pid, seconds, filter, out);
     }
@@ -240,6 +316,7 @@ static int take(struct sonde_cli *cli, const char *target, double duration_s,
         return sonde_cli_usage(cli, "'-' is the standard input, and that is a terminal");
     }
     struct sonde_err err = { "" };
+    if (sonde_store_is_file(target)) return load_history(cli, target, &range, out);
     const int rc = sonde_run_load(target, out, &err);
     return rc ? sonde_cli_profile_failed(cli, rc, &err) : SONDE_EXIT_OK;
 }

@@ -30,7 +30,7 @@ struct sonde_cli_filter {
       .offset = offsetof(values, field.thread), .help = "only threads of such a name or id" }, \
     { .name = "from", .type = SONDE_OPT_STR, .value = "SECONDS",                               \
       .offset = offsetof(values, field.from),                                                  \
-      .help = "only from here on: seconds since the start, or unix time" },                    \
+      .help = "only from here on: seconds since the start, -SECONDS ago, or unix time" },      \
     { .name = "to", .type = SONDE_OPT_STR, .value = "SECONDS",                                 \
       .offset = offsetof(values, field.to), .help = "only up to here, alike" },               \
     { .name = "phase", .type = SONDE_OPT_STR, .value = "NAME",                                 \
@@ -65,8 +65,9 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
 /* 1 if samples of this type are bytes; NULL is not. */
 int sonde_cli_is_memory(const char *type);
 
-/* target: a file (run, pprof, folded, …); "-"; the URL of an agent, which then samples for
- * duration_s (0 = 10), or of a profile; a process id, which is sampled here. filter says what of
+/* target: a file (run, pprof, folded, …; a store: the history in it); "-"; the URL of an agent, which
+ * then samples for duration_s (0 = 10), or answers from its history if filter->from or to are unix
+ * times or negative; or of a profile; a process id, which is sampled here. filter says what of
  * it is wanted: the heap if its type is one of memory, and of that only the phase and the requests
  * that it names; NULL = all. SONDE_EXIT_OK, or tells and
  * returns SONDE_EXIT_USAGE for what is no profile, SONDE_EXIT_FAIL for what failed. */

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/continuous.h"
 #include "cli/session_private.h"
 #include "collect/discover.h"
 #include "collect/preloaded.h"
@@ -184,12 +185,34 @@ static void start_profiler(struct session *s)
     if (s->recording.mem) sonde_profiler_use_mem(s->profiler, s->recording.mem, s->pid);
 }
 
+/* Where there is a store, so that it can also be turned on later. */
+static int start_continuous(struct session *s)
+{
+    struct sonde_err err = { "" };
+    struct sonde_continuous_options o = { .collector = s->collector, .profiler = s->profiler,
+                                          .store_ops = s->store.ops, .store = s->store.store };
+    if (!s->o->store) return SONDE_EXIT_OK;
+    const int status = sonde_cli_continuous(s->cli, s->o->continuous, &o);
+    if (status) return status;
+    const int rc = sonde_continuous_create(&o, &s->continuous, &err);
+    if (!rc) return SONDE_EXIT_OK;
+    s->continuous = NULL;
+    if (rc == SONDE_EOFF || rc == SONDE_EINVAL) {
+        return sonde_cli_usage(s->cli, "continuous profiling: %s", err.text);
+    }
+    session_tell_failure(s, "profiles are not taken all the time", &err);
+    return SONDE_EXIT_OK;
+}
+
 /* A mistake of the user's ends everything before CMD starts; anything else is told. */
 static int start_server(struct session *s)
 {
     const struct sonde_cli *cli = s->cli;
-    if (!s->o->http || !s->collector) return SONDE_EXIT_OK;
+    const int continuous = s->o->continuous || (s->o->store && cli->config.continuous_enabled);
+    if (!s->collector || (!s->o->http && !continuous)) return SONDE_EXIT_OK;
     start_profiler(s);
+    const int status = start_continuous(s);
+    if (status || !s->o->http) return status;
 
     struct sonde_config_values defaults;
     sonde_config_defaults(&defaults);
@@ -203,6 +226,7 @@ static int start_server(struct session *s)
         .profiler = s->profiler,
         .store_ops = s->store.ops,
         .store = s->store.store,
+        .continuous = s->continuous,
     };
     struct sonde_err err = { "" };
     if (sonde_cli_server_options(cli, &o, token, &err) != 0) {
@@ -310,6 +334,7 @@ static void end_inference(struct session *s)
 
 static void end_recording(struct session *s, int ended, int status)
 {
+    sonde_continuous_stop(s->continuous);
     if (s->profiler) {
         sonde_profiler_use(s->profiler, NULL);
         sonde_profiler_use_mem(s->profiler, NULL, 0);
@@ -340,10 +365,12 @@ static void end_recording(struct session *s, int ended, int status)
 static void stop_all(struct session *s)
 {
     sonde_outside_release(&s->outside);
+    sonde_continuous_stop(s->continuous); /* it uses the engines */
     sonde_recording_cancel(&s->recording);
     sonde_probes_stop(s->probes, NULL);
     if (s->collector) sonde_collector_stop(s->collector); /* it tells the profiler of requests */
     sonde_server_stop(s->server);
+    sonde_continuous_destroy(s->continuous);
     sonde_profiler_destroy(s->profiler);
     s->profiler = NULL;
     sonde_collector_destroy(s->collector);

@@ -35,6 +35,7 @@ struct sonde_session_options {
     int leaks;               /* judge growth */
     const char *record;      /* run file to write; NULL = none */
     int store;               /* keep readings in the store that the settings name */
+    const char *continuous;  /* keep profiles in it, too: cli/continuous.h; NULL = as settings say */
     struct sonde_profile **profile; /* gets samples and spans, to be destroyed; NULL = not wanted */
 };
 

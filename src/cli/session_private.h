@@ -9,6 +9,7 @@
 #include "cli/session.h"
 #include "cli/store.h"
 #include "collect/uprobe_returns.h"
+#include "serve/continuous.h"
 #include "serve/profiler.h"
 #include "serve/server.h"
 
@@ -20,6 +21,7 @@ struct session {
     const char *name;                  /* of the program, for people */
     struct sonde_collector *collector; /* NULL: it could not be started; the process runs on */
     struct sonde_profiler *profiler;   /* NULL alike */
+    struct sonde_continuous *continuous; /* NULL alike */
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
     struct sonde_cli_store store;      /* empty: none wanted */
     struct sonde_recording recording;

@@ -14,6 +14,8 @@
 #include "serve/profiler.h"
 #include "store/store.h"
 
+struct sonde_continuous;
+
 enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64 };
 
 struct sonde_param { const char *name, *value; }; /* decoded; value "" if there was none */
@@ -30,6 +32,7 @@ struct sonde_request {
     struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;       /* NULL = there is none */
+    struct sonde_continuous *continuous; /* NULL alike */
     const struct sonde_guard *guard;
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */

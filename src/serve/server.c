@@ -49,6 +49,7 @@ struct sonde_server {
     struct sonde_profiler *profiler;
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;
+    struct sonde_continuous *continuous;
     pthread_mutex_t lock;    /* of the two below */
     pthread_cond_t idle;     /* workers became 0 */
     int workers, stopping;
@@ -225,6 +226,7 @@ static int parse(const struct sonde_server *s, struct MHD_Connection *connection
     *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
                                  .collector = s->collector, .profiler = s->profiler,
                                  .store_ops = s->store_ops, .store = s->store,
+                                 .continuous = s->continuous,
                                  .guard = s->guard, .started_s = s->started_s, .url = s->url };
     struct parsing parsing = { r, NULL };
     MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
@@ -524,6 +526,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->profiler = options->profiler;
     s->store_ops = options->store_ops;
     s->store = options->store;
+    s->continuous = options->continuous;
     if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
     else sonde_listen_url(&where, s->tls.key != NULL, s->url, sizeof(s->url));
     if (start_daemon(s, fd, where.address.any.sa_family == AF_INET6) != 0) {

@@ -10,6 +10,7 @@
 #include "store/store.h"
 
 struct sonde_server;
+struct sonde_continuous;
 
 struct sonde_server_options {
     const char *listen;                /* "127.0.0.1:6060", "[::1]:6060"; port 0 = any free */
@@ -18,6 +19,7 @@ struct sonde_server_options {
     struct sonde_profiler *profiler;   /* alike; NULL = profiles are not taken */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;         /* alike; NULL = only what is in memory is known */
+    struct sonde_continuous *continuous; /* alike; NULL = none */
     struct sonde_guard_options guard;
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
     const char *tls_key;

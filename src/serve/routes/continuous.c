@@ -1,0 +1,71 @@
+/* continuous.c - /admin/profile/continuous: how continuous profiling stands, and changing it. */
+#include "serve/continuous.h"
+
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+enum { BODY_MAX = 4096 };
+
+static unsigned status_of(int code)
+{
+    switch (code) {
+    case SONDE_EINVAL: return 400;
+    case SONDE_EBUSY:
+    case SONDE_EOFF: return 409;
+    default: return 500;
+    }
+}
+
+static void show(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    if (!r->continuous) {
+        sonde_response_error(a, 404, "this agent does not profile continuously");
+        return;
+    }
+    const int rc = sonde_continuous_json(r->continuous, &a->body, &err);
+    if (rc && !a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
+}
+
+static void change(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_continuous_change wanted;
+    struct sonde_err err = { "" };
+    int rc = sonde_continuous_parse(r->body, r->body_len, &wanted, &err);
+    if (!rc && r->continuous) rc = sonde_continuous_apply(r->continuous, &wanted, &err);
+    if (rc) sonde_response_error(a, status_of(rc), "%s", err.text);
+    else show(r, a);
+}
+
+#define KEYS "enabled,rate_hz,interval_seconds,duration_seconds,duty,cpu,memory,gpu,burst,"      \
+             "history,overhead,problem"
+
+extern const struct sonde_route sonde_route_admin_continuous, sonde_route_admin_continuous_set;
+const struct sonde_route sonde_route_admin_continuous = {
+    .method = "GET",
+    .path = "/admin/profile/continuous",
+    .summary = "whether profiles are taken all the time, what of it works, and what it costs",
+    .params = (const char *const[]){ NULL },
+    .handle = show,
+    .keys = KEYS,
+    .statuses = "404",
+};
+const struct sonde_route sonde_route_admin_continuous_set = {
+    .method = "POST",
+    .path = "/admin/profile/continuous",
+    .summary = "turns that on or off, changes its rate, interval and duration, or asks for a burst",
+    .params = (const char *const[]){ NULL },
+    .body_max = BODY_MAX,
+    .handle = change,
+    .keys = KEYS,
+    .statuses = "404,409",
+    .body = "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"
+            "\"enabled\":{\"type\":\"boolean\"},\"cpu\":{\"type\":\"boolean\"},"
+            "\"memory\":{\"type\":\"boolean\"},\"gpu\":{\"type\":\"boolean\"},"
+            "\"rate_hz\":{\"type\":\"number\",\"minimum\":1,\"maximum\":10000},"
+            "\"interval_seconds\":{\"type\":\"number\",\"minimum\":1,\"maximum\":86400},"
+            "\"duration_seconds\":{\"type\":\"number\",\"minimum\":0,\"maximum\":86400},"
+            "\"burst_seconds\":{\"type\":\"number\",\"minimum\":1,\"maximum\":3600}},"
+            "\"example\":{\"enabled\":true,\"interval_seconds\":300,\"cpu\":true,"
+            "\"memory\":true,\"gpu\":true}}",
+};

@@ -1,0 +1,161 @@
+/* history.c - profiles of any time that continuous profiling has seen: GET /api/profiles says which
+ * parts there are, GET /api/profile is one profile of a range. */
+#include <stdio.h>
+#include <string.h>
+
+#include "present/flamegraph.h"
+#include "present/profile_report.h"
+#include "profile/format.h"
+#include "serve/api_history.h"
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+enum { LIMIT_DEFAULT = 500 };
+#define TIME_MAX 1e11
+
+static unsigned status_of(int code)
+{
+    switch (code) {
+    case SONDE_EINVAL: return 400;
+    case SONDE_ENOENT: return 404;
+    default: return 500;
+    }
+}
+
+/* 0: the answer is in a. */
+static int query_of(const struct sonde_request *r, struct sonde_response *a,
+                    struct sonde_history_query *out)
+{
+    uint64_t pid = 0;
+    *out = (struct sonde_history_query){ .program = sonde_request_param(r, "process") };
+    if (!sonde_request_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
+        !sonde_request_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
+        !sonde_request_count(r, a, "pid", UINT32_MAX, &pid)) {
+        return 0;
+    }
+    out->pid = (uint32_t)pid;
+    if (out->to_s > 0 && out->to_s < out->from_s) {
+        sonde_response_error(a, 400, "parameter to: it is before from");
+        return 0;
+    }
+    if (r->store) return 1;
+    sonde_response_error(a, 404, "there is no store: start the agent with --store FILE");
+    return 0;
+}
+
+static void list(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_history_query q;
+    struct sonde_err err = { "" };
+    uint64_t limit = LIMIT_DEFAULT;
+    const char *type = sonde_request_param(r, "type");
+    if (!sonde_request_count(r, a, "limit", 10000, &limit) || !query_of(r, a, &q)) return;
+    q.heap = type && !strcmp(type, "memory");
+    const int rc = sonde_api_history(r->store_ops, r->store, &q, (size_t)limit, &a->body, &err);
+    if (rc && !a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
+}
+
+/* ---- One ------------------------------------------------------------------------------------- */
+
+static int picture(const struct sonde_profile *p, const struct sonde_profile_filter *f, int html,
+                   struct sonde_buf *out, struct sonde_err *err)
+{
+    char subtitle[160];
+    struct sonde_tree *tree;
+    snprintf(subtitle, sizeof(subtitle), "%.60s, unix time %.0f to %.0f",
+             sonde_profile_str(p, p->program), (double)p->start_ns * 1e-9,
+             (double)p->end_ns * 1e-9);
+    const struct sonde_flamegraph_options o = { .subtitle = subtitle };
+    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
+    int rc = sonde_tree_build(p, f, &t, &tree, err);
+    if (rc) return rc;
+    rc = html ? sonde_flamegraph_html(tree, &o, out) : sonde_flamegraph_svg(tree, &o, out);
+    sonde_tree_destroy(tree);
+    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+}
+
+static int render(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                  const char *name, struct sonde_response *a, struct sonde_err *err)
+{
+    if (!strcmp(name, "json")) {
+        const struct sonde_report_options o = { .filter = *f, .style = SONDE_REPORT_JSON };
+        return sonde_profile_report(p, &o, &a->body, err);
+    }
+    if (!strcmp(name, "svg") || !strcmp(name, "html")) {
+        const int html = name[0] == 'h';
+        a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
+        return picture(p, f, html, &a->body, err);
+    }
+    const struct sonde_format_ops *format = sonde_format_find(name);
+    a->content_type = format->content_type;
+    a->packed = !strcmp(format->suffix, ".pb.gz");
+    if (a->packed) a->filename = "profile.pb.gz";
+    return format->write(p, f, &a->body, err);
+}
+
+/* How heaps stood is kept apart from what adds up over time. */
+static int is_standing(const char *type)
+{
+    return type && (!strcmp(type, "live") || !strcmp(type, "peak") || !strcmp(type, "leaked") ||
+                    !strcmp(type, "temporary"));
+}
+
+static void answer(const struct sonde_request *r, const struct sonde_profile *p, const char *type,
+                   struct sonde_response *a)
+{
+    const char *name = sonde_request_param(r, "format");
+    struct sonde_err err = { "" };
+    const struct sonde_profile_filter f = { .kind = type ? sonde_sample_kind_find(type) : -1 };
+    if (sonde_request_wants_run(r)) {
+        sonde_response_run(a, p);
+        return;
+    }
+    const int rc = render(p, &f, name ? name : "json", a, &err);
+    if (!rc) return;
+    a->packed = 0;
+    a->filename = NULL;
+    a->content_type = NULL;
+    if (!a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
+}
+
+static void merged(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_history_query q;
+    struct sonde_profile *p = NULL;
+    struct sonde_err err = { "" };
+    const char *type = sonde_request_param(r, "type");
+    if (!query_of(r, a, &q)) return;
+    q.heap = is_standing(type);
+    const int rc = sonde_history_merge(r->store_ops, r->store, &q, &p, &err);
+    if (rc) {
+        sonde_response_error(a, status_of(rc), "%s", err.text);
+        return;
+    }
+    answer(r, p, type, a);
+    sonde_profile_destroy(p);
+}
+
+extern const struct sonde_route sonde_route_api_profiles, sonde_route_api_profile;
+const struct sonde_route sonde_route_api_profiles = {
+    .method = "GET",
+    .path = "/api/profiles",
+    .summary = "what continuous profiling has kept: parts by the minute, the hour and the day, with "
+               "totals and the function that took most",
+    .params = (const char *const[]){ "from", "to", "process", "type", "limit", NULL },
+    .slow = 1,
+    .handle = list,
+    .keys = "parts,total,truncated",
+    .statuses = "404",
+};
+const struct sonde_route sonde_route_api_profile = {
+    .method = "GET",
+    .path = "/api/profile",
+    .summary = "one profile of any time range of it, of one program or process or all: JSON, or "
+               "?format=svg, html, pprof, folded, speedscope, chrome, run",
+    .params = (const char *const[]){ "from", "to", "process", "pid", "type", "format", NULL },
+    .slow = 1,
+    .handle = merged,
+    .produces = "application/json|image/svg+xml|text/html|text/plain|application/octet-stream|"
+                "application/vnd.sqlite3",
+    .statuses = "404",
+};
