@@ -37,12 +37,16 @@ const struct sonde_config_setting sonde_config_settings[] = {
       0, 0, 0, 0 },
 #define SONDE_ENUM(section, key, def, choices, help)                                           \
     { #section, #key, AT(section, key), SONDE_CONFIG_ENUM, def, choices, help, 0, 0, 0, 0 },
+#define SONDE_LIST(section, key, def, help)                                                    \
+    { #section, #key, AT(section, key), SONDE_CONFIG_LIST, def, "at most 8191 bytes of JSON",  \
+      help, 0, 0, 0, 0 },
 #include "base/config_list.h"
 #undef SONDE_BOOL
 #undef SONDE_INT
 #undef SONDE_NUM
 #undef SONDE_STR
 #undef SONDE_ENUM
+#undef SONDE_LIST
 };
 
 const size_t sonde_config_setting_count =
@@ -196,6 +200,7 @@ static void allowed(char *text, size_t size, const struct sonde_config_setting *
     case SONDE_CONFIG_INT: append(text, size, "a whole number from %s", s->range); break;
     case SONDE_CONFIG_NUM: append(text, size, "a number from %s", s->range); break;
     case SONDE_CONFIG_STR: append(text, size, "UTF-8 text of %s", s->range); break;
+    case SONDE_CONFIG_LIST: append(text, size, "a JSON array, %s", s->range); break;
     case SONDE_CONFIG_ENUM:
         append(text, size, "one of ");
         for (const char *c = s->range; *c; c++) {
@@ -319,6 +324,7 @@ static int set_from_text(struct sonde_config_values *c, const struct sonde_confi
         return parse_num(text, &number) ? SONDE_EINVAL : sonde_config_put_num(c, s, number);
     case SONDE_CONFIG_STR:
     case SONDE_CONFIG_ENUM: return sonde_config_put_text(c, s, text);
+    case SONDE_CONFIG_LIST: return sonde_config_put_list(c, s, text);
     }
     return SONDE_EINVAL;
 }
@@ -419,16 +425,18 @@ void sonde_config_each_value(const struct sonde_config_values *c,
             snprintf(text, sizeof(text), "%.17g", *(const double *)(const void *)at);
             break;
         case SONDE_CONFIG_STR:
-        case SONDE_CONFIG_ENUM: break;
+        case SONDE_CONFIG_ENUM:
+        case SONDE_CONFIG_LIST: break;
         }
-        const int is_text = s->kind == SONDE_CONFIG_STR || s->kind == SONDE_CONFIG_ENUM;
+        const int is_text = s->kind == SONDE_CONFIG_STR || s->kind == SONDE_CONFIG_ENUM ||
+                            s->kind == SONDE_CONFIG_LIST;
         row(s->section, s->key, is_text ? at : text, arg);
     }
 }
 
 void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg), void *arg)
 {
-    static const char *const types[] = { "bool", "int", "number", "text", "choice" };
+    static const char *const types[] = { "bool", "int", "number", "text", "choice", "list" };
     for (size_t i = 0; i < sonde_config_setting_count; i++) {
         const struct sonde_config_setting *s = &sonde_config_settings[i];
         char help[256];

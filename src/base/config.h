@@ -17,12 +17,14 @@ struct sonde_config_values {
 #define SONDE_NUM(section, key, def, min, max, help) double section##_##key;
 #define SONDE_STR(section, key, def, help) char section##_##key[256];
 #define SONDE_ENUM(section, key, def, choices, help) char section##_##key[32];
+#define SONDE_LIST(section, key, def, help) char section##_##key[8192]; /* its JSON */
 #include "base/config_list.h"
 #undef SONDE_BOOL
 #undef SONDE_INT
 #undef SONDE_NUM
 #undef SONDE_STR
 #undef SONDE_ENUM
+#undef SONDE_LIST
 };
 
 void sonde_config_defaults(struct sonde_config_values *c);

@@ -88,6 +88,36 @@ static void place(char out[ORIGIN_SIZE], const char *origin, const char *text, c
 
 /* ---- values ------------------------------------------------------------------------------ */
 
+static int put_array(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                     const json_t *v)
+{
+    if (!json_is_array(v)) return SONDE_EINVAL;
+    char *at = (char *)c + s->offset;
+    const size_t len = json_dumpb(v, NULL, 0, JSON_COMPACT);
+    if (!len || len >= SONDE_CONFIG_LIST_SIZE) return SONDE_EINVAL;
+    at[json_dumpb(v, at, len, JSON_COMPACT)] = '\0';
+    return 0;
+}
+
+int sonde_config_put_list(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                          const char *text)
+{
+    json_t *v;
+    if (text[strspn(text, " \t\n")] == '[') {
+        v = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    } else {
+        v = json_array();
+        for (const char *p = text; v && *p;) {
+            const size_t n = strcspn(p, ",");
+            if (n) json_array_append_new(v, json_stringn(p, n));
+            p += n + (p[n] == ',');
+        }
+    }
+    const int rc = put_array(c, s, v);
+    json_decref(v);
+    return rc;
+}
+
 static int put(struct sonde_config_values *c, const struct sonde_config_setting *s,
                const json_t *v)
 {
@@ -104,6 +134,7 @@ static int put(struct sonde_config_values *c, const struct sonde_config_setting 
     case SONDE_CONFIG_ENUM:
         return json_is_string(v) ? sonde_config_put_text(c, s, json_string_value(v))
                                  : SONDE_EINVAL;
+    case SONDE_CONFIG_LIST: return put_array(c, s, v);
     }
     return SONDE_EINVAL;
 }

@@ -1,4 +1,4 @@
-/* Settings: SONDE_<TYPE>(section, key, default, [range or choices,] help). The sections and keys
+/* Settings: SONDE_<TYPE>(section, key, default, [range or choices,] help). A LIST is a JSON array. The sections and keys
  * of a profiling configuration users already have (cpu, memory, gpu, flamegraph, bottleneck,
  * storage) are read as they are; agent and server are ours. */
 SONDE_BOOL(cpu, enabled, 1, "sample CPU stacks in run, attach and on HTTP")
@@ -34,6 +34,11 @@ SONDE_NUM(continuous, flush_seconds, 10, 0.2, 60, "between writes: what a killed
 SONDE_NUM(continuous, keep_minutes, 120, 1, 100000, "minutes are kept so long, then merged to hours")
 SONDE_NUM(continuous, keep_hours, 48, 1, 100000, "hours are kept so long, then merged to days")
 SONDE_INT(continuous, max_megabytes, 256, 1, 16777216, "more than this, or a quarter of storage.max_megabytes: the oldest are deleted")
+SONDE_LIST(scrape, targets, "[]", "exporters to read: URLs, or objects with url, job, instance, labels, interval_seconds, timeout_seconds, bearer_token_file")
+SONDE_NUM(scrape, interval_seconds, 15, 0.1, 86400, "between scrapes of a target")
+SONDE_NUM(scrape, timeout_seconds, 10, 0.1, 86400, "for an answer")
+SONDE_INT(scrape, max_series, 50000, 1, 1048576, "series kept of a target")
+SONDE_INT(scrape, max_megabytes, 64, 1, 1024, "larger answers are refused")
 SONDE_STR(agent, dir, "", "directory of segments; empty = /dev/shm/sonde-<uid>")
 SONDE_NUM(agent, interval_seconds, 1, 0.05, 3600, "between readings of all series")
 SONDE_NUM(agent, retain_seconds, 300, 0, 86400, "ended processes stay visible this long")

@@ -8,6 +8,7 @@
 #include "base/config.h"
 
 enum {
+    SONDE_CONFIG_LIST_SIZE = 8192, /* of a list's JSON */
     SONDE_CONFIG_STR_SIZE = 256,  /* of a text's field in struct sonde_config_values */
     SONDE_CONFIG_NAME_SIZE = 128, /* section.key, cut when it is longer (and thus unknown) */
     SONDE_CONFIG_SHOWN = 80       /* of a value as an error quotes it */
@@ -18,7 +19,8 @@ enum sonde_config_kind {
     SONDE_CONFIG_INT,
     SONDE_CONFIG_NUM,
     SONDE_CONFIG_STR,
-    SONDE_CONFIG_ENUM
+    SONDE_CONFIG_ENUM,
+    SONDE_CONFIG_LIST
 };
 
 struct sonde_config_setting {
@@ -45,6 +47,10 @@ int sonde_config_put_int(struct sonde_config_values *c, const struct sonde_confi
 int sonde_config_put_num(struct sonde_config_values *c, const struct sonde_config_setting *s,
                          double v);
 int sonde_config_put_text(struct sonde_config_values *c, const struct sonde_config_setting *s,
+                          const char *text);
+
+/* A JSON array, or text without [: its elements, separated by commas. In config_file.c. */
+int sonde_config_put_list(struct sonde_config_values *c, const struct sonde_config_setting *s,
                           const char *text);
 
 /* How an error shows a value: on one line, cut when long. */

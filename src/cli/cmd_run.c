@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/continuous.h"
+#include "cli/foreign.h"
 #include "cli/heap.h"
 #include "cli/store.h"
 
@@ -12,6 +13,7 @@ struct run_values {
     struct sonde_cli_heap heap;
     const char *record;
     const char *continuous;
+    struct sonde_cli_list scrape;
 };
 
 #define AT(field) .offset = offsetof(struct run_values, field)
@@ -28,6 +30,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_NO_INFERENCE(struct run_values, no_inference),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record` does", AT(record) },
+    SONDE_OPT_SCRAPE(struct run_values, scrape),
     SONDE_OPT_STORE,
     SONDE_OPT_CONTINUOUS(struct run_values, continuous),
     SONDE_OPT_DIR,
@@ -54,6 +57,7 @@ static int run(struct sonde_cli *cli)
         .record = v->record,
         .store = 1,
         .continuous = v->continuous,
+        .scrape = &v->scrape,
     };
     const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
     return status ? status : sonde_session_run(cli, &o);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/continuous.h"
+#include "cli/foreign.h"
 #include "cli/store.h"
 #include "collect/collector.h"
 #include "front/figures.h"
@@ -21,6 +22,7 @@
 
 struct serve_values {
     const char *continuous;
+    struct sonde_cli_list scrape;
 };
 
 static const struct sonde_cli_opt options[] = {
@@ -28,6 +30,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "upstream", .letter = 'u', .type = SONDE_OPT_SETTING, .value = "URL",
       .setting = "server.upstream",
       .help = "be the front of this inference server and measure its requests" },
+    SONDE_OPT_SCRAPE(struct serve_values, scrape),
     SONDE_OPT_STORE,
     SONDE_OPT_CONTINUOUS(struct serve_values, continuous),
     SONDE_OPT_DIR,
@@ -69,6 +72,7 @@ struct running {
     struct sonde_profiler *profiler; /* NULL = no profiles are taken */
     struct sonde_cli_store store;
     struct sonde_continuous *continuous; /* NULL alike */
+    struct sonde_cli_foreign foreign; /* what is read of others */
     struct sonde_server *server;
     struct sonde_figures *figures;   /* the front's */
     struct sonde_front_observer measures; /* figures' */
@@ -242,7 +246,8 @@ static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
 {
     struct sonde_err err = { "" };
     int status = SONDE_EXIT_OK;
-    const int rc = start(cli, r, &err);
+    int rc = start(cli, r, &err);
+    if (!rc) rc = sonde_cli_foreign_start(&r->foreign, r->collector, &err);
     if (rc == SONDE_EINVAL) {
         status = sonde_cli_usage(cli, "%s", err.text);
     } else if (rc || sonde_collector_start(r->collector, &err) != 0) {
@@ -269,10 +274,16 @@ static int run(struct sonde_cli *cli)
     o.attach = attach_infer;
     o.attach_arg = &attaching;
     struct sonde_err err = { "" };
-    int status = sonde_cli_store_open(cli, NULL, &r.store, &o);
-    if (status) return status;
+    const struct serve_values *v = cli->values;
+    int status = sonde_cli_foreign_open(cli, &v->scrape, &r.foreign);
+    if (!status) status = sonde_cli_store_open(cli, NULL, &r.store, &o);
+    if (status) {
+        sonde_cli_foreign_close(&r.foreign);
+        return status;
+    }
     const int rc = sonde_collector_create(&o, &r.collector, &err);
     if (rc) {
+        sonde_cli_foreign_close(&r.foreign);
         sonde_cli_store_close(&r.store);
         return rc == SONDE_EINVAL ? sonde_cli_usage(cli, "%s", err.text)
                                   : sonde_cli_fail(cli, "%s", err.text);
@@ -285,6 +296,7 @@ static int run(struct sonde_cli *cli)
     status = start_continuous(cli, &r);
     if (!status) status = serve(cli, &r, &set);
     sonde_continuous_destroy(r.continuous);
+    sonde_cli_foreign_close(&r.foreign);
     /* Last the model, which tells the profiler of requests that it gives up. */
     sonde_profiler_destroy(r.profiler);
     r.profiler = NULL;
@@ -314,6 +326,9 @@ const struct sonde_command sonde_cmd_serve = {
         "next to nothing, and kept in the store by the minute, merged to hours and days: "
         "/api/profile?from=…&to=…&format=svg draws any of it, `sonde flamegraph --from -3600 URL` "
         "the last hour. /admin/profile/continuous shows what it costs and changes it.\n"
+        "\n"
+        "With --scrape (or the setting scrape.targets, which can say more of each) it reads other "
+        "exporters' /metrics as well; their series have the labels job and instance.\n"
         "\n"
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "

@@ -243,7 +243,8 @@ static int start_all(struct session *s)
     if (wants_profile(s) && sonde_recording_keep_spans(&s->recording) != 0) {
         return sonde_cli_fail(s->cli, "out of memory");
     }
-    int status = start_collector(s);
+    int status = s->o->scrape ? sonde_cli_foreign_open(s->cli, s->o->scrape, &s->foreign) : 0;
+    if (!status) status = start_collector(s);
     if (!status) prepare_probes(s);
     if (!status) status = start_cpu(s);
     if (!status) status = start_mem(s);
@@ -255,6 +256,9 @@ static int start_all(struct session *s)
 static void start_collecting(struct session *s)
 {
     struct sonde_err err = { "" };
+    if (s->collector && sonde_cli_foreign_start(&s->foreign, s->collector, &err) != 0) {
+        session_tell_failure(s, "nothing is scraped", &err);
+    }
     if (s->collector && sonde_collector_start(s->collector, &err) != 0) {
         session_tell_failure(s, "readings are taken at the end only", &err);
     }
@@ -373,6 +377,7 @@ static void stop_all(struct session *s)
     sonde_continuous_destroy(s->continuous);
     sonde_profiler_destroy(s->profiler);
     s->profiler = NULL;
+    sonde_cli_foreign_close(&s->foreign);
     sonde_collector_destroy(s->collector);
     sonde_cli_store_close(&s->store);
     sonde_uprobe_returns_destroy(s->returns);

@@ -34,6 +34,8 @@ struct sonde_session_options {
     struct sonde_mem_options mem_options; /* without pid */
     int leaks;               /* judge growth */
     const char *record;      /* run file to write; NULL = none */
+    const struct sonde_cli_list *scrape; /* exporters to read, besides those of the settings; NULL =
+                                            not even those */
     int store;               /* keep readings in the store that the settings name */
     const char *continuous;  /* keep profiles in it, too: cli/continuous.h; NULL = as settings say */
     struct sonde_profile **profile; /* gets samples and spans, to be destroyed; NULL = not wanted */

@@ -3,6 +3,7 @@
 #define SONDE_CLI_SESSION_PRIVATE_H
 
 #include "cli/child.h"
+#include "cli/foreign.h"
 #include "cli/outside.h"
 #include "cli/probes.h"
 #include "cli/recording.h"
@@ -24,6 +25,7 @@ struct session {
     struct sonde_continuous *continuous; /* NULL alike */
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
     struct sonde_cli_store store;      /* empty: none wanted */
+    struct sonde_cli_foreign foreign;  /* alike */
     struct sonde_recording recording;
     char program[4096];                /* that the command is, for probes */
     struct sonde_probes *probes;       /* in llama.cpp; NULL = no hook is missing, or not permitted */

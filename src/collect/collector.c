@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
+#include "collect/foreign.h"
 #include "collect/infer_event.h"
 
 #define DRAINS_PER_TICK 10
@@ -251,6 +252,7 @@ static void step_locked(struct sonde_collector *c)
     for (size_t i = 0; i < c->probe_count; i++) {
         c->probes[i].ops->read(c->probes[i].state, &env);
     }
+    sonde_foreign_tick(c->model, now_s);
     self_step(c, began_ns);
     if (c->model->infer_ops) c->model->infer_ops->tick(c->model->infer, c->model, now_s);
     sonde_model_tick(c->model, now_s);

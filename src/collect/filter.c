@@ -53,6 +53,7 @@ static int glob_any(const char *patterns, const char *text)
 int sonde_filter_family(const struct sonde_filter *f, const struct sonde_model_family *family)
 {
     if (!f) return 1;
+    if (f->own && family->foreign) return 0;
     if (f->type && strcmp(f->type, sonde_type_name(family->type)) != 0 &&
         strcmp(f->type, sonde_kind_name(family->kind)) != 0) {
         return 0;
@@ -71,7 +72,7 @@ static const char *label_value(const struct sonde_model_series *s, const char *n
 int sonde_filter_series(const struct sonde_filter *f, const struct sonde_model_series *s)
 {
     if (!f) return 1;
-    if (!sonde_filter_family(f, s->family)) return 0;
+    if (!sonde_filter_family(f, s->family) || (f->own && s->foreign)) return 0;
     if (f->pid != 0 && (!s->process || s->process->pid != f->pid)) return 0;
     if (!glob(f->process, s->process ? s->process->program : "")) return 0;
     for (size_t i = 0; i < f->label_count; i++) {

@@ -167,10 +167,24 @@ static void family_rehash(struct sonde_model_index *x)
 
 static char *text_or_empty(const char *s) { return sonde__strdup(s ? s : ""); }
 
+/* m->families has room. */
+static void family_link(struct sonde_model *m, struct sonde_model_family_entry *e, uint64_t hash)
+{
+    struct sonde_model_index *x = m->index;
+    const size_t at = family_position(m, e->family.name);
+    memmove(&m->families[at + 1], &m->families[at],
+            (m->family_count - at) * sizeof(m->families[0]));
+    m->families[at] = &e->family;
+    m->family_count++;
+    if (m->family_count > x->family_slots) family_rehash(x);
+    e->hash = hash;
+    e->chain = x->family[slot_of(hash, x->family_slots)];
+    x->family[slot_of(hash, x->family_slots)] = e;
+}
+
 static struct sonde_model_family *family_add(struct sonde_model *m, uint64_t hash,
                                              const struct sonde_model_family_spec *spec)
 {
-    struct sonde_model_index *x = m->index;
     if (m->family_count >= m->series_max) {
         m->dropped_series++;
         return NULL;
@@ -198,37 +212,27 @@ static struct sonde_model_family *family_add(struct sonde_model *m, uint64_t has
     f->bound_count = spec->bounds ? spec->bound_count : 0;
     assert(f->bound_count <= SONDE_BOUNDS_MAX);
     f->divisor = whole >= 1 && fabs(divisor - whole) < 1e-9 * whole ? whole : 0;
-    size_t at = family_position(m, f->name);
-    memmove(&m->families[at + 1], &m->families[at],
-            (m->family_count - at) * sizeof(m->families[0]));
-    m->families[at] = f;
-    m->family_count++;
-    if (m->family_count > x->family_slots) family_rehash(x);
-    e->hash = hash;
-    e->chain = x->family[slot_of(hash, x->family_slots)];
-    x->family[slot_of(hash, x->family_slots)] = e;
+    family_link(m, e, hash);
     return f;
 }
 
-struct sonde_model_family *sonde_model_family(struct sonde_model *m,
-                                              const struct sonde_model_family_spec *spec)
+static struct sonde_model_family_entry *family_find(const struct sonde_model *m, const char *name,
+                                                    uint64_t *hash)
 {
-    assert(spec->name);
-    uint64_t hash = sonde_model_hash(SONDE_MODEL_HASH_SEED, spec->name, strlen(spec->name));
-    struct sonde_model_family_entry *e = m->index->family[slot_of(hash, m->index->family_slots)];
-    for (; e; e = e->chain) {
-        if (e->hash == hash && strcmp(e->family.name, spec->name) == 0) break;
-    }
-    if (!e) return family_add(m, hash, spec);
-    double scale = spec->scale == 0 ? 1 : spec->scale;
-    if (e->family.type != spec->type || e->family.scale < scale || e->family.scale > scale) {
-        m->dropped_conflicts++;
-        return NULL;
-    }
-    return &e->family;
+    *hash = sonde_model_hash(SONDE_MODEL_HASH_SEED, name, strlen(name));
+    struct sonde_model_family_entry *e = m->index->family[slot_of(*hash, m->index->family_slots)];
+    while (e && (e->hash != *hash || strcmp(e->family.name, name) != 0)) e = e->chain;
+    return e;
 }
 
-static void family_remove(struct sonde_model *m, size_t at)
+struct sonde_model_family *sonde_model_family_find(const struct sonde_model *m, const char *name)
+{
+    uint64_t hash;
+    struct sonde_model_family_entry *e = family_find(m, name, &hash);
+    return e ? &e->family : NULL;
+}
+
+static void family_unlink(struct sonde_model *m, size_t at)
 {
     struct sonde_model_family_entry *e = (struct sonde_model_family_entry *)m->families[at];
     struct sonde_model_family_entry **link =
@@ -238,7 +242,79 @@ static void family_remove(struct sonde_model *m, size_t at)
     m->family_count--;
     memmove(&m->families[at], &m->families[at + 1],
             (m->family_count - at) * sizeof(m->families[0]));
-    family_free(&e->family);
+}
+
+/* What came from elsewhere makes room for what is ours. */
+static int family_rename(struct sonde_model *m, struct sonde_model_family *f)
+{
+    static const char prefix[] = "exported_";
+    uint64_t hash;
+    char *name = sonde__alloc(sizeof(prefix) + strlen(f->name));
+    if (!name) return SONDE_ENOMEM;
+    memcpy(name, prefix, sizeof(prefix));
+    memcpy(name + sizeof(prefix) - 1, f->name, strlen(f->name) + 1);
+    if (family_find(m, name, &hash)) {
+        sonde__free(name);
+        return SONDE_EEXIST;
+    }
+    family_unlink(m, family_position(m, f->name));
+    sonde__free(f->name);
+    f->name = name;
+    f->stem += f->stem ? (uint32_t)sizeof(prefix) - 1 : 0;
+    for (size_t i = 0; i < f->series_count; i++) f->series[i]->stored = 0;
+    family_link(m, (struct sonde_model_family_entry *)f, hash);
+    return 0;
+}
+
+struct sonde_model_family *sonde_model_family(struct sonde_model *m,
+                                              const struct sonde_model_family_spec *spec)
+{
+    assert(spec->name);
+    uint64_t hash;
+    struct sonde_model_family_entry *e = family_find(m, spec->name, &hash);
+    if (!e) return family_add(m, hash, spec);
+    const double scale = spec->scale == 0 ? 1 : spec->scale;
+    const int other = e->family.type != spec->type || e->family.scale < scale ||
+                      e->family.scale > scale;
+    if (e->family.foreign && (other || e->family.shown != SONDE_SHOWN_TYPE || spec->bounds)) {
+        if (family_rename(m, &e->family) == 0) return family_add(m, hash, spec);
+    } else if (!other) {
+        e->family.foreign = 0;
+        return &e->family;
+    }
+    m->dropped_conflicts++;
+    return NULL;
+}
+
+struct sonde_model_family *sonde_model_family_foreign(struct sonde_model *m,
+                                                      const struct sonde_model_family_spec *spec,
+                                                      enum sonde_shown shown, size_t stem)
+{
+    uint64_t hash;
+    struct sonde_model_family_entry *e = family_find(m, spec->name, &hash);
+    if (e) {
+        const int same = e->family.type == spec->type && e->family.shown == shown &&
+                         e->family.stem == stem && !e->family.bounds;
+        return same ? &e->family : NULL;
+    }
+    struct sonde_model_family *f = family_add(m, hash, spec);
+    if (!f) return NULL;
+    f->foreign = 1;
+    f->shown = (uint8_t)shown;
+    f->stem = (uint32_t)stem;
+    return f;
+}
+
+static void family_remove(struct sonde_model *m, size_t at)
+{
+    struct sonde_model_family *f = m->families[at];
+    family_unlink(m, at);
+    family_free(f);
+}
+
+void sonde_model_family_tidy(struct sonde_model *m, struct sonde_model_family *f)
+{
+    if (f->foreign && f->series_count == 0) family_remove(m, family_position(m, f->name));
 }
 
 /* ---- Series ------------------------------------------------------------------------------- */
@@ -429,6 +505,7 @@ void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series 
     if (s->process) s->process->series_count--;
     sonde_model_series_free(m, s);
     m->series_count--;
+    sonde_model_family_tidy(m, f);
 }
 
 /* ---- Processes ---------------------------------------------------------------------------- */

@@ -83,17 +83,37 @@ struct sonde_model_series {
      * (an agent that is started late must not show a leap). */
     uint32_t from_zero;
     uint32_t stored;                     /* for who keeps ticks (store/store_model.c); 0 at first */
+    double stored_scale;                 /* alike, of `real` ones */
+
+    /* Of series that came from elsewhere (foreign.h). */
+    struct sonde_foreign *foreign;       /* whose it is; NULL = our own */
+    uint32_t foreign_at;                 /* where it is there */
+    uint32_t real;                       /* a counter's total, or a histogram's sum, is the double in
+                                            `gauge`: others count in fractions, with no scale */
 
     /* Private to the model. */
     uint64_t hash;
     struct sonde_model_series *chain;
-    uint64_t counter_prev;               /* as of the last tick */
+    uint64_t counter_prev;               /* as of the last tick … */
+    double real_prev;                    /* … or this */
     struct sonde_hist_value *hist_prev;
     uint32_t ticks_seen;
 };
 
+/* How expositions show a family that came from elsewhere. Others' histograms and summaries are some
+ * families of counters and gauges here (x_bucket, x_sum, x_count, x), and leave as what they were. */
+enum sonde_shown {
+    SONDE_SHOWN_TYPE,                    /* as its type says */
+    SONDE_SHOWN_UNKNOWN,                 /* nobody said what it is; a gauge here */
+    SONDE_SHOWN_HISTOGRAM,               /* a part of one; `stem` bytes of the name are its name */
+    SONDE_SHOWN_SUMMARY,
+};
+
 struct sonde_model_family {
     char *name, *help, *unit, *source;   /* owned; "" = none */
+    uint8_t foreign;                     /* made for a series from elsewhere, and none of ours is in it */
+    uint8_t shown;                       /* enum sonde_shown */
+    uint32_t stem;
     enum sonde_type type;
     enum sonde_kind kind;
     double scale;                        /* counters and histograms: raw to exported unit */
@@ -111,6 +131,18 @@ struct sonde_model_family {
 static inline double sonde_family_value(const struct sonde_model_family *f, uint64_t raw)
 {
     return f->divisor > 0 ? (double)raw / f->divisor : (double)raw * f->scale;
+}
+
+/* What a counter stands at, and what a histogram's values add up to. */
+static inline double sonde_model_series_total(const struct sonde_model_series *s)
+{
+    return s->real ? s->gauge : sonde_family_value(s->family, s->counter);
+}
+
+static inline double sonde_model_series_sum(const struct sonde_model_series *s)
+{
+    if (s->real) return s->gauge;
+    return s->hist ? sonde_family_value(s->family, s->hist->sum_raw) : 0;
 }
 
 struct sonde_model_attr {
@@ -185,6 +217,7 @@ struct sonde_model {
     void (*on_span)(const struct sonde_model_span *span, void *arg); /* each one added; NULL */
     void *on_span_arg;
     struct sonde_model_listener *listeners;
+    struct sonde_foreign *foreign; /* where series come from besides (foreign.h): a list */
     const struct sonde_infer_ops *infer_ops; /* infer_event.h; NULL = nobody wants events … */
     void *infer;                  /* … and what they are called with: analyze/inference.h */
     struct sonde_model_index *index; /* private to model.c */
@@ -215,6 +248,17 @@ struct sonde_model_family_spec {
 struct sonde_model_family *sonde_model_family(struct sonde_model *m,
                                               const struct sonde_model_family_spec *spec);
 
+/* The same for series from elsewhere. They may be added to a family of ours of the same type,
+ * whatever its scale. NULL: no memory, or the name is taken by something else (not counted). Where
+ * such a family is in the way of one of ours it is renamed, to exported_<name>. */
+struct sonde_model_family *sonde_model_family_foreign(struct sonde_model *m,
+                                                      const struct sonde_model_family_spec *spec,
+                                                      enum sonde_shown shown, size_t stem);
+/* Take f out if it is foreign and has no series. */
+void sonde_model_family_tidy(struct sonde_model *m, struct sonde_model_family *f);
+/* NULL = there is none. */
+struct sonde_model_family *sonde_model_family_find(const struct sonde_model *m, const char *name);
+
 /* Find or add by exactly these labels, in this order. process may be NULL; when it is not, the
  * labels process="…" and pid="…" are appended; own labels of these names are then renamed to
  * exported_process and exported_pid. NULL: no memory or over the limit (counted). */
@@ -224,7 +268,7 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
                                               const struct sonde_label *labels, size_t count);
 
 /* Take out one series: what it counted is gone (a thread, a disk). For who added it only: others
- * may keep pointers to theirs. Its family stays, even without series. */
+ * may keep pointers to theirs. Its family stays, even without series, unless it is foreign. */
 void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series *s);
 
 /* The hist of s, allocated if need be; NULL when out of memory. Bucket as sonde__hist_bucket. */
@@ -268,6 +312,7 @@ struct sonde_filter {
     const char *process;    /* glob on the program's name */
     const char *type;       /* counter, gauge, histogram, or a kind: time, throughput, memory, … */
     uint32_t pid;           /* 0 = any */
+    int own;                /* 1 = without what came from elsewhere (foreign.h) */
     struct sonde_label label[4]; /* value is a glob */
     size_t label_count;
 };

@@ -3,6 +3,7 @@
  * History is what was added in each of the last SONDE_HISTORY ticks. A histogram's tick is kept
  * sparse, since a second of one histogram touches a few of its 6144 buckets: 8 bytes each
  * instead of 512 an octave. For the difference the counts of the last tick are kept whole. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -136,6 +137,18 @@ static void push_counter(struct sonde_model *m, struct sonde_model_series *s, si
     history_advance(s);
 }
 
+/* A total that goes down begins again from zero; one that is no number has no increase. */
+static void push_real(struct sonde_model *m, struct sonde_model_series *s, size_t at)
+{
+    const double prev = s->real_prev, now = s->gauge;
+    const int first = s->ticks_seen == 0 && !s->from_zero;
+    s->real_prev = now;
+    if (first || !history_doubles(m, s)) return;
+    const double increase = now >= prev ? now - prev : now;
+    s->history[at] = isfinite(increase) ? increase : 0;
+    history_advance(s);
+}
+
 static void push_gauge(struct sonde_model *m, struct sonde_model_series *s, size_t at)
 {
     if (!history_doubles(m, s)) return;
@@ -255,7 +268,8 @@ static void push_hist(struct sonde_model *m, struct sonde_model_series *s, size_
 void sonde_model_history_push(struct sonde_model *m, struct sonde_model_series *s)
 {
     size_t at = (size_t)(m->tick % SONDE_HISTORY);
-    if (s->family->type == SONDE_COUNTER) push_counter(m, s, at);
+    if (s->family->type == SONDE_COUNTER && s->real) push_real(m, s, at);
+    else if (s->family->type == SONDE_COUNTER) push_counter(m, s, at);
     else if (s->family->type == SONDE_GAUGE) push_gauge(m, s, at);
     else push_hist(m, s, at);
     s->ticks_seen = 1;

@@ -77,6 +77,11 @@ void sonde_export_name(const struct sonde_model *m, const struct sonde_model_fam
         return;
     }
     size_t stem = stem_of(out->text, out->len, "_total");
+    if (f->foreign && !stem) {
+        if (owned_by_histogram(m, out->text, out->len)) append(out, "_value");
+        out->unknown = 1;
+        return;
+    }
     if (!stem && find_joined(m, out->text, out->len, "_total")) {
         if (!owned_by_histogram(m, out->text, out->len)) {
             out->unknown = 1;
@@ -92,6 +97,36 @@ void sonde_export_name(const struct sonde_model *m, const struct sonde_model_fam
     const struct sonde_model_family *same = find_joined(m, out->text, stem, "");
     out->unknown = same && same != f;
     out->no_created = find_joined(m, out->text, stem, "_created") != NULL;
+}
+
+int sonde_export_group(const struct sonde_model *m, const struct sonde_model_family *f,
+                       const struct sonde_filter *filter, struct sonde_export_group *out)
+{
+    static const char *const suffix[] = { [SONDE_PART_PLAIN] = "", [SONDE_PART_BUCKET] = "_bucket",
+                                          [SONDE_PART_COUNT] = "_count", [SONDE_PART_SUM] = "_sum" };
+    const struct sonde_model_family *first = NULL;
+    int taken = 0;
+    *out = (struct sonde_export_group){ 0 };
+    for (size_t i = 0; i < SONDE_EXPORT_PARTS; i++) {
+        const struct sonde_model_family *p = find_joined(m, f->name, f->stem, suffix[i]);
+        const int part = p && p->shown == f->shown && p->stem == f->stem;
+        if (part && p->series_count && (!filter || sonde_filter_family(filter, p))) {
+            out->part[i] = p;
+            if (!first) first = p;
+        }
+        taken |= p && !part && p->series_count > 0;
+    }
+    if (first != f) return 0;
+    if (taken) append(&out->name, "exported_");
+    const size_t before = out->name.len;
+    if (before + f->stem >= sizeof(out->name.text)) return 0;
+    memcpy(out->name.text + before, f->name, f->stem);
+    out->name.text[before + f->stem] = '\0';
+    out->name.len = out->name.stem = before + f->stem;
+    for (size_t i = 0; taken && i < SONDE_EXPORT_PARTS; i++) {
+        if (find_joined(m, out->name.text, out->name.len, suffix[i])) return 0;
+    }
+    return 1;
 }
 
 int sonde_export_has_unit(const struct sonde_model_family *f, const struct sonde_export_name *n)

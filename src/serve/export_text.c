@@ -6,6 +6,7 @@
  * turn, since they lie anywhere. */
 #include "serve/export_text.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/put.h"
@@ -48,7 +49,11 @@ static void put_escaped(struct writer *w, const char *text, size_t len)
 
 static const char *type_of(const struct writer *w)
 {
-    if (w->style == SONDE_TEXT_OPENMETRICS && w->name.unknown) return "unknown";
+    if (w->family->shown == SONDE_SHOWN_HISTOGRAM) return "histogram";
+    if (w->family->shown == SONDE_SHOWN_SUMMARY) return "summary";
+    const int open = w->style == SONDE_TEXT_OPENMETRICS;
+    if (w->family->shown == SONDE_SHOWN_UNKNOWN) return open ? "unknown" : "untyped";
+    if (open && w->name.unknown) return "unknown";
     return sonde_type_name(w->family->type);
 }
 
@@ -127,13 +132,27 @@ static void put_value(struct writer *w, const char *start, const char *at, doubl
     sonde_buf_putc(w->out, '\n');
 }
 
+/* What others count: whole numbers look like it. */
+static void put_real(struct writer *w, char *start, char *at, double value)
+{
+    if (!(value >= 0 && value < 0x1p53 && !(value > floor(value)))) {
+        put_value(w, start, at, value);
+        return;
+    }
+    at = sonde_put_u64(at, (uint64_t)value);
+    *at++ = '\n';
+    w->out->len += (size_t)(at - start);
+}
+
 static void put_counter(struct writer *w, const struct sonde_model_series *s)
 {
     char *start =
         sonde_buf_reserve(w->out, w->name.len + s->label_text_len + SAMPLE_MAX);
     if (!start) return;
     char *at = put_start(w, start, "", 0, s->label_text, s->label_text_len);
-    if (w->family->scale == 1) {
+    if (s->real) {
+        put_real(w, start, at, s->gauge);
+    } else if (w->family->scale == 1) {
         at = sonde_put_u64(at, s->counter);
         *at++ = '\n';
         w->out->len += (size_t)(at - start);
@@ -233,7 +252,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     char *start = sonde_buf_reserve(w->out, 2 * (w->name.len + labels_len + SAMPLE_MAX));
     if (!start) return;
     put_value(w, start, put_start(w, start, "_sum", 4, labels, labels_len),
-              h ? sonde_family_value(w->family, h->sum_raw) : 0);
+              sonde_model_series_sum(s));
     start = sonde_buf_reserve(w->out, w->name.len + labels_len + SAMPLE_MAX);
     if (!start) return;
     char *at = put_start(w, start, "_count", 6, labels, labels_len);
@@ -256,10 +275,82 @@ static inline void fetch_ahead(const struct sonde_model_family *family, size_t i
     __builtin_prefetch(s->label_text + s->label_text_len);
 }
 
+/* ---- Others' histograms and summaries ---------------------------------------------------------- */
+
+/* 1 if they have the same labels, but for `but` of the first. Both are in order of names. */
+static int same_labels(const struct sonde_model_series *a, const struct sonde_model_series *b,
+                       const char *but)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < a->label_count; i++) {
+        if (strcmp(a->labels[i].name, but) == 0) continue;
+        if (k == b->label_count || strcmp(a->labels[i].name, b->labels[k].name) != 0 ||
+            strcmp(a->labels[i].value, b->labels[k].value) != 0) {
+            return 0;
+        }
+        k++;
+    }
+    return k == b->label_count;
+}
+
+static void put_part(struct writer *w, const struct sonde_model_series *s, const char *suffix)
+{
+    const size_t len = strlen(suffix);
+    char *start =
+        sonde_buf_reserve(w->out, w->name.len + len + s->label_text_len + SAMPLE_MAX);
+    if (!start) return;
+    char *at = put_start(w, start, suffix, len, s->label_text, s->label_text_len);
+    if (s->real) put_real(w, start, at, s->gauge);
+    else put_value(w, start, at, s->gauge);
+}
+
+struct part { const struct sonde_model_family *family; const char *suffix; size_t next; };
+
+/* Series of a part that go with s; s NULL: all that are left. They were made in the order in which
+ * their source named them, all of one histogram together, so those of the next one are the next. */
+static void put_parts(struct writer *w, struct part *p, const struct sonde_model_series *s,
+                      const char *but, const struct sonde_filter *f)
+{
+    for (; p->family && p->next < p->family->series_count; p->next++) {
+        const struct sonde_model_series *one = p->family->series[p->next];
+        if (s && !same_labels(one, s, but)) return;
+        if (!f || sonde_filter_series(f, one)) put_part(w, one, p->suffix);
+    }
+}
+
+static void put_group(struct writer *w, const struct sonde_model *m,
+                      struct sonde_model_family *family, const struct sonde_filter *f)
+{
+    struct sonde_export_group g;
+    if (!sonde_export_group(m, family, f, &g)) return;
+    const int summary = family->shown == SONDE_SHOWN_SUMMARY;
+    w->family = family;
+    w->name = g.name;
+    put_head(w);
+    struct part values = summary ? (struct part){ g.part[SONDE_PART_PLAIN], "", 0 }
+                                 : (struct part){ g.part[SONDE_PART_BUCKET], "_bucket", 0 };
+    struct part sum = { g.part[SONDE_PART_SUM], "_sum", 0 };
+    struct part count = { g.part[SONDE_PART_COUNT], "_count", 0 };
+    const char *but = summary ? "quantile" : "le";
+    for (size_t i = 0; count.family && i < count.family->series_count; i++) {
+        const struct sonde_model_series *s = count.family->series[i];
+        put_parts(w, &values, s, but, f);
+        put_parts(w, &sum, s, "", f);
+        count.next = i;
+        put_parts(w, &count, s, "", f);
+    }
+    put_parts(w, &values, NULL, but, f);
+    put_parts(w, &sum, NULL, "", f);
+}
+
 static void put_family(struct writer *w, const struct sonde_model *m,
                        struct sonde_model_family *family, const struct sonde_filter *f)
 {
     int head = 0;
+    if (family->shown == SONDE_SHOWN_HISTOGRAM || family->shown == SONDE_SHOWN_SUMMARY) {
+        put_group(w, m, family, f);
+        return;
+    }
     for (size_t i = 0; i < family->series_count; i++) {
         const struct sonde_model_series *s = family->series[i];
         fetch_ahead(family, i);

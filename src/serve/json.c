@@ -16,8 +16,8 @@ void sonde_json_value(struct sonde_buf *out, const struct sonde_model_series *s)
 {
     switch (s->family->type) {
     case SONDE_COUNTER:
-        if (s->family->scale == 1) sonde_json_u64(out, "value", s->counter);
-        else sonde_json_num(out, "value", sonde_family_value(s->family, s->counter));
+        if (s->family->scale == 1 && !s->real) sonde_json_u64(out, "value", s->counter);
+        else sonde_json_num(out, "value", sonde_model_series_total(s));
         break;
     case SONDE_GAUGE: sonde_json_num(out, "value", s->gauge); break;
     case SONDE_HISTOGRAM: sonde_json_u64(out, "value", s->hist ? s->hist->count : 0); break;

@@ -28,6 +28,8 @@ struct sonde_request {
     struct sonde_param params[SONDE_PARAMS_MAX];
     size_t param_count;
     const char *accept;              /* headers; NULL = not there */
+    const char *content_type, *content_encoding;
+    int scraped;                     /* an agent asks, to show it further: it wants what is ours */
     struct sonde_collector *collector;
     struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
     const struct sonde_store_ops *store_ops;

@@ -24,6 +24,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "collect/scrape.h"
 #include "serve/accept.h"
 #include "serve/gzip.h"
 #include "serve/listen.h"
@@ -236,6 +237,11 @@ static int parse(const struct sonde_server *s, struct MHD_Connection *connection
     }
     if (!sonde_params_ok(route, r, a)) return 0;
     r->accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    r->content_type =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+    r->content_encoding =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    r->scraped = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, SONDE_SCRAPE_HEADER) != NULL;
     return 1;
 }
 

@@ -40,6 +40,25 @@ void sonde_store_feed_destroy(struct sonde_store_feed *f)
     sonde__free(f);
 }
 
+/* What others count is a double, and the store keeps whole numbers: of one, or of a billionth. Times
+ * have fractions sooner or later; of others that is found out. A total that was of the wrong kind
+ * goes on as another series of the store. */
+static void choose_scale(struct sonde_model_series *s)
+{
+    static const double billionth = 1e-9, billionths_max = 1.8e10, fraction_max = 1e9;
+    const double v = s->gauge;
+    if (!(v >= 0 && v < 0x1p63)) return; /* stands still */
+    double scale = s->stored_scale;
+    if (!(scale > 0)) scale = strstr(s->family->name, "_seconds") ? billionth : 1;
+    if (scale >= 1 && v > floor(v) && v < fraction_max) scale = billionth;
+    if (scale < 1 && v > billionths_max) scale = 1;
+    if (scale < s->stored_scale || scale > s->stored_scale) {
+        s->stored = UNKNOWN;
+        s->stored_scale = scale;
+    }
+    s->counter = (uint64_t)llround(scale < 1 ? v * 1e9 : v);
+}
+
 /* The slot of s, plus 1; 0 = it is not stored. */
 static uint32_t slot_of(struct sonde_store_feed *f, const struct sonde_model *m,
                         struct sonde_model_series *s)
@@ -58,7 +77,7 @@ static uint32_t slot_of(struct sonde_store_feed *f, const struct sonde_model *m,
         .pid = s->process ? s->process->pid : 0,
         .type = family->type,
         .kind = family->kind,
-        .scale = family->scale,
+        .scale = s->real && family->type == SONDE_COUNTER ? s->stored_scale : family->scale,
         .from_zero = s->from_zero != 0,
     };
     uint32_t slot = 0;
@@ -124,6 +143,7 @@ void sonde_store_feed_tick(struct sonde_model *m, void *arg)
         for (size_t k = 0; k < family->series_count && f->tick.count < f->cap; k++) {
             struct sonde_model_series *s = family->series[k];
             if (is_over(m, s)) continue;
+            if (s->real && family->type == SONDE_COUNTER) choose_scale(s);
             const uint32_t slot = slot_of(f, m, s);
             if (slot) put_value(f, m, s, slot - 1);
         }

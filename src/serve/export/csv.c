@@ -106,8 +106,8 @@ static void put_value(struct sonde_buf *out, const struct sonde_model_series *s)
     sonde_buf_putc(out, ',');
     switch (s->family->type) {
     case SONDE_COUNTER:
-        if (s->family->scale == 1) sonde_buf_u64(out, s->counter);
-        else sonde_buf_double(out, sonde_family_value(s->family, s->counter));
+        if (s->family->scale == 1 && !s->real) sonde_buf_u64(out, s->counter);
+        else sonde_buf_double(out, sonde_model_series_total(s));
         break;
     case SONDE_GAUGE: sonde_buf_double(out, s->gauge); break;
     case SONDE_HISTOGRAM: sonde_buf_u64(out, s->hist ? s->hist->count : 0); break;
@@ -138,7 +138,7 @@ static void put_hist_stats(struct sonde_buf *out, const struct sonde_model_serie
         return;
     }
     static const double quantiles[] = { 0.5, 0.9, 0.95, 0.99 };
-    const double sum = sonde_family_value(s->family, h->sum_raw);
+    const double sum = sonde_model_series_sum(s);
     double min, max;
     hist_range(h, &min, &max);
     sonde_buf_putc(out, ',');

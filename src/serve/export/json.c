@@ -3,7 +3,8 @@
  * {"time","interval_s","window_s",
  *  "families":[{"name","type","kind","unit","help","source","scale","series":[{
  *     "labels":{},"process","pid","created","value",
- *     counter    "raw"                      the recorded integer; value = raw * scale
+ *     counter    "raw"                      the recorded integer; value = raw * scale. Not there
+ *                                           where others count (foreign.h)
  *     histogram  "sum","zero","buckets":[[upper bound,count],…],
  *                "exemplars":[{"value","trace_id","time"}]
  *     "window":{"count","total","avg",…}}]}]}
@@ -37,7 +38,7 @@ static void put_buckets(struct sonde_buf *out, const struct sonde_hist_value *h)
 static void put_histogram(struct sonde_buf *out, const struct sonde_model_series *s)
 {
     const struct sonde_hist_value *h = s->hist;
-    sonde_json_num(out, "sum", h ? sonde_family_value(s->family, h->sum_raw) : 0);
+    sonde_json_num(out, "sum", sonde_model_series_sum(s));
     sonde_json_u64(out, "zero", h ? h->zero : 0);
     put_buckets(out, h);
     sonde_json_key_open(out, "exemplars", '[');
@@ -63,7 +64,7 @@ static void put_series(struct sonde_buf *out, const struct sonde_model *m,
     }
     sonde_json_time(out, "created", s->created_s);
     sonde_json_value(out, s);
-    if (s->family->type == SONDE_COUNTER) sonde_json_u64(out, "raw", s->counter);
+    if (s->family->type == SONDE_COUNTER && !s->real) sonde_json_u64(out, "raw", s->counter);
     if (s->family->type == SONDE_HISTOGRAM) put_histogram(out, s);
     sonde_json_key_open(out, "window", '{');
     sonde_json_stats(out, m, s, WINDOW_S);

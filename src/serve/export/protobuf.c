@@ -18,9 +18,9 @@
 #include "serve/export_name.h"
 
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4, FAMILY_UNIT = 5 };
-enum { TYPE_COUNTER = 0, TYPE_GAUGE = 1, TYPE_HISTOGRAM = 4 };
-enum { METRIC_LABEL = 1, METRIC_GAUGE = 2, METRIC_COUNTER = 3, METRIC_HISTOGRAM = 7 };
-enum { COUNTER_VALUE = 1, COUNTER_CREATED = 3, GAUGE_VALUE = 1 };
+enum { TYPE_COUNTER = 0, TYPE_GAUGE = 1, TYPE_UNTYPED = 3, TYPE_HISTOGRAM = 4 };
+enum { METRIC_LABEL = 1, METRIC_GAUGE = 2, METRIC_COUNTER = 3, METRIC_UNTYPED = 5, METRIC_HISTOGRAM = 7 };
+enum { COUNTER_VALUE = 1, COUNTER_CREATED = 3, GAUGE_VALUE = 1, UNTYPED_VALUE = 1 };
 enum {
     HIST_COUNT = 1, HIST_SUM = 2, HIST_BUCKET = 3, HIST_SCHEMA = 5, HIST_ZERO_THRESHOLD = 6,
     HIST_ZERO_COUNT = 7, HIST_SPAN = 12, HIST_DELTA = 13, HIST_CREATED = 15, HIST_EXEMPLAR = 16,
@@ -144,7 +144,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     const struct sonde_hist_value *h = s->hist;
     const uint64_t zero = h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0;
     sonde_pb_uint(&w->value, HIST_COUNT, h ? h->count : 0);
-    sonde_pb_double(&w->value, HIST_SUM, h ? sonde_family_value(w->model_family, h->sum_raw) : 0);
+    sonde_pb_double(&w->value, HIST_SUM, sonde_model_series_sum(s));
     put_classic(w, s);
     sonde_pb_sint(&w->value, HIST_SCHEMA, SCHEMA);
     sonde_pb_double(&w->value, HIST_ZERO_THRESHOLD, ldexp(1, SONDE__HIST_EXP_MIN));
@@ -167,9 +167,15 @@ static void put_series(struct writer *w, const struct sonde_model_series *s)
         if (type == SONDE_HISTOGRAM && strcmp(name, "le") == 0) name = "exported_le";
         put_label(w, &w->metric, METRIC_LABEL, name, value, strlen(value));
     }
+    if (w->model_family->shown != SONDE_SHOWN_TYPE) {
+        sonde_pb_double(&w->value, UNTYPED_VALUE, s->gauge);
+        sonde_pb_message(&w->metric, METRIC_UNTYPED, &w->value);
+        sonde_pb_message(&w->family, FAMILY_METRIC, &w->metric);
+        return;
+    }
     switch (type) {
     case SONDE_COUNTER:
-        sonde_pb_double(&w->value, COUNTER_VALUE, sonde_family_value(w->model_family, s->counter));
+        sonde_pb_double(&w->value, COUNTER_VALUE, sonde_model_series_total(s));
         put_time(w, &w->value, COUNTER_CREATED, s->created_s);
         sonde_pb_message(&w->metric, METRIC_COUNTER, &w->value);
         break;
@@ -194,7 +200,8 @@ static void put_head(struct writer *w, const struct sonde_model *m,
     sonde_pb_str(&w->family, FAMILY_NAME, name.text, name.len);
     sonde_pb_str(&w->family, FAMILY_HELP, w->value.data ? w->value.data : "", w->value.len);
     sonde_pb_uint(&w->family, FAMILY_TYPE,
-                  family->type == SONDE_COUNTER ? TYPE_COUNTER
+                  family->shown != SONDE_SHOWN_TYPE ? TYPE_UNTYPED
+                  : family->type == SONDE_COUNTER ? TYPE_COUNTER
                   : family->type == SONDE_GAUGE ? TYPE_GAUGE
                                                 : TYPE_HISTOGRAM);
     if (sonde_export_has_unit(family, &name)) {

@@ -28,10 +28,10 @@ static void handle(const struct sonde_request *r, struct sonde_response *a)
     if (names.error) {
         sonde_response_error(a, 500, "out of memory");
     } else {
-        const struct sonde_filter filter = { .name = names.data };
+        const struct sonde_filter filter = { .name = names.data, .own = r->scraped };
         struct sonde_model *m = sonde_collector_model(r->collector);
         pthread_rwlock_rdlock(&m->lock);
-        format->render(m, names.len ? &filter : NULL, &a->body);
+        format->render(m, names.len || r->scraped ? &filter : NULL, &a->body);
         pthread_rwlock_unlock(&m->lock);
         a->content_type = format->content_type;
         a->vary_accept = 1;

@@ -55,12 +55,14 @@ static const struct {
 #define SONDE_NUM(s, k, ...) { #s "." #k, #s "_" #k, "number" },
 #define SONDE_STR(s, k, ...) { #s "." #k, #s "_" #k, "text" },
 #define SONDE_ENUM(s, k, ...) { #s "." #k, #s "_" #k, "choice" },
+#define SONDE_LIST(s, k, ...) { #s "." #k, #s "_" #k, "list" },
 #include "base/config_list.h"
 #undef SONDE_BOOL
 #undef SONDE_INT
 #undef SONDE_NUM
 #undef SONDE_STR
 #undef SONDE_ENUM
+#undef SONDE_LIST
 };
 
 /* A value as text, read back from the struct. */
@@ -76,12 +78,14 @@ static void value_of(const struct sonde_config_values *c, const char *name, stru
 #define SONDE_STR(s, k, ...)                                                                   \
     if (!strcmp(name, #s "." #k)) sonde_buf_puts(b, c->s##_##k);
 #define SONDE_ENUM SONDE_STR
+#define SONDE_LIST SONDE_STR
 #include "base/config_list.h"
 #undef SONDE_BOOL
 #undef SONDE_INT
 #undef SONDE_NUM
 #undef SONDE_STR
 #undef SONDE_ENUM
+#undef SONDE_LIST
 }
 
 /* What a setting can be given: both ends of its range, both flags, every choice. */
@@ -94,6 +98,11 @@ static void collect_samples(const struct sonde_config_row *r, struct samples *ou
 {
     const char *sep = !strcmp(r->type, "choice") ? "|" : !strcmp(r->type, "bool") ? " or " : " to ";
     out->count = 0;
+    if (!strcmp(r->type, "list")) {
+        snprintf(out->text[out->count++], 64, "%s", "[\"http://a:1/x\",{\"url\":\"b\"}]");
+        snprintf(out->text[out->count++], 64, "%s", "[]");
+        return;
+    }
     if (!strcmp(r->type, "text")) {
         snprintf(out->text[out->count++], 64, "%s", "/some where/\xc3\xa9");
         snprintf(out->text[out->count++], 64, "%s", "");
