@@ -143,7 +143,7 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
     struct sonde_server_options s = { .url = url, .collector = r->collector,
                                       .profiler = r->profiler, .store_ops = r->store.ops,
                                       .store = r->store.store,
-                                      .continuous = r->continuous };
+                                      .continuous = r->continuous, .otlp = r->foreign.otlp };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
     if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
     if (!rc) rc = sonde_listen_parse(cli->config.server_listen, &where, err);
@@ -179,7 +179,7 @@ static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err
     struct sonde_server_options o = { .listen = cli->config.server_listen,
                                       .collector = r->collector, .profiler = r->profiler,
                                       .store_ops = r->store.ops, .store = r->store.store,
-                                      .continuous = r->continuous };
+                                      .continuous = r->continuous, .otlp = r->foreign.otlp };
     const int rc = sonde_cli_server_options(cli, &o, token, err);
     return rc ? rc : sonde_server_start(&o, &r->server, err);
 }
@@ -246,7 +246,8 @@ static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
 {
     struct sonde_err err = { "" };
     int status = SONDE_EXIT_OK;
-    int rc = start(cli, r, &err);
+    int rc = sonde_cli_foreign_listen(cli, &r->foreign, r->collector, &err);
+    if (!rc) rc = start(cli, r, &err);
     if (!rc) rc = sonde_cli_foreign_start(&r->foreign, r->collector, &err);
     if (rc == SONDE_EINVAL) {
         status = sonde_cli_usage(cli, "%s", err.text);
@@ -329,6 +330,9 @@ const struct sonde_command sonde_cmd_serve = {
         "\n"
         "With --scrape (or the setting scrape.targets, which can say more of each) it reads other "
         "exporters' /metrics as well; their series have the labels job and instance.\n"
+        "\n"
+        "OpenTelemetry's SDKs can send metrics and traces to it (OTLP/HTTP, /v1/metrics and "
+        "/v1/traces): OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:6060.\n"
         "\n"
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "

@@ -24,6 +24,16 @@ int sonde_cli_foreign_open(const struct sonde_cli *cli, const struct sonde_cli_l
                               : sonde_cli_fail(cli, "%s", err.text);
 }
 
+int sonde_cli_foreign_listen(const struct sonde_cli *cli, struct sonde_cli_foreign *f,
+                             struct sonde_collector *c, struct sonde_err *err)
+{
+    const struct sonde_otlp_options o = { .series_max = (size_t)cli->config.ingest_max_series,
+                                          .stale_s = cli->config.ingest_stale_seconds };
+    if (!cli->config.ingest_enabled) return 0;
+    const int rc = sonde_otlp_create(sonde_collector_model(c), &o, &f->otlp);
+    return rc ? sonde_err_set(err, rc, "no memory to take OTLP") : 0;
+}
+
 int sonde_cli_foreign_start(struct sonde_cli_foreign *f, struct sonde_collector *c,
                             struct sonde_err *err)
 {
@@ -34,6 +44,7 @@ int sonde_cli_foreign_start(struct sonde_cli_foreign *f, struct sonde_collector 
 void sonde_cli_foreign_close(struct sonde_cli_foreign *f)
 {
     sonde_scrape_stop(f->scrape);
+    sonde_otlp_destroy(f->otlp);
     sonde_scrape_targets_release(&f->targets);
     *f = (struct sonde_cli_foreign){ 0 };
 }

@@ -229,6 +229,10 @@ static int start_server(struct session *s)
         .continuous = s->continuous,
     };
     struct sonde_err err = { "" };
+    if (s->o->scrape && sonde_cli_foreign_listen(cli, &s->foreign, s->collector, &err) != 0) {
+        session_tell_failure(s, "OTLP is not taken", &err);
+    }
+    o.otlp = s->foreign.otlp;
     if (sonde_cli_server_options(cli, &o, token, &err) != 0) {
         return sonde_cli_usage(cli, "%s", err.text);
     }

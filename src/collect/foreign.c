@@ -19,7 +19,7 @@ enum { NAME_MAX_BYTES = 400, PREFIX = 9 /* of exported_ */ };
 struct entry {
     struct sonde_model_series *series;
     uint64_t round;
-    uint64_t start_ns;
+    uint64_t start_ns, time_ns;
     double heard_s;
 };
 
@@ -259,7 +259,7 @@ static void put_value(struct entry *e, const struct sonde_foreign_point *p, int 
     struct sonde_model_series *s = e->series;
     if (fresh) s->created_s = (double)p->start_ns * 1e-9;
     if (s->family->type == SONDE_GAUGE) {
-        s->gauge = p->value;
+        s->gauge = p->delta ? s->gauge + p->value : p->value;
         return;
     }
     s->real = 1;
@@ -318,10 +318,33 @@ int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point 
         return SONDE_ENOMEM;
     }
     if (!fresh && f->round && e->round == f->round) return SONDE_EEXIST;
+    if (p->time_ns && (p->time_ns < e->time_ns || (p->delta && p->time_ns == e->time_ns))) {
+        return SONDE_EEXIST;
+    }
+    e->time_ns = p->time_ns;
     e->round = f->round;
     e->heard_s = p->now_s;
     put_value(e, p, fresh);
     return 0;
+}
+
+void sonde_foreign_drop(struct sonde_foreign *f, const struct sonde_foreign_point *p)
+{
+    struct label_set set;
+    const struct sonde_model_family *family = sonde_model_family_find(f->model, p->name);
+    if (!family || make_labels(f, p, &set) != 0) return;
+    for (size_t i = 0; i < family->series_count; i++) {
+        const struct sonde_model_series *s = family->series[i];
+        if (s->foreign != f || s->label_count != set.count) continue;
+        size_t same = 0;
+        while (same < set.count && !strcmp(s->labels[same].name, set.label[same].name) &&
+               !strcmp(s->labels[same].value, set.label[same].value)) {
+            same++;
+        }
+        if (same < set.count) continue;
+        forget(f, s->foreign_at);
+        return;
+    }
 }
 
 /* ---- Forgetting ------------------------------------------------------------------------------- */

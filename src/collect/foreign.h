@@ -60,13 +60,18 @@ struct sonde_foreign_point {
     int delta;                        /* is to be added to what there was */
     uint64_t start_ns;                /* unix; when a total began at zero; 0 = not known. A total
                                          whose start is another than before began again */
+    uint64_t time_ns;                 /* unix; when it was so; 0 = now. What is older than the last is
+                                         refused, and a delta of the same time too: it came twice */
     double now_s;                     /* unix */
 };
 
 /* 0; SONDE_EFULL: over series_max or the model's limit; SONDE_EEXIST: the series is somebody
- * else's, or was said already in this round, or its name is taken; SONDE_EINVAL: labels that
+ * else's, or was said already (in this round, or with a later time), or its name is taken; SONDE_EINVAL: labels that
  * cannot be (too many, too long, one twice); SONDE_ENOMEM. */
 int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point *p);
+
+/* Forget one series: of p its name and labels count. */
+void sonde_foreign_drop(struct sonde_foreign *f, const struct sonde_foreign_point *p);
 
 /* A round in which every series is said once begins; after it, forget those that were not. */
 void sonde_foreign_begin(struct sonde_foreign *f);

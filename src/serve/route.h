@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "collect/collector.h"
+#include "collect/otlp.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
 #include "store/store.h"
@@ -36,6 +37,7 @@ struct sonde_request {
     struct sonde_store *store;       /* NULL = there is none */
     struct sonde_continuous *continuous; /* NULL alike */
     const struct sonde_guard *guard;
+    struct sonde_otlp *otlp;         /* NULL = none is taken */
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
 };

@@ -51,6 +51,7 @@ struct sonde_server {
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;
     struct sonde_continuous *continuous;
+    struct sonde_otlp *otlp;
     pthread_mutex_t lock;    /* of the two below */
     pthread_cond_t idle;     /* workers became 0 */
     int workers, stopping;
@@ -228,7 +229,8 @@ static int parse(const struct sonde_server *s, struct MHD_Connection *connection
                                  .collector = s->collector, .profiler = s->profiler,
                                  .store_ops = s->store_ops, .store = s->store,
                                  .continuous = s->continuous,
-                                 .guard = s->guard, .started_s = s->started_s, .url = s->url };
+                                 .otlp = s->otlp, .guard = s->guard,
+                                 .started_s = s->started_s, .url = s->url };
     struct parsing parsing = { r, NULL };
     MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
     if (parsing.problem) {
@@ -533,6 +535,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->store_ops = options->store_ops;
     s->store = options->store;
     s->continuous = options->continuous;
+    s->otlp = options->otlp;
     if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
     else sonde_listen_url(&where, s->tls.key != NULL, s->url, sizeof(s->url));
     if (start_daemon(s, fd, where.address.any.sa_family == AF_INET6) != 0) {

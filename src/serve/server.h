@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "collect/collector.h"
+#include "collect/otlp.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
 #include "store/store.h"
@@ -20,6 +21,7 @@ struct sonde_server_options {
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;         /* alike; NULL = only what is in memory is known */
     struct sonde_continuous *continuous; /* alike; NULL = none */
+    struct sonde_otlp *otlp;           /* alike; NULL = OTLP is not taken */
     struct sonde_guard_options guard;
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
     const char *tls_key;
