@@ -311,19 +311,13 @@ static void test_killed(void **state)
     for (int round = 0; round < 8; round++) {
         const pid_t child = fork();
         assert_true(child >= 0);
-        if (child == 0) { /* one step, and it is gone while the next is under way */
+        if (child == 0) {
             alarm(60);
             h.store = open_store();
-            sonde_history_step(&h, DAY_S + (4 + round) * 3600, NULL);
-            const pid_t self = getpid();
-            struct timespec t = { .tv_nsec = round * 2000000 };
-            if (fork() == 0) {
-                nanosleep(&t, NULL);
-                kill(self, SIGKILL);
-                _exit(0);
-            }
-            for (;;) sonde_history_step(&h, DAY_S + 86400, NULL);
+            for (;;) sonde_history_step(&h, DAY_S + (4 + round) * 3600, NULL);
         }
+        nanosleep(&(struct timespec){ .tv_nsec = round * 25000000 }, NULL);
+        kill(child, SIGKILL);
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);
         s = open_store();
@@ -331,6 +325,12 @@ static void test_killed(void **state)
         assert_int_equal(count_parts(s, everything).samples, 600);
         OPS->close(s);
     }
+    h.store = s = open_store();
+    settle(&h, DAY_S + 86400);
+    assert_int_equal(weight_of(s, everything), sum);
+    assert_int_equal(count_parts(s, everything).tier[SONDE_HISTORY_HOUR], 6);
+    assert_int_equal(count_parts(s, everything).tier[SONDE_HISTORY_MINUTE], 0);
+    OPS->close(s);
 }
 
 static void test_nothing(void **state)
