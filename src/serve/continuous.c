@@ -12,6 +12,7 @@
 #include "sonde/sonde.h"
 
 #define FLUSH_DEFAULT_S 10.0
+#define SPANS_BYTES_MAX ((size_t)16 << 20) /* between two writes: some 200,000 */
 #define TIDY_S 60.0            /* between looks at whether something is to be merged */
 #define STEP_S 0.05            /* between steps, when there is */
 #define LOOK_S 1.0             /* the thread wakes at least so often while it is on */
@@ -80,7 +81,8 @@ static void cut(struct sonde_continuous *c, double hz)
     struct sonde_err err = { "" };
     struct sonde_taking *old = c->taking, *next = NULL;
     struct sonde_profile *p = NULL;
-    const struct sonde_taking_options o = { .rate_hz = hz, .wait = 1 };
+    const struct sonde_taking_options o = { .rate_hz = hz, .spans_bytes_max = SPANS_BYTES_MAX,
+                                            .wait = 1 };
     int rc = 0;
     if (hz > 0) rc = sonde_profiler_begin(c->o.profiler, &o, &next, &err);
     if (rc) {
@@ -130,7 +132,8 @@ static void look_at_heaps(struct sonde_continuous *c, int wanted, double interva
 {
     struct sonde_err err = { "" };
     struct sonde_profile *p = NULL;
-    const struct sonde_taking_options o = { .no_cpu = 1, .memory = 1, .wait = 1 };
+    const struct sonde_taking_options o = { .no_cpu = 1, .memory = 1, .no_spans = 1,
+                                            .wait = 1 };
     const int due = unix_s >= c->heap_due_s || c->heap_due_s > unix_s + 2 * interval_s;
     if (wanted && c->heap_taking && !due) return;
     if (c->heap_taking) {

@@ -12,6 +12,8 @@
 
 #define MINUTE_NS 60000000000ull
 #define MINUTE_BYTES_MAX ((size_t)64 << 20)
+#define ROWS_MAX (1u << 17)    /* of a minute; then those of a second are added up, without spans */
+#define SECOND_NS 1000000000ull
 #define OVER_NS 30000000000ull /* after its end a minute is held so long, for what comes late */
 #define KIND(id) (1u << SONDE_SAMPLE_##id)
 #define TIMED (KIND(CPU) | KIND(OFFCPU) | KIND(ALLOC) | KIND(OTHER)) /* that add up over time */
@@ -238,6 +240,10 @@ void continuous_write(struct sonde_continuous *c, uint64_t now_ns)
         struct continuous_minute *m = &parts->minutes[i];
         struct sonde_err err = { "" };
         if (!m->dirty) continue;
+        /* Of a long burst. Without memory for it it stays as it is. */
+        if (m->profile->samples_count > ROWS_MAX) {
+            sonde_fold_steps(m->profile, SECOND_NS, SONDE_FOLD_THREADS_KEEP);
+        }
         failed = sonde_history_put(&c->history, SONDE_HISTORY_MINUTE, m->profile, &m->id, &err);
         if (failed) {
             continuous_problem(c, "%s", err.text);

@@ -92,7 +92,7 @@ static int complete(struct sonde_profiler *p, struct sonde_taking *t, uint64_t d
 {
     profile->bytes_max = WHOLE_BYTES_MAX;
     sonde_profile_cut(profile, t->from_ns, to_ns);
-    int rc = add_context(p, t, profile);
+    int rc = t->o.no_spans ? 0 : add_context(p, t, profile);
     if (!rc && heap) rc = sonde_profile_merge(profile, heap);
     if (!rc && t->o.memory) rc = profiler_heap_add(p, t->from_ns, to_ns, profile);
     if (!rc) rc = name(p, profile);
@@ -120,7 +120,10 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_opt
     t->o = *o;
     if (!(t->o.rate_hz > 0)) t->o.rate_hz = p->o.rate_hz;
     int rc = sonde_profile_create(SAMPLES_BYTES_MAX, &t->samples);
-    if (!rc) rc = sonde_profile_create(SPANS_BYTES_MAX, &t->spans);
+    if (!rc) {
+        rc = sonde_profile_create(o->spans_bytes_max ? o->spans_bytes_max : SPANS_BYTES_MAX,
+                                  &t->spans);
+    }
     if (rc) sonde_err_set(err, rc, "no memory for a profile");
     else rc = profiler_pool_add(p, t, err);
     if (rc) {
@@ -128,7 +131,7 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_opt
         return rc;
     }
     if (t->o.memory) profiler_heap_watch(p);
-    listen_begin(p, t);
+    if (!t->o.no_spans) listen_begin(p, t);
     *out = t;
     return 0;
 }
@@ -140,7 +143,7 @@ int sonde_profiler_end(struct sonde_profiler *p, struct sonde_taking *t,
     int rc = 0;
     if (out) profiler_pause(p, SETTLE_S, NULL); /* cut short, if the agent ends */
     profiler_pool_remove(p, t);
-    listen_end(p, t);
+    if (!t->o.no_spans) listen_end(p, t);
     if (out) {
         rc = complete(p, t, t->dropped, t->heap, to_ns, t->samples, err);
         if (!rc) {

@@ -24,6 +24,8 @@ struct sonde_taking_options {
     int no_cpu;       /* nothing is sampled */
     int memory;       /* with heaps that are profiled: what is in use at the end, at the peak and
                          leaked, and what was allocated meanwhile */
+    int no_spans;     /* without spans and requests */
+    size_t spans_bytes_max; /* of them; 0 = 64 MiB */
     int wait;         /* that there is nothing to sample now is no error: what starts is sampled */
 };
 

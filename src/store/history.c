@@ -398,12 +398,13 @@ static int merge_all(const struct sonde_store_ops *ops, struct sonde_store *s,
     const struct sonde_fold_part part = {
         .from_ns = q->from_s > 0 && !q->heap ? ns_of(q->from_s) : 0,
         .to_ns = q->to_s > 0 && !q->heap ? ns_of(q->to_s) : 0, .pid = q->pid, .spans = 1 };
-    int rc = 0;
+    int rc = 0, several = 0;
     for (size_t i = 0; i < all->count && !rc; i++) {
         struct sonde_profile *p = NULL;
         if (q->heap && is_superseded(all, i)) continue;
         rc = sonde_history_get(ops, s, all->at[i].id, &p, err);
         if (rc) break;
+        several |= strcmp(all->at[i].program, all->at[0].program) != 0;
         if (q->heap && !q->pid) rc = sonde_profile_merge(out, p);
         else rc = sonde_fold_add(out, p, &part);
         sonde_profile_destroy(p);
@@ -412,6 +413,7 @@ static int merge_all(const struct sonde_store_ops *ops, struct sonde_store *s,
                                "or for one program");
         }
     }
+    if (several) out->program = out->command = 0; /* that of one would be wrong of all */
     return rc;
 }
 
