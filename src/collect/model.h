@@ -118,7 +118,7 @@ struct sonde_model_family {
     enum sonde_kind kind;
     double scale;                        /* counters and histograms: raw to exported unit */
     double divisor;                      /* 1 / scale where that is a whole number; else 0 */
-    uint64_t le_shown[2];                /* bounds exporters have shown: serve/classic.h; grows
+    uint64_t le_shown[2];                /* bounds exporters have shown: present/classic.h; grows
                                             by atomic or under the read lock */
     const double *bounds;                /* classic buckets are these; NULL = what exporters choose */
     size_t bound_count;

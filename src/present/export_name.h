@@ -14,8 +14,8 @@
  *    without _total is of type unknown in OpenMetrics then. Parts of a histogram or a summary are
  *    shown as what they are of, under one head.
  */
-#ifndef SONDE_SERVE_EXPORT_NAME_H
-#define SONDE_SERVE_EXPORT_NAME_H
+#ifndef SONDE_PRESENT_EXPORT_NAME_H
+#define SONDE_PRESENT_EXPORT_NAME_H
 
 #include "base/buf.h"
 #include "collect/model.h"

@@ -16,8 +16,8 @@
  * (le) over series with different bounds is wrong); dropping bounds to stay under 20 (a series
  * that ends makes rate() and histogram_quantile() wrong).
  */
-#ifndef SONDE_SERVE_CLASSIC_H
-#define SONDE_SERVE_CLASSIC_H
+#ifndef SONDE_PRESENT_CLASSIC_H
+#define SONDE_PRESENT_CLASSIC_H
 
 #include "collect/model.h"
 
