@@ -31,7 +31,8 @@ struct export_values {
 static const struct sonde_cli_opt options[] = {
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT", AT(format),
       .help = "of series: prometheus (default), openmetrics, protobuf, json, csv; of profiles: "
-              "pprof (default), pprof-heap, folded, speedscope, chrome, report-json" },
+              "pprof (default), pprof-heap, folded, speedscope, chrome, report-json, "
+              "otlp-profile" },
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
       .help = "write to FILE, which is replaced when all is written (default: standard output)" },
     { .name = "name", .letter = 'n', .type = SONDE_OPT_LIST, .value = "GLOB", AT(names),
