@@ -45,6 +45,7 @@ static const struct {
     { "limits", sonde_doctor_limits },
     { "clock", sonde_doctor_clock },
     { "http", sonde_doctor_port },
+    { "push", sonde_doctor_push },
     { "probes", sonde_doctor_probes },
     { "perf", sonde_doctor_perf },
     { "cpu", sonde_doctor_cpu },

@@ -5,6 +5,7 @@
 #include "cli/continuous.h"
 #include "cli/foreign.h"
 #include "cli/heap.h"
+#include "cli/push.h"
 #include "cli/store.h"
 
 struct run_values {
@@ -33,6 +34,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_SCRAPE(struct run_values, scrape),
     SONDE_OPT_STORE,
     SONDE_OPT_CONTINUOUS(struct run_values, continuous),
+    SONDE_OPT_PUSH,
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = NULL },

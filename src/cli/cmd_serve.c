@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/continuous.h"
 #include "cli/foreign.h"
+#include "cli/push.h"
 #include "cli/store.h"
 #include "collect/collector.h"
 #include "front/figures.h"
@@ -33,6 +34,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_SCRAPE(struct serve_values, scrape),
     SONDE_OPT_STORE,
     SONDE_OPT_CONTINUOUS(struct serve_values, continuous),
+    SONDE_OPT_PUSH,
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = "retain", .type = SONDE_OPT_SETTING, .value = "SECONDS",
@@ -73,6 +75,7 @@ struct running {
     struct sonde_cli_store store;
     struct sonde_continuous *continuous; /* NULL alike */
     struct sonde_cli_foreign foreign; /* what is read of others */
+    struct sonde_push *push;         /* NULL = nothing is sent on */
     struct sonde_server *server;
     struct sonde_figures *figures;   /* the front's */
     struct sonde_front_observer measures; /* figures' */
@@ -212,6 +215,7 @@ static void on_done(const struct sonde_infer_request *r, void *arg)
 {
     const struct running *s = arg;
     if (s->profiler) sonde_profiler_on_done(s->profiler, r);
+    sonde_push_request(s->push, r);
 }
 
 struct attaching { const struct sonde_cli *cli; struct running *r; };
@@ -226,12 +230,18 @@ static int attach_infer(struct sonde_model *m, const void *arg)
     return sonde_infer_attach(m, &o);
 }
 
+static void on_minute(const struct sonde_profile *p, void *arg)
+{
+    sonde_push_profile(((const struct running *)arg)->push, p);
+}
+
 static int start_continuous(struct sonde_cli *cli, struct running *r)
 {
     const struct serve_values *v = cli->values;
     struct sonde_err err = { "" };
     struct sonde_continuous_options o = { .collector = r->collector, .profiler = r->profiler,
-                                          .store_ops = r->store.ops, .store = r->store.store };
+                                          .store_ops = r->store.ops, .store = r->store.store,
+                                          .on_minute = on_minute, .on_minute_arg = r };
     const int status = sonde_cli_continuous(cli, v->continuous, &o);
     if (status) return status;
     const int rc = sonde_continuous_create(&o, &r->continuous, &err);
@@ -251,7 +261,8 @@ static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
     if (!rc) rc = sonde_cli_foreign_start(&r->foreign, r->collector, &err);
     if (rc == SONDE_EINVAL) {
         status = sonde_cli_usage(cli, "%s", err.text);
-    } else if (rc || sonde_collector_start(r->collector, &err) != 0) {
+    } else if (rc || (r->push && sonde_push_start(r->push, &err) != 0) ||
+               sonde_collector_start(r->collector, &err) != 0) {
         status = sonde_cli_fail(cli, "%s", err.text);
     } else {
         announce(cli, r);
@@ -294,8 +305,12 @@ static int run(struct sonde_cli *cli)
     const struct sonde_profiler_options p = { .collector = r.collector, .rate_hz = cpu.rate_hz,
                                               .depth_max = cpu.depth_max, .dir = cpu.dir };
     if (cli->config.cpu_enabled && sonde_profiler_create(&p, &r.profiler) != 0) r.profiler = NULL;
-    status = start_continuous(cli, &r);
+    status = sonde_cli_push_open(cli, sonde_collector_model(r.collector), 1, &r.push);
+    if (!status) status = start_continuous(cli, &r);
     if (!status) status = serve(cli, &r, &set);
+    sonde_continuous_stop(r.continuous); /* its last minutes are sent, too */
+    sonde_collector_stop(r.collector);
+    sonde_cli_push_close(cli, &r.push);
     sonde_continuous_destroy(r.continuous);
     sonde_cli_foreign_close(&r.foreign);
     /* Last the model, which tells the profiler of requests that it gives up. */
@@ -333,6 +348,11 @@ const struct sonde_command sonde_cmd_serve = {
         "\n"
         "OpenTelemetry's SDKs can send metrics and traces to it (OTLP/HTTP, /v1/metrics and "
         "/v1/traces): OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:6060.\n"
+        "\n"
+        "With --otlp, --remote-write and --pyroscope what it knows is sent on, every "
+        "push.interval_seconds; what cannot be sent waits on disk and is sent later, also by the "
+        "next agent. sonde_push_… on /metrics says how that goes; `sonde help config` lists the "
+        "settings, push.….\n"
         "\n"
         "With --upstream it passes all requests on to that server, streams included, and measures "
         "them: time to first token, time between tokens, tokens, errors. /metrics, /admin/…, "

@@ -49,4 +49,7 @@ void sonde_doctor_segments(struct sonde_doctor *d);
 void sonde_doctor_port(struct sonde_doctor *d);
 void sonde_doctor_probes(struct sonde_doctor *d);
 
+/* doctor_push.c */
+void sonde_doctor_push(struct sonde_doctor *d);
+
 #endif

@@ -60,6 +60,7 @@ static void on_done(const struct sonde_infer_request *r, void *arg)
     struct session *s = arg;
     if (wants_profile(s)) sonde_recording_on_request(r, &s->recording);
     if (s->profiler) sonde_profiler_on_done(s->profiler, r);
+    sonde_push_request(s->push, r);
 }
 
 /* As always; every request that ends is kept with the recording, and those that ask for it have a
@@ -242,6 +243,20 @@ static int start_server(struct session *s)
     return SONDE_EXIT_OK;
 }
 
+/* A mistake of the user's ends everything before CMD starts; anything else is told. */
+static int start_push(struct session *s)
+{
+    struct sonde_err err = { "" };
+    if (!s->o->store || !s->collector) return SONDE_EXIT_OK;
+    const int status =
+        sonde_cli_push_open(s->cli, sonde_collector_model(s->collector), 1, &s->push);
+    if (status) return status;
+    if (s->push && sonde_push_start(s->push, &err) != 0) {
+        session_tell_failure(s, "nothing is sent on", &err);
+    }
+    return SONDE_EXIT_OK;
+}
+
 static int start_all(struct session *s)
 {
     if (wants_profile(s) && sonde_recording_keep_spans(&s->recording) != 0) {
@@ -253,6 +268,7 @@ static int start_all(struct session *s)
     if (!status) status = start_cpu(s);
     if (!status) status = start_mem(s);
     if (!status) status = start_server(s);
+    if (!status) status = start_push(s);
     if (!status) start_probes(s);
     return status;
 }
@@ -301,6 +317,7 @@ static void store_profile(struct session *s, const struct sonde_profile *p)
 static void write_run(struct session *s, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };
+    sonde_push_profile(s->push, p);
     if (!s->o->record || sonde_run_save(s->o->record, p, &err) == 0) {
         session_tell_profile(s, p, s->o->record);
         store_profile(s, p);
@@ -377,6 +394,7 @@ static void stop_all(struct session *s)
     sonde_recording_cancel(&s->recording);
     sonde_probes_stop(s->probes, NULL);
     if (s->collector) sonde_collector_stop(s->collector); /* it tells the profiler of requests */
+    sonde_cli_push_close(s->cli, &s->push);
     sonde_server_stop(s->server);
     sonde_continuous_destroy(s->continuous);
     sonde_profiler_destroy(s->profiler);

@@ -36,7 +36,8 @@ struct sonde_session_options {
     const char *record;      /* run file to write; NULL = none */
     const struct sonde_cli_list *scrape; /* exporters to read, besides those of the settings; NULL =
                                             not even those */
-    int store;               /* keep readings in the store that the settings name */
+    int store;               /* keep readings in the store that the settings name, and send them
+                                where those say */
     const char *continuous;  /* keep profiles in it, too: cli/continuous.h; NULL = as settings say */
     struct sonde_profile **profile; /* gets samples and spans, to be destroyed; NULL = not wanted */
 };

@@ -6,6 +6,7 @@
 #include "cli/foreign.h"
 #include "cli/outside.h"
 #include "cli/probes.h"
+#include "cli/push.h"
 #include "cli/recording.h"
 #include "cli/session.h"
 #include "cli/store.h"
@@ -26,6 +27,7 @@ struct session {
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
     struct sonde_cli_store store;      /* empty: none wanted */
     struct sonde_cli_foreign foreign;  /* alike */
+    struct sonde_push *push;           /* NULL: nothing is sent on */
     struct sonde_recording recording;
     char program[4096];                /* that the command is, for probes */
     struct sonde_probes *probes;       /* in llama.cpp; NULL = no hook is missing, or not permitted */

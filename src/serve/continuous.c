@@ -209,6 +209,7 @@ static void *work(void *arg)
     cut(c, 0);
     look_at_heaps(c, 0, 1, now_s(CLOCK_REALTIME));
     continuous_write(c, now_ns(CLOCK_REALTIME));
+    continuous_parts_release(c);
     return NULL;
 }
 
@@ -336,7 +337,7 @@ void sonde_continuous_destroy(struct sonde_continuous *c)
 {
     if (!c) return;
     sonde_continuous_stop(c);
-    continuous_parts_release(&c->parts);
+    continuous_parts_release(c);
     continuous_cost_release(&c->cost);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);

@@ -39,6 +39,10 @@ struct sonde_continuous_options {
     struct sonde_store *store;         /* NULL = there is none: it cannot be enabled */
     struct sonde_continuous_settings settings;
     double flush_s;                    /* 0 = 10 */
+    /* A minute of one program that nothing is added to any more; on the thread that samples, borrowed.
+     * The last ones come before sonde_continuous_stop returns. NULL = nobody wants them. */
+    void (*on_minute)(const struct sonde_profile *p, void *arg);
+    void *on_minute_arg;
     double minutes_s, hours_s;         /* history.h */
     uint64_t bytes_max;
 };

@@ -43,16 +43,20 @@ static void count(struct sonde_continuous *c, uint64_t *what, uint64_t n)
 
 /* ---- Minutes ------------------------------------------------------------------------------------- */
 
-static void forget(struct continuous_parts *parts, size_t i)
+/* It is over, or there is no room for it: nothing is added to it any more. */
+static void forget(struct sonde_continuous *c, size_t i)
 {
-    sonde_profile_destroy(parts->minutes[i].profile);
+    struct continuous_parts *parts = &c->parts;
+    struct sonde_profile *p = parts->minutes[i].profile;
+    if (c->o.on_minute && p->samples_count) c->o.on_minute(p, c->o.on_minute_arg);
+    sonde_profile_destroy(p);
     memmove(&parts->minutes[i], &parts->minutes[i + 1],
             (--parts->count - i) * sizeof(parts->minutes[0]));
 }
 
-void continuous_parts_release(struct continuous_parts *parts)
+void continuous_parts_release(struct sonde_continuous *c)
 {
-    while (parts->count) forget(parts, parts->count - 1);
+    while (c->parts.count) forget(c, 0);
 }
 
 /* The oldest makes room: it has been tried to be written all along. */
@@ -60,7 +64,7 @@ static void make_room(struct sonde_continuous *c)
 {
     if (c->parts.count < CONTINUOUS_MINUTES_MAX) return;
     if (c->parts.minutes[0].dirty) count(c, &c->parts.dropped, 1);
-    forget(&c->parts, 0);
+    forget(c, 0);
 }
 
 static struct continuous_minute *find_minute(struct sonde_continuous *c, const char *program,
@@ -97,7 +101,7 @@ static int add_to_minute(struct sonde_continuous *c, const struct sonde_profile 
             return 0;
         }
         if (m->dirty) count(c, &c->parts.dropped, 1);
-        forget(&c->parts, (size_t)(m - c->parts.minutes));
+        forget(c, (size_t)(m - c->parts.minutes));
     }
     return SONDE_ENOMEM;
 }
@@ -258,6 +262,6 @@ void continuous_write(struct sonde_continuous *c, uint64_t now_ns)
     if (!failed) continuous_problem(c, "%s", "");
     for (size_t i = parts->count; i-- > 0;) {
         const struct continuous_minute *m = &parts->minutes[i];
-        if (!m->dirty && m->start_ns + MINUTE_NS + OVER_NS < now_ns) forget(parts, i);
+        if (!m->dirty && m->start_ns + MINUTE_NS + OVER_NS < now_ns) forget(c, i);
     }
 }

@@ -96,7 +96,7 @@ void continuous_take_in(struct sonde_continuous *c, struct sonde_profile *p, uin
 void continuous_take_heaps(struct sonde_continuous *c, struct sonde_profile *p, uint64_t from_ns);
 /* What has changed to the store, and minutes that are over out of memory. now_ns: unix time. */
 void continuous_write(struct sonde_continuous *c, uint64_t now_ns);
-void continuous_parts_release(struct continuous_parts *parts);
+void continuous_parts_release(struct sonde_continuous *c);
 void continuous_problem(struct sonde_continuous *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -196,7 +196,8 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
 {
     (void)arg;
     static const char *const working[] = {
-        "agent", "server", "inference", "continuous", "scrape", "ingest", "cpu.enabled",
+        "agent", "server", "inference", "continuous", "scrape", "ingest", "push",
+        "cpu.enabled",
         "cpu.sample_rate_hz", "cpu.max_stack_depth",
         "flamegraph.min_width_percent", "flamegraph.color_scheme", "storage.path",
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
@@ -343,7 +344,7 @@ static const struct {
     { "{\"gpus\": {}}", "f:1:2: unknown section gpus; did you mean gpu?" },
     { "{\n  \"xyzzy\": {}}", "f:2:3: unknown section xyzzy; there are cpu, memory, gpu, "
                              "flamegraph, bottleneck, storage, continuous, agent, inference, "
-                             "server, scrape, ingest" },
+                             "push, server, scrape, ingest" },
     { "{\"sample_rate_hz\": 5}",
       "f:1:2: unknown section sample_rate_hz; did you mean cpu.sample_rate_hz?" },
     { "{\"cpu\": true}", "f:1:2: section cpu is true, but must be an object of settings" },
@@ -492,7 +493,8 @@ static const struct {
       "--set: max_serise is not the name of a setting; did you mean agent.max_series?" },
     { "", "1", "--set:  is not the name of a setting; names look like agent.max_series" },
     { ".", "1", "--set: unknown section ; there are cpu, memory, gpu, flamegraph, bottleneck, "
-                "storage, continuous, agent, inference, server, scrape, ingest" },
+                "storage, continuous, agent, inference, push, server, scrape, "
+                "ingest" },
     { "agent.max_series", "0x10", "--set: agent.max_series is \"0x10\", but must be a whole "
                                   "number from 1 to 16777216" },
     { "agent.max_series", "-", "--set: agent.max_series is \"-\", but must be a whole number "

@@ -1,0 +1,119 @@
+/* headers.c - headers and labels that users give, checked: both are sent as they are. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "push/push_private.h"
+#include "sonde/sonde.h"
+
+enum { HEADERS_MAX = 32, HEADER_MAX = 8192, NAME_SHOWN = 60 };
+
+/* A token of RFC 9110. */
+static size_t name_len(const char *s, size_t len)
+{
+    static const char marks[] = "!#$%&'*+-.^_`|~";
+    size_t n = 0;
+    while (n < len && (isalnum((unsigned char)s[n]) || (s[n] && strchr(marks, s[n])))) n++;
+    return n;
+}
+
+static int value_ok(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)s[i] < ' ' && s[i] != '\t') return 0;
+        if (s[i] == 0x7f) return 0;
+    }
+    return 1;
+}
+
+/* Its value may be a secret: errors name the line and the name only. */
+static int add_line(struct push_dest *d, size_t *count, const char *line, size_t len, size_t number,
+                    struct sonde_err *err)
+{
+    const size_t name = name_len(line, len);
+    if (!name || name >= len || line[name] != ':' || !value_ok(line + name, len - name)) {
+        return sonde_err_set(err, SONDE_EINVAL,
+                             "headers of %s, line %zu (%.*s…): not a header such "
+                             "as \"Authorization: Bearer TOKEN\"",
+                             d->ops->name, number, (int)(name < NAME_SHOWN ? name : NAME_SHOWN),
+                             line);
+    }
+    if (*count + 1 >= HEADERS_MAX || len > HEADER_MAX) {
+        return sonde_err_set(err, SONDE_EINVAL, "headers of %s: at most %d, of %d bytes each",
+                             d->ops->name, HEADERS_MAX, HEADER_MAX);
+    }
+    d->headers[*count] = sonde__strndup(line, len);
+    if (!d->headers[*count]) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    ++*count;
+    return 0;
+}
+
+int push_headers(struct push_dest *d, const char *text, struct sonde_err *err)
+{
+    size_t count = 0, number = 0;
+    d->headers = sonde__calloc(HEADERS_MAX + 1, sizeof(*d->headers));
+    if (!d->headers) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    int rc = 0;
+    for (size_t i = 0; !rc && d->ops->headers[i]; i++) {
+        rc = add_line(d, &count, d->ops->headers[i], strlen(d->ops->headers[i]), i + 1, err);
+    }
+    for (const char *p = text ? text : ""; !rc && *p;) {
+        const size_t whole = strcspn(p, "\n");
+        size_t len = whole;
+        while (len && (p[len - 1] == '\r' || p[len - 1] == ' ' || p[len - 1] == '\t')) len--;
+        number++;
+        if (len && p[0] != '#') rc = add_line(d, &count, p, len, number, err);
+        p += whole + (p[whole] == '\n');
+    }
+    return rc;
+}
+
+void push_headers_free(struct push_dest *d)
+{
+    for (char **h = d->headers; h && *h; h++) {
+        /* It may hold a token. */
+        explicit_bzero(*h, strlen(*h));
+        sonde__free(*h);
+    }
+    sonde__free(d->headers);
+    d->headers = NULL;
+}
+
+/* ---- Labels ---------------------------------------------------------------------------------- */
+
+static int label_name_ok(const char *s)
+{
+    if (!isalpha((unsigned char)*s) && *s != '_') return 0;
+    for (; *s; s++) {
+        if (!isalnum((unsigned char)*s) && *s != '_') return 0;
+    }
+    return 1;
+}
+
+int push_labels(struct push_origin *o, const char *text, struct sonde_err *err)
+{
+    if (!text || !*text) return 0;
+    o->label_text = sonde__strdup(text);
+    if (!o->label_text) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
+    for (char *p = o->label_text, *next; p && *p; p = next) {
+        next = strchr(p, ',');
+        if (next) *next++ = '\0';
+        char *equals = strchr(p, '=');
+        if (equals) *equals = '\0';
+        if (!equals || !label_name_ok(p) || !strncmp(p, "__", 2) ||
+            !sonde__utf8_valid(equals + 1, strlen(equals + 1))) {
+            return sonde_err_set(err, SONDE_EINVAL,
+                                 "push.labels: '%.100s' is not NAME=VALUE with a "
+                                 "name of letters, digits and _",
+                                 p);
+        }
+        if (o->label_count == SONDE_PUSH_LABELS_MAX) {
+            return sonde_err_set(err, SONDE_EINVAL, "push.labels: more than %d",
+                                 SONDE_PUSH_LABELS_MAX);
+        }
+        o->labels[o->label_count++] = (struct push_label){ p, equals + 1 };
+    }
+    return 0;
+}

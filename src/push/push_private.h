@@ -1,0 +1,153 @@
+/* push_private.h - what the files of push/ share.
+ *
+ * Locks, in this order: dest.made_lock (who encodes), the model's, spans.lock, dest.lock, that of
+ * the queue. None of them is held while something is sent. */
+#ifndef SONDE_PUSH_PUSH_PRIVATE_H
+#define SONDE_PUSH_PUSH_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "push/push.h"
+#include "push/queue.h"
+
+struct push_dest;
+struct push_sent;
+struct push_spans;
+
+/* What a destination makes of a model or a profile: batches, by push_emit. */
+struct sonde_push_ops {
+    const char *name;             /* push.NAME is its setting, destination="NAME" its label */
+    const char *summary;
+    const char *path;             /* where, if the URL has no path of its own; "" = as it is */
+    const char *const *headers;   /* NULL-terminated */
+    int (*open)(struct push_dest *d);   /* d->state; NULL = needs none */
+    void (*close)(struct push_dest *d);
+    /* All that can fail are memory and sizes. NULL = it does not take them. */
+    int (*metrics)(struct push_dest *d, struct sonde_model *m); /* read lock held */
+    int (*traces)(struct push_dest *d, const struct push_spans *s);
+    int (*profile)(struct push_dest *d, const struct sonde_profile *p, struct sonde_err *err);
+    int (*pack)(const struct sonde_buf *raw, struct sonde_buf *out); /* NULL = as it is */
+    int (*again)(long status);    /* 1 = a try with this answer may be repeated */
+    /* Items that the answer to a success says it did not take, and why. NULL = it never says. */
+    uint64_t (*rejected)(const char *body, size_t len, char *why, size_t why_size);
+};
+
+extern const struct sonde_push_ops *const sonde_push_kinds[]; /* NULL-terminated */
+
+enum push_drop {
+    PUSH_DROP_REFUSED,  /* the destination said that it never will take it */
+    PUSH_DROP_SIZE,     /* the spool is full */
+    PUSH_DROP_AGE,
+    PUSH_DROP_DAMAGED,  /* found so in the spool */
+    PUSH_DROP_SPOOL,    /* could not be written there */
+    PUSH_DROP_MEMORY,
+    PUSH_DROP_END,      /* the agent ended, and there is no spool */
+    PUSH_DROPS
+};
+
+/* Of one destination, since the start; under dest.lock. */
+struct push_counts {
+    uint64_t sent, sent_bytes, failed, rejected;
+    uint64_t dropped[PUSH_DROPS]; /* the queue's own are added when shown */
+    double last_sent_s;           /* unix time; 0 = never */
+};
+
+#define PUSH_URL_MAX 1024
+
+struct push_dest {
+    const struct sonde_push_ops *ops;
+    struct sonde_push *push;
+    char url[PUSH_URL_MAX];       /* what paths are added to */
+    char **headers;               /* all of them, NULL-terminated; owned */
+    uint32_t signals;
+    void *state;                  /* of ops */
+    struct push_queue *queue;
+    struct push_sent *sent;       /* of traces; NULL = nothing is noted */
+    struct push_batch *made;      /* by push_emit, not packed yet; oldest first */
+    struct push_batch **made_end;
+    pthread_mutex_t made_lock;    /* encoding: the feeder, and who hands over a profile */
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake;          /* something to send, or stopping */
+    struct push_counts counts;
+    int stopping;
+    double stop_at_s;             /* monotonic: by then the sender ends */
+    int failing, told_refused, told_rejected;
+    pthread_t thread;
+    int started;
+    uint64_t random;              /* for jitter */
+    struct sonde_model_series *series[16]; /* of its own figures; the feeder's */
+};
+
+struct push_label { const char *name, *value; };
+
+/* Where all of it comes from. */
+struct push_origin {
+    char host[256];
+    struct push_label labels[SONDE_PUSH_LABELS_MAX]; /* into label_text */
+    size_t label_count;
+    char *label_text;             /* owned */
+};
+
+/* A batch of raw bytes for d, which is taken (raw is empty then). target: path and query, added to
+ * the destination's URL. Only while d->made_lock is held. */
+void push_emit(struct push_dest *d, uint32_t signal, const char *target, uint32_t items,
+               struct sonde_buf *raw);
+
+double push_clock_s(void); /* CLOCK_MONOTONIC */
+double push_unix_s(void);
+
+/* ---- http.c ---------------------------------------------------------------------------------- */
+
+struct push_answer {
+    long status;                  /* 0 = none came: text says why */
+    double retry_after_s;         /* 0 = not said */
+    struct sonde_buf body;        /* the first bytes of it */
+    char text[256];               /* for people: "HTTP 400: no such thing", "connection refused" */
+};
+
+/* SONDE_EINVAL: not http(s)://host…, or with credentials in it. url is copied without a slash at
+ * its end; path is added if it has none. */
+int push_url_check(const char *url, const char *path, char out[PUSH_URL_MAX],
+                   struct sonde_err *err);
+
+/* Handle of libcurl's; NULL = out of memory. */
+void *push_http_open(void);
+void push_http_close(void *curl);
+/* stop (may be NULL) is asked again and again: 1 = give up. 0 = an answer came, of whatever
+ * status. */
+int push_http_post(void *curl, const struct push_dest *d, const struct push_batch *b,
+                   double timeout_s, int (*stop)(void *arg), void *arg, struct push_answer *out);
+
+/* Connects only. SONDE_EIO with the reason. */
+int push_http_reach(const char *url, double timeout_s, struct sonde_err *err);
+
+/* ---- headers.c ------------------------------------------------------------------------------- */
+
+/* The headers of d's kind and those of text, one a line. */
+int push_headers(struct push_dest *d, const char *text, struct sonde_err *err);
+void push_headers_free(struct push_dest *d);
+
+/* "a=b,c=d" into o. */
+int push_labels(struct push_origin *o, const char *text, struct sonde_err *err);
+
+/* ---- sender.c -------------------------------------------------------------------------------- */
+
+int push_sender_start(struct push_dest *d, struct sonde_err *err);
+/* Senders of several destinations end at the same time: first stop, then join. */
+void push_sender_stop(struct push_dest *d, double stop_at_s);
+void push_sender_join(struct push_dest *d);
+
+/* ---- push.c ---------------------------------------------------------------------------------- */
+
+const struct push_origin *push_origin(const struct push_dest *d);
+double push_timeout_s(const struct push_dest *d);
+int push_wants_native(const struct push_dest *d);
+
+/* ---- series.c: its own figures, in the model ------------------------------------------------- */
+
+/* Write lock held. */
+void push_series_update(struct push_dest *d, struct sonde_model *m);
+
+#endif

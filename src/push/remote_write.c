@@ -1,0 +1,340 @@
+/* remote_write.c - Prometheus remote write 1.0: the series of /metrics, under the same names and
+ * with the same numbers, as snappy-compressed prompb.WriteRequest.
+ *
+ * Labels are sorted, as receivers want them; those of the destination (job, instance, push.labels)
+ * are added where a series has none of that name. A series that is gone gets Prometheus' stale
+ * marker once, so that graphs end where it ended and not five minutes later. Times only go on: a
+ * look at the model at a time that was sent before is left out. */
+#include <math.h>
+#include <snappy-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/pb.h"
+#include "base/put.h"
+#include "present/classic.h"
+#include "present/export_name.h"
+#include "push/remote_write.h"
+#include "sonde/sonde.h"
+
+enum { REQUEST_SERIES = 1, REQUEST_METADATA = 3 };
+enum { SERIES_LABEL = 1, SERIES_SAMPLE = 2, SERIES_EXEMPLAR = 3, SERIES_HISTOGRAM = 4 };
+enum { LABEL_NAME = 1, LABEL_VALUE = 2, SAMPLE_VALUE = 1, SAMPLE_TIME = 2 };
+enum { EXEMPLAR_LABEL = 1, EXEMPLAR_VALUE = 2, EXEMPLAR_TIME = 3 };
+enum { META_TYPE = 1, META_NAME = 2, META_HELP = 4, META_UNIT = 5 };
+enum { META_COUNTER = 1, META_GAUGE = 2, META_HISTOGRAM = 3 };
+
+enum { PAIRS_MAX = 128, RAW_MAX = 1 << 20, METADATA_EVERY_S = 60 };
+static const uint64_t stale_bits = 0x7ff0000000000002ull; /* the NaN that means "ended" */
+
+struct state {
+    struct rw_table table;
+    int64_t last_ms;          /* time of the samples sent last */
+    double last_s;            /* the same; exemplars that are newer have not been sent */
+    double metadata_s;        /* when help and types were sent last */
+};
+
+struct writer {
+    struct push_dest *d;
+    struct state *state;
+    struct sonde_export_twins twins;
+    struct sonde_export_name name;
+    struct sonde_classic classic;
+    struct push_label pairs[PAIRS_MAX]; /* of the series at hand, by name */
+    size_t pair_count;
+    struct sonde_buf raw;     /* the request so far */
+    struct sonde_buf series, labels, leaf, nested;
+    char le[40], sample[512 + 16]; /* values of le and __name__, which pairs point to */
+    int64_t time_ms;
+    uint32_t items;
+    int metadata;
+};
+
+static int open_state(struct push_dest *d)
+{
+    d->state = sonde__calloc(1, sizeof(struct state));
+    return d->state ? 0 : SONDE_ENOMEM;
+}
+
+static void close_state(struct push_dest *d)
+{
+    struct state *s = d->state;
+    if (!s) return;
+    rw_table_release(&s->table);
+    sonde__free(s);
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+static void flush(struct writer *w, size_t over)
+{
+    if (w->raw.len <= over) return;
+    push_emit(w->d, SONDE_PUSH_METRICS, "", w->items, &w->raw);
+    w->items = 0;
+}
+
+/* w->series is complete. */
+static void end_series(struct writer *w)
+{
+    sonde_pb_message(&w->raw, REQUEST_SERIES, &w->series);
+    w->items++;
+    if (!w->raw.error) flush(w, RAW_MAX);
+}
+
+static void put_sample(struct writer *w, uint64_t bits)
+{
+    sonde_buf_reset(&w->leaf);
+    sonde_pb_fixed64(&w->leaf, SAMPLE_VALUE, bits);
+    sonde_pb_uint(&w->leaf, SAMPLE_TIME, (uint64_t)w->time_ms);
+    sonde_pb_message(&w->series, SERIES_SAMPLE, &w->leaf);
+}
+
+/* ---- Labels ---------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct push_label *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int has_pair(const struct writer *w, const char *name)
+{
+    for (size_t i = 0; i < w->pair_count; i++) {
+        if (!strcmp(w->pairs[i].name, name)) return 1;
+    }
+    return 0;
+}
+
+/* An empty value is the same as none. */
+static void add_pair(struct writer *w, const char *name, const char *value)
+{
+    if (!*value || w->pair_count == PAIRS_MAX || has_pair(w, name)) return;
+    w->pairs[w->pair_count++] = (struct push_label){ name, value };
+}
+
+/* The labels of s, with places for __name__ and, of a histogram, le. */
+static void begin(struct writer *w, const struct sonde_model_series *s)
+{
+    const struct push_origin *o = push_origin(w->d);
+    const int histogram = s->family->type == SONDE_HISTOGRAM;
+    w->pair_count = 0;
+    w->pairs[w->pair_count++] = (struct push_label){ "__name__", w->sample };
+    if (histogram) w->pairs[w->pair_count++] = (struct push_label){ "le", w->le };
+    for (size_t i = 0; i < s->label_count; i++) {
+        const char *name = s->labels[i].name;
+        add_pair(w, histogram && !strcmp(name, "le") ? "exported_le" : name, s->labels[i].value);
+    }
+    for (size_t i = 0; i < o->label_count; i++) add_pair(w, o->labels[i].name, o->labels[i].value);
+    add_pair(w, "job", "sonde");
+    add_pair(w, "instance", o->host);
+    qsort(w->pairs, w->pair_count, sizeof(w->pairs[0]), by_name);
+}
+
+static void put_label(struct sonde_buf *to, struct sonde_buf *leaf, uint32_t field,
+                      const char *name, const char *value, size_t value_len)
+{
+    sonde_buf_reset(leaf);
+    sonde_pb_str(leaf, LABEL_NAME, name, strlen(name));
+    sonde_pb_str(leaf, LABEL_VALUE, value, value_len);
+    sonde_pb_message(to, field, leaf);
+}
+
+/* w->series begins, as name + suffix with the labels at hand; le "" = without that label. */
+static void begin_series(struct writer *w, const char *suffix, const char *le)
+{
+    char *at = sonde_put(w->sample, w->name.text, w->name.len);
+    memcpy(at, suffix, strlen(suffix) + 1);
+    sonde_buf_reset(&w->labels);
+    for (size_t i = 0; i < w->pair_count; i++) {
+        const char *value = w->pairs[i].value == w->le ? le : w->pairs[i].value;
+        if (*value) {
+            put_label(&w->labels, &w->leaf, SERIES_LABEL, w->pairs[i].name, value, strlen(value));
+        }
+    }
+    if (w->labels.error) w->raw.error = w->labels.error;
+    else rw_table_mark(&w->state->table, w->labels.data, w->labels.len);
+    sonde_buf_reset(&w->series);
+    sonde_buf_add(&w->series, w->labels.data, w->labels.len);
+}
+
+/* ---- Series ---------------------------------------------------------------------------------- */
+
+static uint64_t bits_of(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof(bits));
+    return bits;
+}
+
+static void put_number(struct writer *w, const char *suffix, const char *le, double value)
+{
+    begin_series(w, suffix, le);
+    put_sample(w, bits_of(value));
+}
+
+/* Those that came since the last time: a receiver has the others. */
+static void put_exemplar(struct writer *w, const struct sonde_exemplar *e)
+{
+    char id[32];
+    if (!e || !(e->time_s > w->state->last_s)) return;
+    sonde_put_hex(sonde_put_hex(id, e->trace_hi), e->trace_lo);
+    sonde_buf_reset(&w->nested);
+    put_label(&w->nested, &w->leaf, EXEMPLAR_LABEL, "trace_id", id, sizeof(id));
+    sonde_pb_double(&w->nested, EXEMPLAR_VALUE, e->value);
+    sonde_pb_uint(&w->nested, EXEMPLAR_TIME, (uint64_t)(e->time_s * 1e3));
+    sonde_pb_message(&w->series, SERIES_EXEMPLAR, &w->nested);
+}
+
+static void put_bound(struct writer *w, double bound)
+{
+    struct sonde_buf text;
+    sonde_buf_init(&text, sizeof(w->le) - 1);
+    sonde_buf_double(&text, bound);
+    memcpy(w->le, text.error ? "" : text.data, text.error ? 1 : text.len + 1);
+    sonde_buf_release(&text);
+}
+
+static void put_native(struct writer *w, const struct sonde_model_series *s)
+{
+    begin_series(w, "", "");
+    sonde_buf_reset(&w->nested);
+    rw_native(&w->nested, &w->leaf, s, w->time_ms);
+    sonde_pb_message(&w->series, SERIES_HISTOGRAM, &w->nested);
+    end_series(w);
+}
+
+static void put_histogram(struct writer *w, const struct sonde_model_series *s)
+{
+    const struct sonde_hist_value *h = s->hist;
+    uint64_t cumulative[SONDE_CLASSIC_MAX];
+    const struct sonde_exemplar *exemplars[SONDE_CLASSIC_MAX + 1];
+    const size_t n = w->classic.count;
+    const double count = h ? (double)h->count : 0;
+    sonde_classic_counts(&w->classic, s, cumulative);
+    sonde_classic_exemplars(&w->classic, s, exemplars);
+    for (size_t i = 0; i <= n; i++) {
+        put_bound(w, i < n ? w->classic.bound[i] : INFINITY);
+        put_number(w, "_bucket", w->le, i < n ? (double)cumulative[i] : count);
+        put_exemplar(w, exemplars[i]);
+        end_series(w);
+    }
+    put_number(w, "_sum", "", h ? sonde_family_value(s->family, h->sum_raw) : 0);
+    end_series(w);
+    put_number(w, "_count", "", count);
+    end_series(w);
+    if (push_wants_native(w->d)) put_native(w, s);
+}
+
+static void put_series(struct writer *w, const struct sonde_model_series *s)
+{
+    begin(w, s);
+    if (s->family->type == SONDE_HISTOGRAM) {
+        put_histogram(w, s);
+        return;
+    }
+    put_number(w, "", "", s->family->type == SONDE_COUNTER
+                              ? sonde_family_value(s->family, s->counter) : s->gauge);
+    end_series(w);
+}
+
+static void put_metadata(struct writer *w, const struct sonde_model_family *f)
+{
+    sonde_buf_reset(&w->nested);
+    sonde_buf_reset(&w->leaf);
+    sonde_export_help(f, &w->leaf);
+    sonde_pb_uint(&w->nested, META_TYPE, f->type == SONDE_COUNTER ? META_COUNTER
+                                         : f->type == SONDE_GAUGE ? META_GAUGE : META_HISTOGRAM);
+    sonde_pb_str(&w->nested, META_NAME, w->name.text, w->name.len);
+    sonde_pb_str(&w->nested, META_HELP, w->leaf.data ? w->leaf.data : "", w->leaf.len);
+    if (sonde_export_has_unit(f, &w->name)) {
+        sonde_pb_str(&w->nested, META_UNIT, f->unit, strlen(f->unit));
+    }
+    sonde_pb_message(&w->raw, REQUEST_METADATA, &w->nested);
+}
+
+static void put_family(struct writer *w, const struct sonde_model *m, struct sonde_model_family *f)
+{
+    int head = 0;
+    for (size_t i = 0; i < f->series_count && !w->raw.error; i++) {
+        if (sonde_export_hidden(&w->twins, f->series[i])) continue;
+        if (!head) {
+            head = 1;
+            sonde_export_name(m, f, &w->name);
+            if (w->metadata) put_metadata(w, f);
+            if (f->type == SONDE_HISTOGRAM) sonde_classic_bounds(f, &w->classic);
+        }
+        put_series(w, f->series[i]);
+    }
+}
+
+static void put_gone(const char *labels, size_t len, void *arg)
+{
+    struct writer *w = arg;
+    sonde_buf_reset(&w->series);
+    sonde_buf_add(&w->series, labels, len);
+    put_sample(w, stale_bits);
+    end_series(w);
+}
+
+static int metrics(struct push_dest *d, struct sonde_model *m)
+{
+    struct state *state = d->state;
+    const int64_t time_ms = (int64_t)floor(m->now_s * 1e3);
+    if (time_ms <= state->last_ms) return 0;
+    struct writer *w = sonde__calloc(1, sizeof(*w));
+    if (!w) return SONDE_ENOMEM;
+    w->d = d;
+    w->state = state;
+    w->time_ms = time_ms;
+    w->metadata = !(m->now_s < state->metadata_s + METADATA_EVERY_S);
+    struct sonde_buf *const bufs[] = { &w->raw, &w->series, &w->labels, &w->leaf, &w->nested };
+    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++)
+        sonde_buf_init(bufs[i], PUSH_BODY_MAX);
+    w->raw.error = sonde_export_twins_init(m, &w->twins);
+    for (size_t i = 0; i < m->family_count && !w->raw.error; i++) put_family(w, m, m->families[i]);
+    int rc = w->raw.error;
+    if (!rc) {
+        rw_table_sweep(&state->table, put_gone, w);
+        rc = w->raw.error;
+    }
+    if (!rc) flush(w, 0);
+    state->last_ms = time_ms;
+    state->last_s = m->now_s;
+    if (w->metadata) state->metadata_s = m->now_s;
+    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++) sonde_buf_release(bufs[i]);
+    sonde_export_twins_release(&w->twins);
+    sonde__free(w);
+    return rc;
+}
+
+/* ---- The destination ------------------------------------------------------------------------- */
+
+static int pack(const struct sonde_buf *raw, struct sonde_buf *out)
+{
+    size_t len = snappy_max_compressed_length(raw->len);
+    char *to = sonde_buf_reserve(out, len);
+    if (!to) return out->error;
+    if (snappy_compress(raw->data, raw->len, to, &len) != SNAPPY_OK) return SONDE_ENOMEM;
+    out->len += len;
+    return 0;
+}
+
+static int again(long status) { return status == 429 || status >= 500; }
+
+static const char *const headers[] = { "Content-Type: application/x-protobuf",
+                                       "Content-Encoding: snappy",
+                                       "X-Prometheus-Remote-Write-Version: 0.1.0", NULL };
+
+extern const struct sonde_push_ops sonde_push_remote_write;
+const struct sonde_push_ops sonde_push_remote_write = {
+    .name = "remote_write",
+    .summary = "Prometheus remote write: metrics",
+    .path = "/api/v1/write",
+    .headers = headers,
+    .open = open_state,
+    .close = close_state,
+    .metrics = metrics,
+    .pack = pack,
+    .again = again,
+};
