@@ -300,7 +300,8 @@ const struct sonde_command sonde_cmd_diff = {
     .summary = "compare runs: what is faster or slower, by how much, and whether that is noise",
     .usage = "[options] BEFORE AFTER  |  BEFORE… --with AFTER…",
     .details =
-        "What is compared are files as `sonde report` takes them. On top is the verdict; then "
+        "What is compared are files, profiles of a store (STORE:NAME) and URLs of profiles, as "
+        "`sonde report` takes them. On top is the verdict; then "
         "throughput, percentiles of requests and spans, CPU time and memory, each with the change, "
         "its 95 % interval and whether it is a change or noise; then functions. Shares of "
         "functions are of each profile's total, so profiles of different length can be compared; "
@@ -322,6 +323,8 @@ const struct sonde_command sonde_cmd_diff = {
         "examples:\n"
         "  sonde diff before.run after.run\n"
         "  sonde diff before.run after.run -o change.svg\n"
+        "  sonde diff http://127.0.0.1:6060/admin/profiles/baseline "
+        "http://127.0.0.1:6060/admin/profiles/optimized\n"
         "  sonde diff a*.run --with b*.run --fail-on 'cpu>3%' --fail-on 'p95:handle>5%'",
     .options = options,
     .values_size = sizeof(struct diff_values),

@@ -143,8 +143,9 @@ const struct sonde_command sonde_cmd_flamegraph = {
     .usage = "[options] FILE | URL | PID -o out.svg|out.html",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
-        "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
-        "agent, or a process id, it samples now.\n"
+        "stacks, the output of `perf script`; - is the standard input. STORE:NAME is a profile "
+        "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
+        "the URL of the agent itself, or a process id, it samples now.\n"
         "\n"
         "Of what was recorded with --heap, or of an agent that `sonde run` started, --type live "
         "draws what memory is used for, peak that at the peak, leaked what was not given back, "

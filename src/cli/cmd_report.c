@@ -113,8 +113,9 @@ const struct sonde_command sonde_cmd_report = {
     .usage = "[options] FILE | URL | PID",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
-        "stacks, the output of `perf script`; - is the standard input. With the URL of a running "
-        "agent, or a process id, it samples now.\n"
+        "stacks, the output of `perf script`; - is the standard input. STORE:NAME is a profile "
+        "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
+        "the URL of the agent itself, or a process id, it samples now.\n"
         "\n"
         "What was recorded with --heap, or under `sonde run`, has a part on memory: what is in "
         "use and where it was allocated, which places leak, fragmentation, sizes and lifetimes. "

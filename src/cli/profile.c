@@ -15,6 +15,7 @@
 #include "sonde/sonde.h"
 #include "store/history.h"
 #include "store/run.h"
+#include "store/store.h"
 
 #define FETCH_MAX ((size_t)1 << 30)
 #define DURATION_DEFAULT_S 10
@@ -228,7 +229,14 @@ static int profile_url(const char *url, double seconds, int memory, const struct
 {
     const char *host = strstr(url, "://") + 3;
     const char *path = strchr(host, '/');
-    if (path && path[1]) return snprintf(out, out_size, "%s", url) < (int)out_size ? 0 : -1;
+    /* A profile that an agent keeps is wanted as a run file, which has everything. */
+    static const char kept[] = "/admin/profiles/";
+    const int is_kept = path && !strncmp(path, kept, sizeof(kept) - 1) && !strchr(path, '?');
+    if (path && path[1]) {
+        return snprintf(out, out_size, "%s%s", url, is_kept ? "?format=run" : "") < (int)out_size
+                   ? 0
+                   : -1;
+    }
     char route[160];
     if (r->asked) {
         snprintf(route, sizeof(route), "/api/profile?format=run&from=%.3f&to=%.3f%s", r->q.from_s,
@@ -258,6 +266,38 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds, i
     }
     sonde_buf_release(&body);
     return status;
+}
+
+/* "FILE:NAME", where FILE is there: a profile of a store. Returns NAME, and FILE in path. */
+static const char *in_store(const char *target, char *path, size_t path_size)
+{
+    const char *colon = strrchr(target, ':');
+    if (!colon || colon == target || !colon[1] || access(target, F_OK) == 0) return NULL;
+    if ((size_t)(colon - target) >= path_size) return NULL;
+    snprintf(path, path_size, "%.*s", (int)(colon - target), target);
+    return access(path, F_OK) == 0 ? colon + 1 : NULL;
+}
+
+static int read_store(const struct sonde_cli *cli, const char *path, const char *name,
+                      struct sonde_profile **out)
+{
+    const struct sonde_store_ops *ops = &sonde_store_sqlite;
+    const struct sonde_store_options o = { .path = path, .read_only = 1 };
+    struct sonde_store_found found;
+    struct sonde_store *store = NULL;
+    struct sonde_buf data;
+    struct sonde_err err = { "" };
+    sonde_buf_init(&data, FETCH_MAX);
+    int rc = ops->open(&o, &store, &err);
+    if (!rc) rc = sonde_store_profile_find(ops, store, name, &found, &err);
+    if (!rc) rc = ops->profile_get(store, found.id, &data, &err);
+    if (!rc) rc = sonde_run_load_bytes(data.data, data.len, name, out, &err);
+    ops->close(store);
+    sonde_buf_release(&data);
+    if (!rc) return SONDE_EXIT_OK;
+    struct sonde_err where;
+    sonde_err_set(&where, rc, "%s: %s", path, err.text);
+    return sonde_cli_profile_failed(cli, rc, &where);
 }
 
 static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
@@ -315,6 +355,9 @@ static int take(struct sonde_cli *cli, const char *target, double duration_s,
     if (!strcmp(target, "-") && isatty(STDIN_FILENO)) {
         return sonde_cli_usage(cli, "'-' is the standard input, and that is a terminal");
     }
+    char path[4096];
+    const char *name = in_store(target, path, sizeof(path));
+    if (name) return read_store(cli, path, name, out);
     struct sonde_err err = { "" };
     if (sonde_store_is_file(target)) return load_history(cli, target, &range, out);
     const int rc = sonde_run_load(target, out, &err);

@@ -65,9 +65,10 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
 /* 1 if samples of this type are bytes; NULL is not. */
 int sonde_cli_is_memory(const char *type);
 
-/* target: a file (run, pprof, folded, …; a store: the history in it); "-"; the URL of an agent, which
- * then samples for duration_s (0 = 10), or answers from its history if filter->from or to are unix
- * times or negative; or of a profile; a process id, which is sampled here. filter says what of
+/* target: a file (run, pprof, folded, …; a store: the history in it); STORE:NAME, a profile of a store
+ * by its name or id; "-"; the URL of an agent, which then samples for duration_s (0 = 10), or answers
+ * from its history if filter->from or to are unix times or negative; or of a profile; a process id,
+ * which is sampled here. filter says what of
  * it is wanted: the heap if its type is one of memory, and of that only the phase and the requests
  * that it names; NULL = all. SONDE_EXIT_OK, or tells and
  * returns SONDE_EXIT_USAGE for what is no profile, SONDE_EXIT_FAIL for what failed. */

@@ -4,6 +4,7 @@
 #ifndef SONDE_PRESENT_HEAP_REPORT_H
 #define SONDE_PRESENT_HEAP_REPORT_H
 
+#include "analyze/heap_site.h"
 #include "base/buf.h"
 #include "present/profile_report.h"
 #include "profile/heap.h"
@@ -31,22 +32,6 @@ void heap_report_release(struct heap_report *r);
 /* Both do nothing without facts. JSON: the member "memory" of an object that is open. */
 void heap_report_text(const struct heap_report *r, struct sonde_buf *out);
 void heap_report_json(const struct heap_report *r, struct sonde_buf *out);
-
-/* ---- Places (heap_site.c) ------------------------------------------------------------------- */
-
-struct heap_frame {
-    const char *name;               /* demangled; NULL: there is none, text says where */
-    const char *file, *module;      /* "" = unknown; module is a base name */
-    uint32_t line;                  /* of the call; 0 = unknown */
-    char text[160];                 /* "module+0x1234" */
-};
-
-/* Frames of a stack, the innermost first, without those of the allocator and of containers that
- * only pass on what somebody asked them for: the first is the place that allocates. Returns how
- * many of at most max. */
-size_t heap_frames(const struct sonde_profile *p, uint32_t stack, struct heap_frame *out,
-                   size_t max);
-const char *heap_frame_name(const struct heap_frame *f);
 
 /* ---- Classes -------------------------------------------------------------------------------- */
 

@@ -209,6 +209,7 @@ void sonde_profiler_taking_status(struct sonde_profiler *p, struct sonde_taking 
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     *out = (struct sonde_taking_status){ .since_ns = t->from_ns };
     pthread_mutex_lock(&q->lock);
+    profiler_pool_drain(p);
     if (!t->o.no_cpu && q->source_count) {
         struct sonde_cpu_status cpu;
         sonde_cpu_status(q->sources[0].cpu, &cpu);

@@ -49,7 +49,7 @@ struct sonde_taking_status {
     uint64_t since_ns;           /* unix time */
     double rate_hz;              /* of the engines now; 0 = nothing is sampled */
     size_t processes;            /* that are sampled now */
-    uint64_t samples;            /* as of the last look, some seconds ago */
+    uint64_t samples;
     uint64_t dropped_samples;    /* there was no room for them */
     uint64_t spans, requests;
     uint64_t dropped_spans, dropped_requests;

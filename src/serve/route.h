@@ -13,6 +13,7 @@
 #include "collect/otlp.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
+#include "serve/sessions.h"
 #include "store/store.h"
 
 struct sonde_continuous;
@@ -33,6 +34,7 @@ struct sonde_request {
     int scraped;                     /* an agent asks, to show it further: it wants what is ours */
     struct sonde_collector *collector;
     struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
+    struct sonde_sessions *sessions; /* alike */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;       /* NULL = there is none */
     struct sonde_continuous *continuous; /* NULL alike */

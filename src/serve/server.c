@@ -31,6 +31,7 @@
 #include "serve/param.h"
 #include "serve/quiet.h"
 #include "serve/route.h"
+#include "serve/sessions.h"
 #include "serve/tls.h"
 
 enum {
@@ -48,6 +49,7 @@ struct sonde_server {
     struct MHD_Daemon *daemon;
     struct sonde_collector *collector;
     struct sonde_profiler *profiler;
+    struct sonde_sessions *sessions;   /* NULL = no profiles are taken */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;
     struct sonde_continuous *continuous;
@@ -227,6 +229,7 @@ static int parse(const struct sonde_server *s, struct MHD_Connection *connection
 {
     *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
                                  .collector = s->collector, .profiler = s->profiler,
+                                 .sessions = s->sessions,
                                  .store_ops = s->store_ops, .store = s->store,
                                  .continuous = s->continuous,
                                  .otlp = s->otlp, .guard = s->guard,
@@ -478,6 +481,7 @@ static int start_daemon(struct sonde_server *s, int fd, int v6)
 
 static void release(struct sonde_server *s)
 {
+    sonde_sessions_destroy(s->sessions);
     sonde_guard_destroy(s->guard);
     sonde_quiet_destroy(s->quiet);
     sonde_tls_release(&s->tls);
@@ -536,6 +540,11 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->store = options->store;
     s->continuous = options->continuous;
     s->otlp = options->otlp;
+    if (s->profiler && sonde_sessions_create(s->profiler, s->store_ops, s->store, &s->sessions)) {
+        if (fd >= 0) close(fd);
+        release(s);
+        return sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
+    }
     if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
     else sonde_listen_url(&where, s->tls.key != NULL, s->url, sizeof(s->url));
     if (start_daemon(s, fd, where.address.any.sa_family == AF_INET6) != 0) {

@@ -192,6 +192,32 @@ struct sonde_store_ops {
 
 extern const struct sonde_store_ops sonde_store_sqlite;
 
+/* Profiles alone, in memory: for an agent that has no store, and gone with it. All but open, close
+ * and what is of profiles is NULL. keep says how many and how much (of bytes) there may be: the
+ * oldest go. */
+extern const struct sonde_store_ops sonde_store_memory;
+
+/* ---- store_find.c -------------------------------------------------------------------------------- */
+
+/* A name that users may give a profile: up to 64 letters, digits and . _ -, among them a letter, as
+ * without it would be an id or a time. 0, or SONDE_EINVAL and why. */
+#define SONDE_PROFILE_NAME_MAX 64
+int sonde_store_name_check(const char *name, struct sonde_err *err);
+
+struct sonde_store_found {
+    uint64_t id;
+    char name[104], kind[36], program[132];
+    double start_s, end_s;
+    uint64_t samples;
+    size_t bytes;
+};
+
+/* The profile that text says: its id, its name (the newest of that name), or prof_YYYYMMDD_HHMMSS,
+ * when it began in UTC. SONDE_ENOENT: there is none. */
+int sonde_store_profile_find(const struct sonde_store_ops *ops, struct sonde_store *s,
+                             const char *text, struct sonde_store_found *out,
+                             struct sonde_err *err);
+
 /* ---- store_model.c ------------------------------------------------------------------------------- */
 
 /* Every tick of a model to a store. */

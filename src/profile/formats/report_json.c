@@ -116,7 +116,11 @@ static void put_memory(struct sonde_buf *out, const struct sonde_profile *p,
     int any = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         uint64_t weight, count;
-        if (!sum_kind(p, *f, parts[i].kind, &weight, &count)) continue;
+        /* A heap that was watched and leaks nothing leaks 0. */
+        if (!sum_kind(p, *f, parts[i].kind, &weight, &count) &&
+            !(p->heap && parts[i].kind == SONDE_SAMPLE_LEAKED)) {
+            continue;
+        }
         put_string(out, any++ ? "," : ",\n\"memory\":{", parts[i].megabytes);
         put_number(out, ":", (double)weight / BYTES_PER_MB);
         if (!parts[i].events) continue;

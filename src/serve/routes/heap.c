@@ -7,6 +7,7 @@
 #include "present/profile_report.h"
 #include "profile/format.h"
 #include "serve/route.h"
+#include "serve/session_report.h"
 #include "sonde/sonde.h"
 
 #define PID_MAX 4194304u
@@ -110,6 +111,7 @@ static void admin_profile_memory(const struct sonde_request *r, struct sonde_res
     if (!p) return;
     if (style < 0) answer_pprof(p, a);
     else answer_report(p, (enum sonde_report_style)style, limit, kind, a);
+    sonde_session_keep_answer(r->sessions, "on-demand-memory", "memory", p, a);
     sonde_profile_destroy(p);
 }
 

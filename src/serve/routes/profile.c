@@ -5,6 +5,7 @@
 
 #include "profile/format.h"
 #include "serve/route.h"
+#include "serve/session_report.h"
 #include "sonde/sonde.h"
 
 enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 3600 }; /* 30: Go's default */
@@ -75,6 +76,7 @@ static void admin_profile_cpu(const struct sonde_request *r, struct sonde_respon
     a->vary_accept = 1;
     if (!p) return;
     answer(p, wants_pprof(r->accept) ? "pprof" : "report-json", a);
+    sonde_session_keep_answer(r->sessions, "on-demand-cpu", "cpu", p, a);
     sonde_profile_destroy(p);
 }
 
@@ -93,7 +95,7 @@ const struct sonde_route sonde_route_pprof_profile = {
 const struct sonde_route sonde_route_admin_profile_cpu = {
     .method = "POST",
     .path = "/admin/profile/cpu",
-    .summary = "alike, as a JSON report; as pprof if Accept names protobuf or octet-stream",
+    .summary = "alike, as a JSON report; as pprof if Accept names protobuf or octet-stream; is kept",
     .params = (const char *const[]){ "duration", NULL },
     .slow = 1,
     .handle = admin_profile_cpu,

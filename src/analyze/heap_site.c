@@ -1,10 +1,10 @@
 /* heap_site.c - a stack that allocates, as people name it: by the first function that is not part
  * of getting memory. */
+#include "analyze/heap_site.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "present/heap_report.h"
 
 static const char *base_name(const char *path)
 {

@@ -1,0 +1,243 @@
+/* profiles.c - profiles that are kept: GET /admin/profiles, GET and DELETE /admin/profiles/ID. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "present/profile_report.h"
+#include "profile/format.h"
+#include "serve/route.h"
+#include "serve/session_report.h"
+#include "sonde/sonde.h"
+#include "store/run.h"
+
+enum { LIMIT_DEFAULT = 1000 };
+
+/* The store of profiles; NULL: the answer is in a. */
+static struct sonde_store *store_of(const struct sonde_request *r, struct sonde_response *a,
+                                    const struct sonde_store_ops **ops, int *memory)
+{
+    if (r->sessions) return sonde_sessions_store(r->sessions, ops, memory);
+    if (r->store) {
+        *ops = r->store_ops;
+        *memory = 0;
+        return r->store;
+    }
+    sonde_response_error(a, 404, "this agent keeps no profiles: it takes none (cpu.enabled) and has "
+                         "no store");
+    return NULL;
+}
+
+/* ---- List ------------------------------------------------------------------------------------- */
+
+struct listing {
+    const char *name, *kind, *program;
+    double from_s, to_s;
+    uint64_t limit, shown, matching;
+    struct sonde_buf *out;
+};
+
+static int matches(const char *glob, const char *text)
+{
+    return !glob || fnmatch(glob, text, 0) == 0;
+}
+
+static void put_profile(const struct sonde_store_profile *p, struct sonde_buf *out)
+{
+    sonde_json_u64(out, "id", p->id);
+    sonde_json_str(out, "name", p->name);
+    sonde_json_str(out, "kind", p->kind);
+    sonde_json_str(out, "program", p->program);
+    sonde_json_time(out, "start", p->start_s);
+    sonde_json_time(out, "end", p->end_s);
+    sonde_json_u64(out, "samples", p->samples);
+    sonde_json_u64(out, "bytes", p->bytes);
+    if (p->run) sonde_json_u64(out, "run", p->run);
+}
+
+static void row(const struct sonde_store_profile *p, void *arg)
+{
+    struct listing *l = arg;
+    if (!matches(l->name, p->name) || !matches(l->kind, p->kind) ||
+        !matches(l->program, p->program) || p->end_s < l->from_s || p->start_s > l->to_s) {
+        return;
+    }
+    if (l->matching++ >= l->limit) return;
+    l->shown++;
+    sonde_json_open(l->out, '{');
+    put_profile(p, l->out);
+    sonde_json_close(l->out, '}');
+}
+
+static void list(const struct sonde_request *r, struct sonde_response *a)
+{
+    const struct sonde_store_ops *ops;
+    int memory;
+    struct sonde_err err = { "" };
+    struct listing l = { .name = sonde_request_param(r, "name"),
+                         .kind = sonde_request_param(r, "kind"),
+                         .program = sonde_request_param(r, "program"),
+                         .to_s = 1e11, .limit = LIMIT_DEFAULT, .out = &a->body };
+    if (!sonde_request_number(r, a, "from", 0, 1e11, &l.from_s) ||
+        !sonde_request_number(r, a, "to", 0, 1e11, &l.to_s) ||
+        !sonde_request_count(r, a, "limit", 100000, &l.limit)) {
+        return;
+    }
+    struct sonde_store *s = store_of(r, a, &ops, &memory);
+    if (!s) return;
+    sonde_json_open(&a->body, '{');
+    sonde_json_key_open(&a->body, "profiles", '[');
+    const int rc = ops->profiles(s, NULL, row, &l, &err);
+    if (rc) {
+        sonde_response_error(a, 500, "%s", err.text);
+        return;
+    }
+    sonde_json_close(&a->body, ']');
+    sonde_json_u64(&a->body, "total", l.matching);
+    sonde_json_str(&a->body, "kept_in", memory ? "memory" : "store");
+    sonde_json_close(&a->body, '}');
+    sonde_buf_putc(&a->body, '\n');
+}
+
+/* ---- One -------------------------------------------------------------------------------------- */
+
+static void put_json(const struct sonde_store_found *f, const struct sonde_profile *p,
+                     struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    if (sonde_session_report(p, &a->body, &err) != 0) {
+        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+        return;
+    }
+    put_profile(&(struct sonde_store_profile){
+        .id = f->id, .name = f->name, .kind = f->kind, .program = f->program,
+        .start_s = f->start_s, .end_s = f->end_s, .samples = f->samples, .bytes = f->bytes },
+        &a->body);
+    sonde_json_close(&a->body, '}');
+    sonde_buf_putc(&a->body, '\n');
+}
+
+static int put_text(const struct sonde_profile *p, int kind, int markdown,
+                    struct sonde_response *a, struct sonde_err *err)
+{
+    const struct sonde_report_options o = { .filter.kind = kind,
+                                            .style = markdown ? SONDE_REPORT_MARKDOWN
+                                                              : SONDE_REPORT_TEXT };
+    a->content_type = markdown ? "text/markdown; charset=utf-8" : "text/plain; charset=utf-8";
+    return sonde_profile_report(p, &o, &a->body, err);
+}
+
+static int put_format(const struct sonde_profile *p, const char *name, int kind,
+                      struct sonde_response *a, struct sonde_err *err)
+{
+    const struct sonde_format_ops *format = sonde_format_find(name);
+    const struct sonde_profile_filter f = { .kind = kind };
+    a->content_type = format->content_type;
+    const int rc = format->write(p, &f, &a->body, err);
+    if (rc) return rc;
+    a->packed = !strcmp(format->suffix, ".pb.gz");
+    if (a->packed) a->filename = "profile.pb.gz";
+    return 0;
+}
+
+/* In another form than that in which it is kept. */
+static void put_profile_as(const struct sonde_request *r, const struct sonde_store_found *f,
+                           const struct sonde_profile *p, const char *format,
+                           struct sonde_response *a)
+{
+    const char *type = sonde_request_param(r, "type");
+    const int kind = type ? sonde_sample_kind_find(type) : -1;
+    struct sonde_err err = { "" };
+    int rc = 0;
+    if (!strcmp(format, "json")) {
+        put_json(f, p, a);
+    } else if (!strcmp(format, "svg") || !strcmp(format, "html")) {
+        sonde_session_picture(p, kind, f->name, format[0] == 'h', a);
+    } else if (!strcmp(format, "text") || !strcmp(format, "markdown")) {
+        rc = put_text(p, kind, format[0] == 'm', a, &err);
+    } else {
+        rc = put_format(p, format, kind, a, &err);
+    }
+    if (rc && !a->body.error) sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+}
+
+static void get(const struct sonde_request *r, struct sonde_response *a)
+{
+    const char *format = sonde_request_param(r, "format");
+    const struct sonde_store_ops *ops;
+    struct sonde_store_found f;
+    struct sonde_profile *p = NULL;
+    struct sonde_buf data;
+    struct sonde_err err = { "" };
+    int memory;
+    struct sonde_store *s = store_of(r, a, &ops, &memory);
+    if (!s) return;
+    const int as_run = format && !strcmp(format, "run");
+    sonde_buf_init(&data, as_run ? a->body.max : (size_t)1 << 30);
+    int rc = sonde_store_profile_find(ops, s, r->name, &f, &err);
+    if (!rc) rc = ops->profile_get(s, f.id, as_run ? &a->body : &data, &err);
+    if (!rc && !as_run) rc = sonde_run_load_bytes(data.data, data.len, f.name, &p, &err);
+    sonde_buf_release(&data);
+    if (rc) {
+        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+    } else if (as_run) {
+        a->content_type = "application/vnd.sqlite3";
+        a->filename = "profile.run";
+    } else {
+        put_profile_as(r, &f, p, format ? format : "json", a);
+    }
+    sonde_profile_destroy(p);
+}
+
+static void delete_one(const struct sonde_request *r, struct sonde_response *a)
+{
+    const struct sonde_store_ops *ops;
+    struct sonde_store_found f;
+    struct sonde_err err = { "" };
+    int memory;
+    struct sonde_store *s = store_of(r, a, &ops, &memory);
+    if (!s) return;
+    int rc = sonde_store_profile_find(ops, s, r->name, &f, &err);
+    if (!rc) rc = ops->profile_delete(s, f.id, &err);
+    if (rc) {
+        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        return;
+    }
+    sonde_json_open(&a->body, '{');
+    sonde_json_u64(&a->body, "deleted", f.id);
+    sonde_json_str(&a->body, "name", f.name);
+    sonde_json_close(&a->body, '}');
+    sonde_buf_putc(&a->body, '\n');
+}
+
+extern const struct sonde_route sonde_route_admin_profiles, sonde_route_admin_profile_get,
+    sonde_route_admin_profile_delete;
+const struct sonde_route sonde_route_admin_profiles = {
+    .method = "GET",
+    .path = "/admin/profiles",
+    .summary = "profiles that are kept, the newest first",
+    .params = (const char *const[]){ "name", "kind", "program", "from", "to", "limit", NULL },
+    .handle = list,
+    .keys = "profiles,total,kept_in",
+    .statuses = "404",
+};
+const struct sonde_route sonde_route_admin_profile_get = {
+    .method = "GET",
+    .path = "/admin/profiles/*",
+    .summary = "one of them, by its id or name: a report as JSON, or ?format=run, pprof, folded, "
+               "speedscope, chrome, svg, html, text, markdown",
+    .params = (const char *const[]){ "format", "type", NULL },
+    .slow = 1,
+    .handle = get,
+    .produces = "application/json|application/vnd.sqlite3|application/octet-stream|text/plain|"
+                "text/markdown|image/svg+xml|text/html",
+    .keys = "",
+};
+const struct sonde_route sonde_route_admin_profile_delete = {
+    .method = "DELETE",
+    .path = "/admin/profiles/*",
+    .summary = "delete it",
+    .params = (const char *const[]){ NULL },
+    .handle = delete_one,
+    .keys = "deleted,name",
+};

@@ -1,0 +1,207 @@
+/* session.c - profiling sessions with names (sessions.h): POST /admin/profile/start and stop, GET
+ * /admin/profile/status. */
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "profile/infer.h"
+#include "serve/route.h"
+#include "serve/session_report.h"
+#include "sonde/sonde.h"
+
+/* 1 if there are any; else the answer is in a. */
+static int have_sessions(const struct sonde_request *r, struct sonde_response *a)
+{
+    if (!r->sessions) sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
+    return r->sessions != NULL;
+}
+
+/* 1 if *ask is what the body says. */
+static int read_body(const struct sonde_request *r, struct sonde_response *a, int is_start,
+                     struct sonde_session_ask *ask)
+{
+    struct sonde_err err = { "" };
+    if (!have_sessions(r, a)) return 0;
+    if (sonde_session_body(r->body, r->body_len, is_start, ask, &err) == 0) return 1;
+    sonde_response_error(a, 400, "%s", err.text);
+    return 0;
+}
+
+static void put_kept(const struct sonde_request *r, struct sonde_buf *out)
+{
+    const struct sonde_store_ops *ops;
+    int memory;
+    sonde_sessions_store(r->sessions, &ops, &memory);
+    sonde_json_str(out, "kept_in", memory ? "memory" : "store");
+    if (!memory) return;
+    sonde_json_str(out, "kept_note", "profiles are kept until this agent ends: start sonde with "
+                   "--store FILE to keep them for longer");
+}
+
+/* ---- start ------------------------------------------------------------------------------------ */
+
+static void put_row(const struct sonde_session_row *row, struct sonde_buf *out)
+{
+    const struct sonde_taking_status *t = &row->status;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    sonde_json_str(out, "name", row->name);
+    sonde_json_ns(out, "since", t->since_ns);
+    sonde_json_ns(out, "seconds", now_ns > t->since_ns ? now_ns - t->since_ns : 0);
+    if (row->duration_s > 0) sonde_json_num(out, "duration_seconds", row->duration_s);
+    else sonde_json_str(out, "duration_seconds", NULL);
+    sonde_json_bool(out, "cpu", row->cpu);
+    sonde_json_bool(out, "memory", row->memory);
+    sonde_json_num(out, "rate_hz", t->rate_hz);
+    sonde_json_u64(out, "processes", t->processes);
+    sonde_json_u64(out, "samples", t->samples);
+    sonde_json_u64(out, "spans", t->spans);
+    sonde_json_u64(out, "requests", t->requests);
+    sonde_json_key_open(out, "dropped", '{');
+    sonde_json_u64(out, "samples", t->dropped_samples);
+    sonde_json_u64(out, "spans", t->dropped_spans);
+    sonde_json_u64(out, "requests", t->dropped_requests);
+    sonde_json_close(out, '}');
+    if (t->slice_s > 0) sonde_json_num(out, "slice_seconds", t->slice_s);
+    sonde_json_u64(out, "bytes", t->bytes);
+    if (*t->note) sonde_json_str(out, "note", t->note);
+    else if (row->cpu && !t->processes) {
+        sonde_json_str(out, "note", "no process records now: what starts is sampled");
+    }
+}
+
+static void start(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_session_ask ask;
+    struct sonde_session_row rows[SONDE_TAKINGS_MAX];
+    struct sonde_err err = { "" };
+    if (!read_body(r, a, 1, &ask)) return;
+    const int rc = sonde_sessions_begin(r->sessions, &ask, &err);
+    if (rc) {
+        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        return;
+    }
+    sonde_json_open(&a->body, '{');
+    sonde_json_str(&a->body, "status", "running");
+    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_TAKINGS_MAX);
+    size_t i = 0;
+    while (i < count && strcmp(rows[i].name, ask.name) != 0) i++;
+    if (i < count) put_row(&rows[i], &a->body);
+    else sonde_json_str(&a->body, "name", ask.name); /* it was stopped already */
+    put_kept(r, &a->body);
+    sonde_json_close(&a->body, '}');
+    sonde_buf_putc(&a->body, '\n');
+}
+
+/* ---- stop ------------------------------------------------------------------------------------- */
+
+static void put_done(const struct sonde_session_done *d, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    struct sonde_buf *out = &a->body;
+    if (sonde_session_report(d->profile, out, &err) != 0) {
+        if (!out->error) sonde_response_error(a, 500, "%s", err.text);
+        return;
+    }
+    if (d->id) sonde_json_u64(out, "id", d->id);
+    else sonde_json_str(out, "id", NULL);
+    sonde_json_str(out, "name", d->name);
+    sonde_json_str(out, "status", "stopped");
+    sonde_json_u64(out, "spans", d->profile->spans_count);
+    sonde_json_u64(out, "requests", d->profile->infer ? d->profile->infer->request_count : 0);
+    sonde_json_key_open(out, "notes", '[');
+    for (size_t i = 0; i < d->note_count; i++) {
+        if (i) sonde_buf_putc(out, ',');
+        sonde_buf_json_str(out, d->notes[i], strlen(d->notes[i]));
+    }
+    sonde_json_close(out, ']');
+    sonde_json_close(out, '}');
+    sonde_buf_putc(out, '\n');
+}
+
+static void stop(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_session_ask ask;
+    struct sonde_session_done done;
+    struct sonde_err err = { "" };
+    if (!read_body(r, a, 0, &ask)) return;
+    const int rc = sonde_sessions_end(r->sessions, *ask.name ? ask.name : NULL, &done, &err);
+    if (rc) {
+        sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
+        return;
+    }
+    put_done(&done, a);
+    sonde_profile_destroy(done.profile);
+}
+
+/* ---- status ----------------------------------------------------------------------------------- */
+
+static void status(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_session_row rows[SONDE_TAKINGS_MAX];
+    if (!have_sessions(r, a)) return;
+    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_TAKINGS_MAX);
+    const uint64_t last = sonde_sessions_last(r->sessions);
+    sonde_json_open(&a->body, '{');
+    sonde_json_str(&a->body, "status", count ? "running" : "idle");
+    sonde_json_key_open(&a->body, "sessions", '[');
+    for (size_t i = 0; i < count; i++) {
+        sonde_json_open(&a->body, '{');
+        put_row(&rows[i], &a->body);
+        sonde_json_close(&a->body, '}');
+    }
+    sonde_json_close(&a->body, ']');
+    if (last) sonde_json_u64(&a->body, "last_id", last);
+    else sonde_json_str(&a->body, "last_id", NULL);
+    put_kept(r, &a->body);
+    sonde_json_close(&a->body, '}');
+    sonde_buf_putc(&a->body, '\n');
+}
+
+#define NAME_SCHEMA                                                                            \
+    "\"name\":{\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9._-]{1,64}$\"}"
+
+extern const struct sonde_route sonde_route_admin_profile_start, sonde_route_admin_profile_stop,
+    sonde_route_admin_profile_status;
+const struct sonde_route sonde_route_admin_profile_start = {
+    .method = "POST",
+    .path = "/admin/profile/start",
+    .summary = "begins a profiling session with this name: CPU, heaps, spans and requests of all "
+               "that is watched, until stop",
+    .params = (const char *const[]){ NULL },
+    .body_max = SONDE_SESSION_BODY_MAX,
+    .slow = 1,
+    .handle = start,
+    .keys = "status,name,kept_in",
+    .statuses = "404,409",
+    .body = "{\"type\":\"object\",\"properties\":{" NAME_SCHEMA ","
+            "\"rate_hz\":{\"type\":\"number\",\"minimum\":1,\"maximum\":10000},"
+            "\"cpu\":{\"type\":\"boolean\"},\"memory\":{\"type\":\"boolean\"},"
+            "\"duration_seconds\":{\"type\":\"number\",\"minimum\":0.1,\"maximum\":2592000}},"
+            "\"additionalProperties\":false,\"example\":{\"name\":\"baseline\"}}",
+    .body_type = "application/json|application/x-www-form-urlencoded",
+};
+const struct sonde_route sonde_route_admin_profile_stop = {
+    .method = "POST",
+    .path = "/admin/profile/stop",
+    .summary = "ends a session, keeps its profile, and answers with a report of it",
+    .params = (const char *const[]){ NULL },
+    .body_max = SONDE_SESSION_BODY_MAX,
+    .slow = 1,
+    .handle = stop,
+    .keys = "profile_id,duration_seconds,id,name,bottlenecks,notes",
+    .statuses = "404,409",
+    .body = "{\"type\":\"object\",\"properties\":{" NAME_SCHEMA "},"
+            "\"additionalProperties\":false,\"example\":{\"name\":\"baseline\"}}",
+    .body_type = "application/json|application/x-www-form-urlencoded",
+};
+const struct sonde_route sonde_route_admin_profile_status = {
+    .method = "GET",
+    .path = "/admin/profile/status",
+    .summary = "sessions that run, what they have seen so far, and what was dropped",
+    .params = (const char *const[]){ NULL },
+    .handle = status,
+    .keys = "status,sessions,last_id,kept_in",
+    .statuses = "404",
+};

@@ -1,0 +1,183 @@
+/* session_look.c - what is seen in sessions: POST /admin/profile/flamegraph, GET
+ * /admin/profile/bottlenecks, GET /admin/profile/compare. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "present/bottleneck.h"
+#include "serve/route.h"
+#include "serve/session_report.h"
+#include "sonde/sonde.h"
+
+#define SECONDS_DEFAULT 10 /* of what is sampled because there is nothing else */
+
+static void failed(int rc, const struct sonde_err *err, struct sonde_response *a)
+{
+    sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
+}
+
+/* Samples now. */
+static int take(const struct sonde_request *r, double seconds, struct sonde_session_found *out,
+                struct sonde_err *err)
+{
+    *out = (struct sonde_session_found){ 0 };
+    snprintf(out->label, sizeof(out->label), "sampled just now");
+    return sonde_profiler_take(r->profiler, seconds, &out->profile, err);
+}
+
+/* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in
+ * a. */
+static int choose(const struct sonde_request *r, struct sonde_response *a,
+                  struct sonde_session_found *out)
+{
+    const char *name = sonde_request_param(r, "name");
+    double seconds = 0;
+    struct sonde_err err = { "" };
+    if (!r->sessions) {
+        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
+        return 0;
+    }
+    if (!sonde_request_number(r, a, "duration", 0.1, 3600, &seconds)) return 0;
+    int rc;
+    if (!name && seconds > 0) {
+        rc = take(r, seconds, out, &err);
+    } else {
+        rc = sonde_sessions_find(r->sessions, name, out, &err);
+        if (rc == SONDE_ENOENT && !name) rc = take(r, SECONDS_DEFAULT, out, &err);
+    }
+    if (rc) failed(rc, &err, a);
+    return !rc;
+}
+
+static int kind_of(const struct sonde_request *r)
+{
+    const char *type = sonde_request_param(r, "type");
+    return type ? sonde_sample_kind_find(type) : -1;
+}
+
+static void flamegraph(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_session_found f;
+    const char *format = sonde_request_param(r, "format");
+    if (!choose(r, a, &f)) return;
+    sonde_session_picture(f.profile, kind_of(r), f.label, format && !strcmp(format, "html"), a);
+    sonde_profile_destroy(f.profile);
+}
+
+/* ---- Bottlenecks ------------------------------------------------------------------------------ */
+
+static void put_findings(const struct sonde_session_found *f, const struct sonde_findings *found,
+                         struct sonde_buf *out)
+{
+    sonde_json_open(out, '{');
+    sonde_json_str(out, "profile", f->label);
+    if (f->id) sonde_json_u64(out, "id", f->id);
+    else sonde_json_str(out, "id", NULL);
+    sonde_json_ns(out, "duration_seconds", f->profile->end_ns - f->profile->start_ns);
+    sonde_json_key(out, "bottlenecks");
+    sonde_findings_json(found, out);
+    sonde_json_close(out, '}');
+    sonde_buf_putc(out, '\n');
+}
+
+static void bottlenecks(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_session_found f;
+    struct sonde_findings *found = NULL;
+    const char *format = sonde_request_param(r, "format");
+    uint64_t limit = 0;
+    if (!sonde_request_count(r, a, "limit", 1000, &limit) || !choose(r, a, &f)) return;
+    const struct sonde_bottleneck_options o = { .limit = (size_t)limit };
+    if (sonde_bottlenecks(f.profile, &o, &found) != 0) {
+        sonde_response_error(a, 500, "no memory to look for bottlenecks");
+    } else if (format && !strcmp(format, "text")) {
+        sonde_findings_text(found, &a->body);
+        a->content_type = "text/plain; charset=utf-8";
+    } else {
+        put_findings(&f, found, &a->body);
+    }
+    sonde_findings_destroy(found);
+    sonde_profile_destroy(f.profile);
+}
+
+/* ---- Comparison ------------------------------------------------------------------------------- */
+
+/* text NULL: what was kept last. */
+static int side(const struct sonde_request *r, const char *text, struct sonde_session_range *out,
+                struct sonde_err *err)
+{
+    char last[24];
+    if (text && sonde_sessions_is_range(text)) {
+        return sonde_sessions_range(r->sessions, text, out, err);
+    }
+    if (!text) {
+        const uint64_t id = sonde_sessions_last(r->sessions);
+        if (!id) return sonde_err_set(err, SONDE_ENOENT, "there is no profile to compare it with");
+        snprintf(last, sizeof(last), "%llu", (unsigned long long)id);
+        text = last;
+    }
+    *out = (struct sonde_session_range){ 0 };
+    return sonde_sessions_find(r->sessions, text, &out->found, err);
+}
+
+static void compare(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_session_range x[2] = { { .from_ns = 0 }, { .from_ns = 0 } };
+    struct sonde_err err = { "" };
+    const char *format = sonde_request_param(r, "format");
+    if (!r->sessions) {
+        sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
+        return;
+    }
+    int rc = side(r, sonde_request_param(r, "a"), &x[0], &err);
+    if (!rc) rc = side(r, sonde_request_param(r, "b"), &x[1], &err);
+    if (rc) {
+        failed(rc, &err, a);
+    } else {
+        struct sonde_session_side s[2];
+        for (int i = 0; i < 2; i++) {
+            s[i] = (struct sonde_session_side){ .profile = x[i].found.profile,
+                                                .label = x[i].found.label,
+                                                .from_ns = x[i].from_ns, .to_ns = x[i].to_ns };
+        }
+        sonde_session_compare(&s[0], &s[1], kind_of(r), format ? format : "json", a);
+    }
+    for (int i = 0; i < 2; i++) sonde_profile_destroy(x[i].found.profile);
+}
+
+extern const struct sonde_route sonde_route_admin_profile_flamegraph,
+    sonde_route_admin_profile_bottlenecks, sonde_route_admin_profile_compare;
+const struct sonde_route sonde_route_admin_profile_flamegraph = {
+    .method = "POST",
+    .path = "/admin/profile/flamegraph",
+    .summary = "a flame graph as SVG: of the session that runs, so far, or of the last that ended",
+    .params = (const char *const[]){ "name", "duration", "type", "format", NULL },
+    .slow = 1,
+    .handle = flamegraph,
+    .produces = "image/svg+xml|text/html",
+    .statuses = "404,409",
+};
+const struct sonde_route sonde_route_admin_profile_bottlenecks = {
+    .method = "GET",
+    .path = "/admin/profile/bottlenecks",
+    .summary = "what took the most in it: functions, spans, waiting, leaks",
+    .params = (const char *const[]){ "name", "duration", "format", "limit", NULL },
+    .slow = 1,
+    .handle = bottlenecks,
+    .produces = "application/json|text/plain",
+    .keys = "profile,id,bottlenecks",
+    .statuses = "404,409",
+};
+const struct sonde_route sonde_route_admin_profile_compare = {
+    .method = "GET",
+    .path = "/admin/profile/compare",
+    .summary = "two sessions compared: what is faster or slower, by how much, and whether that is "
+               "noise",
+    .params = (const char *const[]){ "a", "b", "type", "format", NULL },
+    .required = (const char *const[]){ "a", NULL },
+    .slow = 1,
+    .handle = compare,
+    .produces = "application/json|text/plain|text/markdown|image/svg+xml|text/html",
+    .keys = "verdict,figures",
+    .statuses = "404,409",
+};
