@@ -190,7 +190,8 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
 
 static int is_file(const char *target)
 {
-    return target && (!strcmp(target, "-") || access(target, F_OK) == 0);
+    return target && (!strcmp(target, "-") || access(target, F_OK) == 0 ||
+                      sonde_cli_in_store(target));
 }
 
 static int has_suffix(const char *path, const char *suffix)

@@ -278,6 +278,12 @@ static const char *in_store(const char *target, char *path, size_t path_size)
     return access(path, F_OK) == 0 ? colon + 1 : NULL;
 }
 
+int sonde_cli_in_store(const char *target)
+{
+    char path[4096];
+    return in_store(target, path, sizeof(path)) != NULL;
+}
+
 static int read_store(const struct sonde_cli *cli, const char *path, const char *name,
                       struct sonde_profile **out)
 {

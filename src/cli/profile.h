@@ -65,6 +65,9 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
 /* 1 if samples of this type are bytes; NULL is not. */
 int sonde_cli_is_memory(const char *type);
 
+/* 1 if target is STORE:NAME, and STORE a file that is there. */
+int sonde_cli_in_store(const char *target);
+
 /* target: a file (run, pprof, folded, …; a store: the history in it); STORE:NAME, a profile of a store
  * by its name or id; "-"; the URL of an agent, which then samples for duration_s (0 = 10), or answers
  * from its history if filter->from or to are unix times or negative; or of a profile; a process id,

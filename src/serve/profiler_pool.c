@@ -189,19 +189,18 @@ static size_t find_source(const struct profiler_pool *q, uint32_t pid)
     return i;
 }
 
-/* Engines for what is wanted, and an end to those of what is not. Returns how many processes there
- * are. */
-static size_t settle(struct sonde_profiler *p)
+/* Engines for what is wanted, and an end to those of what is not. */
+static void settle(struct sonde_profiler *p)
 {
     struct profiler_pool *q = &p->pool;
     const double rate = wanted_hz(q);
     uint32_t pids[PROFILER_PROCESSES_MAX];
     if (!(rate > 0)) {
         remove_sources(p);
-        return 0;
+        return;
     }
+    if (use_running(p, rate)) return;
     const size_t count = profiler_processes(p, 0, pids, PROFILER_PROCESSES_MAX);
-    if (use_running(p, rate)) return count;
     for (size_t i = q->source_count; i-- > 0;) {
         if (!contains(pids, count, q->sources[i].pid)) remove_source(p, i, 0);
     }
@@ -212,7 +211,6 @@ static size_t settle(struct sonde_profiler *p)
         const int known = at < q->source_count || contains(q->refused, q->refused_count, pids[i]);
         if (!known || (other_rate && at < q->source_count)) start_source(p, pids[i], at);
     }
-    return count;
 }
 
 /* ---- The thread ------------------------------------------------------------------------------- */
@@ -290,13 +288,14 @@ int profiler_pool_add(struct sonde_profiler *p, struct sonde_taking *t, struct s
     q->refused_count = 0;
     t->from_ns = UINT64_MAX; /* until it is sampled by what it asks for */
     q->takings[q->count++] = t;
-    const size_t processes = settle(p);
-    if (!t->o.no_cpu && !q->source_count && (processes || !t->o.wait)) {
+    q->why_rc = SONDE_ENOENT;
+    sonde_err_set(&q->why, SONDE_ENOENT, "there is no process to sample: none records now");
+    settle(p);
+    /* The model may not know yet that a process has ended: that there is none is the same. */
+    if (!t->o.no_cpu && !q->source_count && !(t->o.wait && q->why_rc == SONDE_ENOENT)) {
+        rc = sonde_err_set(err, q->why_rc, "%s", q->why.text);
         q->count--;
         settle(p);
-        rc = processes ? sonde_err_set(err, q->why_rc, "%s", q->why.text)
-                       : sonde_err_set(err, SONDE_ENOENT, "there is no process to sample: none "
-                                       "records now");
     }
     t->from_ns = profiler_now_ns(CLOCK_REALTIME);
     pthread_cond_broadcast(&q->wake);
