@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "serve/sessions.h"
 #include "sonde/sonde.h"
+#include "store/history.h"
 
 enum { ROWS_MAX = 10000 };
 #define PROFILE_BYTES_MAX ((size_t)512 << 20)
@@ -48,6 +49,7 @@ int sonde_sessions_is_range(const char *text)
 static void look(const struct sonde_store_profile *p, void *arg)
 {
     struct rows *r = arg;
+    if (!strncmp(p->kind, "continuous", 10)) return; /* of the history */
     if (r->count == ROWS_MAX || p->end_s <= r->from_s || p->start_s >= r->to_s) return;
     r->list[r->count++] = (struct row){ p->id, p->start_s, p->end_s };
 }
@@ -93,6 +95,29 @@ static int merge(struct sonde_sessions *s, struct rows *r, struct sonde_profile 
     return rc;
 }
 
+/* Of those that were taken for themselves. */
+static int merge_sessions(struct sonde_sessions *s, struct rows *r, const char *text,
+                          struct sonde_profile **out, struct sonde_err *err)
+{
+    const struct sonde_store_ops *ops;
+    int memory;
+    struct sonde_store *store = sonde_sessions_store(s, &ops, &memory);
+    struct sonde_profile *all = NULL;
+    size_t used = 0;
+    r->list = sonde__calloc(ROWS_MAX, sizeof(*r->list));
+    int rc = r->list ? sonde_profile_create(PROFILE_BYTES_MAX, &all) : SONDE_ENOMEM;
+    if (rc) sonde_err_set(err, rc, "no memory for profiles");
+    if (!rc) rc = ops->profiles(store, NULL, look, r, err);
+    if (!rc) rc = merge(s, r, all, &used, err);
+    if (!rc && !used) {
+        rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile of the time %.100s", text);
+    }
+    sonde__free(r->list);
+    if (rc) sonde_profile_destroy(all);
+    else *out = all;
+    return rc;
+}
+
 int sonde_sessions_range(struct sonde_sessions *s, const char *text,
                          struct sonde_session_range *out, struct sonde_err *err)
 {
@@ -101,25 +126,15 @@ int sonde_sessions_range(struct sonde_sessions *s, const char *text,
     struct sonde_store *store = sonde_sessions_store(s, &ops, &memory);
     struct rows r = { 0 };
     struct sonde_profile *all = NULL;
-    size_t used = 0;
     *out = (struct sonde_session_range){ .from_ns = 0 };
     if (!parse(text, &r.from_s, &r.to_s) || !(r.from_s < r.to_s)) {
         return sonde_err_set(err, SONDE_EINVAL, "\"%.100s\" is no stretch of time: FROM..TO in Unix "
                              "seconds, FROM before TO", text);
     }
-    r.list = sonde__calloc(ROWS_MAX, sizeof(*r.list));
-    int rc = r.list ? sonde_profile_create(PROFILE_BYTES_MAX, &all) : SONDE_ENOMEM;
-    if (rc) sonde_err_set(err, rc, "no memory for profiles");
-    if (!rc) rc = ops->profiles(store, NULL, look, &r, err);
-    if (!rc) rc = merge(s, &r, all, &used, err);
-    if (!rc && !used) {
-        rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile of the time %.100s", text);
-    }
-    sonde__free(r.list);
-    if (rc) {
-        sonde_profile_destroy(all);
-        return rc;
-    }
+    const struct sonde_history_query q = { .from_s = r.from_s, .to_s = r.to_s };
+    int rc = sonde_history_merge(ops, store, &q, &all, err);
+    if (rc == SONDE_ENOENT) rc = merge_sessions(s, &r, text, &all, err);
+    if (rc) return rc;
     out->found.profile = all;
     out->from_ns = (uint64_t)(r.from_s * 1e9) + 1; /* 0 would be open */
     out->to_ns = (uint64_t)(r.to_s * 1e9);

@@ -55,8 +55,9 @@ struct sonde_session_found {
 int sonde_sessions_find(struct sonde_sessions *s, const char *text,
                         struct sonde_session_found *out, struct sonde_err *err);
 
-/* The profile of a stretch of time, "FROM..TO" in unix seconds: all of the store that have something
- * of it and do not overlap, together. SONDE_ENOENT: there is none; SONDE_EINVAL: no such stretch. */
+/* The profile of a stretch of time, "FROM..TO" in unix seconds: from the history of continuous
+ * profiling if there is one of it; else all of the store that have something of it and do not overlap,
+ * together. SONDE_ENOENT: there is none; SONDE_EINVAL: no such stretch. */
 struct sonde_session_range {
     struct sonde_session_found found;
     uint64_t from_ns, to_ns;
