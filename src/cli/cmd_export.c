@@ -3,6 +3,7 @@
  * now; which of the two is meant tells the format, or the file that is given. */
 #include <curl/curl.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #include "profile/format.h"
 #include "serve/export.h"
 #include "sonde/sonde.h"
+#include "store/exchange.h"
+#include "store/history.h"
 
 enum { LABELS_MAX = 4, BETWEEN_STEPS_MS = 200 };
 static const size_t output_max = (size_t)4 << 30;
@@ -186,6 +189,56 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
     return status;
 }
 
+/* ---- From a store ------------------------------------------------------------------------- */
+
+/* Unix time, or negative: so long ago. */
+static int parse_moment(const struct sonde_cli *cli, const char *option, const char *text, double *out)
+{
+    struct timespec now;
+    char *end;
+    if (!text) return SONDE_EXIT_OK;
+    *out = strtod(text, &end);
+    if (end == text || *end || !isfinite(*out)) {
+        return sonde_cli_usage(cli, "--%s: '%s' is not a unix time, nor seconds ago as -3600", option, text);
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (*out < 0) *out += (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return SONDE_EXIT_OK;
+}
+
+static int export_store(struct sonde_cli *cli, const char *path, const char *format,
+                        const struct sonde_filter *filter, struct sonde_buf *out)
+{
+    const struct export_values *v = cli->values;
+    const int which = sonde_exchange_format(format);
+    if (which < 0) {
+        return sonde_cli_usage(cli, "--format: of a store json, csv, openmetrics and prometheus can be "
+                               "written, not %s", format);
+    }
+    struct sonde_store_query q = { .filters = filter, .filter_count = 1 };
+    int status = parse_moment(cli, "from", v->filter.from, &q.from_s);
+    if (!status) status = parse_moment(cli, "to", v->filter.to, &q.to_s);
+    if (status) return status;
+    const struct sonde_store_ops *ops = &sonde_store_sqlite;
+    const struct sonde_store_options o = { .path = path, .read_only = 1 };
+    struct sonde_store *store;
+    struct sonde_err err = { "" };
+    struct sonde_exchange_result result = { 0 };
+    if (ops->open(&o, &store, &err) != 0) return sonde_cli_fail(cli, "%s", err.text);
+    if (sonde_exchange_export(ops, store, &q, (enum sonde_exchange_format)which, out, &result, &err)) {
+        status = sonde_cli_fail(cli, "%s", err.text);
+    } else if (!cli->quiet) {
+        fprintf(stderr, "sonde: %llu points of %llu series\n", (unsigned long long)result.points,
+                (unsigned long long)result.series);
+    }
+    if (!status && result.left_out) {
+        fprintf(stderr, "sonde: %llu series have a name that %s has for another; json and csv have "
+                "them all\n", (unsigned long long)result.left_out, format);
+    }
+    ops->close(store);
+    return status;
+}
+
 /* ---- Profiles ----------------------------------------------------------------------------- */
 
 static int is_file(const char *target)
@@ -285,8 +338,8 @@ static int export_series(struct sonde_cli *cli, const char *target,
 {
     const struct export_values *v = cli->values;
     uint32_t pid = 0;
-    const int is_url = target && sonde_cli_is_url(target);
-    if (target && !is_url && sonde_cli_parse_pid(target, &pid) != 0) {
+    const int is_url = target && sonde_cli_is_url(target), is_store = target && sonde_store_is_file(target);
+    if (target && !is_url && !is_store && sonde_cli_parse_pid(target, &pid) != 0) {
         return sonde_cli_usage(cli, "'%s' is neither a process id nor a URL nor a file", target);
     }
     if (v->type && sonde_sample_kind_find(v->type) >= 0) {
@@ -301,8 +354,9 @@ static int export_series(struct sonde_cli *cli, const char *target,
     int status = names.error ? sonde_cli_usage(cli, "--name: %s", sonde_strerror(names.error))
                              : make_filter(cli, names.len ? names.data : NULL, pid, &filter);
     if (status == SONDE_EXIT_OK) {
-        status = is_url ? export_url(cli, target, format->name, &filter, &out)
-                        : export_segments(cli, format, &filter, &out);
+        status = is_url     ? export_url(cli, target, format->name, &filter, &out)
+                 : is_store ? export_store(cli, target, format->name, &filter, &out)
+                            : export_segments(cli, format, &filter, &out);
     }
     if (status == SONDE_EXIT_OK) status = sonde_cli_write(cli, v->output, &out);
     sonde_buf_release(&out);
@@ -320,8 +374,8 @@ static int run(struct sonde_cli *cli)
     const struct sonde_format_ops *format = sonde_format_find(name);
     if (!series && !format) return unknown_format(cli, name);
     if (format) return export_profile(cli, target, format);
-    if (profile) {
-        return sonde_cli_usage(cli, "'%s' is a file, so a profile, and %s is for series", target,
+    if (profile && !sonde_store_is_file(target)) {
+        return sonde_cli_usage(cli, "'%s' is a file and no store, so a profile, and %s is for series", target,
                                name);
     }
     return export_series(cli, target, series);
@@ -330,7 +384,7 @@ static int run(struct sonde_cli *cli)
 const struct sonde_command sonde_cmd_export = {
     .name = "export",
     .summary = "write the current values of series, or a profile, for other tools",
-    .usage = "[options] [PID | URL | FILE]",
+    .usage = "[options] [PID | URL | STORE | FILE]",
     .details =
         "Without a PID, all processes that record and the host are written; with one, that "
         "process alone. With the URL of a running agent, such as http://127.0.0.1:6060, what it "
@@ -341,6 +395,10 @@ const struct sonde_command sonde_cmd_export = {
         "pprof`, folded for flamegraph.pl, speedscope for speedscope.app, chrome for Perfetto and "
         "chrome://tracing, with spans and inference requests. Folded weights are samples for CPU, "
         "nanoseconds for time blocked, bytes for memory.\n"
+        "\n"
+        "With a store (--store of `serve` and `run`) and json, csv, openmetrics or prometheus, every "
+        "reading of its series between --from and --to (unix time, or seconds ago as -3600) is "
+        "written, all buckets of histograms included. `sonde import` makes a store of it again.\n"
         "\n"
         "examples:\n"
         "  sonde export --format csv -o now.csv\n"

@@ -1,27 +1,114 @@
-/* cmd_import.c - `sonde import`: a profile of another tool as a run file. */
+/* cmd_import.c - `sonde import`: a profile of another tool as a run file, or series as a store. */
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "sonde/sonde.h"
+#include "store/exchange.h"
+#include "store/history.h"
 #include "store/run.h"
 
+enum { READ_AT_ONCE = 1 << 16, HEAD_BYTES = 4096 };
+static const size_t series_max_bytes = (size_t)1 << 30;
+
 struct import_values {
-    const char *output;
+    const char *output, *format;
 };
 
 static const struct sonde_cli_opt options[] = {
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE",
       .offset = offsetof(struct import_values, output),
-      .help = "the run file to write, which is replaced when all is written" },
+      .help = "the run file to write, which is replaced when all is written; of series, the store, to "
+              "which they are added" },
+    { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT",
+      .offset = offsetof(struct import_values, format),
+      .choices = "json|csv|openmetrics|prometheus",
+      .help = "of series, if the first bytes do not tell" },
     { .name = NULL },
 };
 
-static int run(struct sonde_cli *cli)
+/* ---- Series ------------------------------------------------------------------------------- */
+
+/* All of a file, or of the standard input. */
+static int read_all(const char *path, struct sonde_buf *out, struct sonde_err *err)
+{
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (!f) return sonde_err_set(err, SONDE_EIO, "cannot read '%s': %s", path, strerror(errno));
+    for (size_t n = 1; n > 0;) {
+        char *room = sonde_buf_reserve(out, READ_AT_ONCE);
+        n = room ? fread(room, 1, READ_AT_ONCE, f) : 0;
+        out->len += n;
+    }
+    const int failed = ferror(f);
+    if (f != stdin) fclose(f);
+    if (failed) return sonde_err_set(err, SONDE_EIO, "cannot read '%s'", path);
+    if (out->error == SONDE_EFULL) {
+        return sonde_err_set(err, SONDE_EFULL, "'%s' is larger than %zu bytes: export shorter times",
+                             path, out->max);
+    }
+    return out->error ? sonde_err_set(err, out->error, "no memory to read '%s'", path) : 0;
+}
+
+/* What text looks like; -1 = not like series. The end counts too: only OpenMetrics says that it has
+ * come. */
+static int format_of(const char *text, size_t len)
+{
+    static const char eof[] = "# EOF";
+    const size_t line = len ? strcspn(text, "\r\n") : 0;
+    size_t end = len;
+    while (end && isspace((unsigned char)text[end - 1])) end--;
+    if (len > 1 && *text == '{' && memmem(text, len < HEAD_BYTES ? len : HEAD_BYTES, "\"sonde-series\"", 14)) {
+        return SONDE_EXCHANGE_JSON;
+    }
+    if (memmem(text, line, "time_ms", 7) && memchr(text, ',', line)) return SONDE_EXCHANGE_CSV;
+    const int head = len > 7 && (!memcmp(text, "# HELP ", 7) || !memcmp(text, "# TYPE ", 7));
+    if (end >= 5 && !memcmp(text + end - 5, eof, 5)) return SONDE_EXCHANGE_OPENMETRICS;
+    return head ? SONDE_EXCHANGE_PROMETHEUS : -1;
+}
+
+static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int format)
 {
     const struct import_values *v = cli->values;
-    if (!cli->operand_count) return sonde_cli_usage(cli, "say what: sonde import IN -o FILE");
-    if (!v->output) return sonde_cli_usage(cli, "say where to: -o FILE.run");
+    const char *path = cli->operands[0], *base = strrchr(path, '/');
+    struct sonde_exchange x = { 0 };
+    struct sonde_exchange_result result;
+    struct sonde_err err = { "" };
+    char name[64];
+    if (access(v->output, F_OK) == 0 && !sonde_store_is_file(v->output)) {
+        return sonde_cli_usage(cli, "--output: '%s' is there and no store", v->output);
+    }
+    base = base ? base + 1 : path;
+    snprintf(name, sizeof(name), "import of %.40s", strcmp(path, "-") ? base : "standard input");
+    int rc = sonde_exchange_read(in->len ? in->data : "", in->len,
+                                 (enum sonde_exchange_format)format, &x, &result, &err);
+    int status = SONDE_EXIT_OK;
+    if (rc) {
+        status = sonde_cli_fail(cli, "%s: %s", path, err.text);
+    } else {
+        rc = sonde_exchange_import(&sonde_store_sqlite, v->output, name, &x, &err);
+        if (rc) status = sonde_cli_fail(cli, "%s", err.text);
+    }
+    if (!status && !cli->quiet) {
+        fprintf(stderr, "sonde: %s: %llu points of %llu series\n", v->output,
+                (unsigned long long)result.points, (unsigned long long)result.series);
+        if (result.left_out) {
+            fprintf(stderr, "sonde: %llu of them were rounded to a billionth, since they are no whole "
+                    "number of anything\n", (unsigned long long)result.left_out);
+        }
+    }
+    sonde_exchange_release(&x);
+    return status;
+}
+
+/* ---- Profiles ----------------------------------------------------------------------------- */
+
+static int import_profile(struct sonde_cli *cli)
+{
+    const struct import_values *v = cli->values;
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], 0, NULL, &p);
     if (status) return status;
@@ -37,17 +124,48 @@ static int run(struct sonde_cli *cli)
     return status;
 }
 
+static int run(struct sonde_cli *cli)
+{
+    const struct import_values *v = cli->values;
+    if (!cli->operand_count) return sonde_cli_usage(cli, "say what: sonde import IN -o FILE");
+    if (!v->output) return sonde_cli_usage(cli, "say where to: -o FILE.run, or of series -o FILE.db");
+    const char *path = cli->operands[0];
+    /* The standard input can be read once only: what it is must be said. */
+    if ((!strcmp(path, "-") && !v->format) || sonde_cli_is_url(path)) return import_profile(cli);
+    struct sonde_buf in;
+    struct sonde_err err = { "" };
+    sonde_buf_init(&in, series_max_bytes);
+    int status = SONDE_EXIT_OK;
+    const int rc = read_all(path, &in, &err);
+    const int format = v->format ? sonde_exchange_format(v->format) : rc ? -1 : format_of(in.data, in.len);
+    if (rc && v->format) status = sonde_cli_fail(cli, "%s", err.text);
+    else if (format < 0) {
+        sonde_buf_release(&in);
+        return import_profile(cli);
+    } else {
+        status = import_series(cli, &in, format);
+    }
+    sonde_buf_release(&in);
+    return status;
+}
+
 const struct sonde_command sonde_cmd_import = {
     .name = "import",
-    .summary = "make a run file of a profile of another tool",
+    .summary = "make a run file of a profile of another tool, or a store of series",
     .usage = "IN -o FILE",
     .details =
         "IN is pprof, folded stacks or the output of `perf script`, told apart by its first bytes; "
         "- is the standard input. Commands that read profiles take such files as they are; a run "
         "file is smaller and read faster.\n"
         "\n"
+        "Or IN is series, as `sonde export` writes them from a store (json, csv, openmetrics, "
+        "prometheus), or as others do: CSV with the columns name, type, time_ms and value at least "
+        "(labels, help, scale … as export has them), OpenMetrics or Prometheus' text with times. They "
+        "are added to the store FILE, which is made if it is not there.\n"
+        "\n"
         "examples:\n"
-        "  perf script -i perf.data | sonde import - -o server.run",
+        "  perf script -i perf.data | sonde import - -o server.run\n"
+        "  sonde export --format csv -o week.csv store.db && sonde import week.csv -o copy.db",
     .options = options,
     .values_size = sizeof(struct import_values),
     .operands_max = 1,

@@ -118,7 +118,7 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
     struct answer a = { .out = out, .series_max = q->series_max ? q->series_max : SERIES_DEFAULT };
     struct sonde_store_query one_more = *q;
     one_more.series_max = a.series_max + 1;
-    const struct sonde_store_sink sink = { put_series, put_gap, &a };
+    const struct sonde_store_sink sink = { .series = put_series, .gap = put_gap, .arg = &a };
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     sonde_buf_init(&a.gaps, GAPS_BYTES_MAX);

@@ -93,12 +93,26 @@ struct sonde_store_point {
 /* Names and values of `a="b",c="d"`, unescaped in place; how many, or -1. */
 int sonde_store_labels(char *text, struct sonde_label *out, size_t max);
 
+/* A tick of a series as it was recorded. */
+struct sonde_store_raw {
+    int64_t time_ms;
+    uint64_t value;            /* counter: total; gauge: bits */
+    uint64_t increase;         /* counter: since the tick before */
+    uint64_t zero, sum_raw;    /* histogram: what was added … */
+    uint32_t bucket_count;     /* … and to which buckets, ascending */
+    const uint16_t *p;
+    const uint64_t *n;
+};
+
 /* Called for each series that matches, in order of names; borrowed. all: everything in range. */
 struct sonde_store_sink {
     void (*series)(const struct sonde_store_series *s, const struct sonde_store_point *all,
                    const struct sonde_store_point *points, size_t count, void *arg);
     void (*gap)(double from_s, double to_s, const char *reason, void *arg); /* NULL = not wanted */
     void *arg;
+    /* Instead of series (step_s 0): each tick of each; what is only left rolled up is passed over.
+     * Not 0 = enough. */
+    int (*raw)(const struct sonde_store_series *s, const struct sonde_store_raw *p, void *arg);
 };
 
 /* ---- Runs and profiles --------------------------------------------------------------------------- */

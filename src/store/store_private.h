@@ -240,6 +240,8 @@ struct store_sources {
 struct store_in {
     int64_t time_ms;
     double seconds, count, min, max, sum, last;
+    int is_tick;                     /* not rolled up: */
+    uint64_t raw, increase;          /* of counters and gauges, as in struct sonde_store_raw */
     const struct sonde_hist_column *hist; /* histograms: entry `entry` of it */
     uint32_t entry;
 };

@@ -253,10 +253,33 @@ static int new_point(struct asking *k, double time_s)
     return 0;
 }
 
+static void give_raw(struct asking *k, const struct store_in *in)
+{
+    struct sonde_store_raw p = { .time_ms = in->time_ms, .value = in->raw, .increase = in->increase };
+    if (!in->is_tick) return;
+    if (k->series->type == SONDE_HISTOGRAM) {
+        const struct sonde_hist_column *h = in->hist;
+        const uint32_t first = in->entry ? h->end[in->entry - 1] : 0;
+        p.zero = h->zero[in->entry];
+        p.sum_raw = h->sum_raw[in->entry];
+        p.bucket_count = h->end[in->entry] - first;
+        p.p = h->p + first;
+        p.n = h->count + first;
+    }
+    if (k->sink->raw(k->series, &p, k->sink->arg) != 0) {
+        k->error = sonde_err_set(k->err, SONDE_EFULL, "more than there is room for: ask for a shorter "
+                                 "time or fewer series");
+    }
+}
+
 static void add_point(const struct store_in *in, void *arg)
 {
     struct asking *k = arg;
     if (k->error) return;
+    if (k->sink->raw) {
+        give_raw(k, in);
+        return;
+    }
     const int64_t bucket = k->step_ms ? (in->time_ms - k->from_ms) / k->step_ms : in->time_ms;
     if (!k->count || bucket != k->bucket) {
         k->bucket = bucket;
@@ -438,7 +461,7 @@ static int ask_all(struct asking *k)
     size_t shown = 0;
     if (!k->sources.count) return 0;
     if (sqlite3_prepare_v2(k->s->read, "SELECT " STORE_SERIES_COLUMNS " FROM series"
-                           " ORDER BY name, labels", -1, &st, NULL) != SQLITE_OK) {
+                           " ORDER BY name, labels, type, scale", -1, &st, NULL) != SQLITE_OK) {
         return store_failed(k->s, k->s->read, k->err);
     }
     int rc = 0, got = SQLITE_DONE;

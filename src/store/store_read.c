@@ -195,7 +195,8 @@ static void each_tick(const struct store_source *source, const struct column *k,
         if (time_ms >= source->use_to_ms) break;
         const double length_ms = tick ? (double)(time_ms - k->time_ms[tick - 1])
                                       : source->interval_ms;
-        struct store_in p = { .time_ms = time_ms, .seconds = length_ms * 1e-3, .count = 1 };
+        struct store_in p = { .time_ms = time_ms, .seconds = length_ms * 1e-3, .count = 1,
+                              .is_tick = 1 };
         if (type == SONDE_HISTOGRAM) {
             p.hist = k->hist;
             p.entry = i;
@@ -204,8 +205,11 @@ static void each_tick(const struct store_source *source, const struct column *k,
             const uint64_t increase = !i ? k->c->increase : now >= before ? now - before : now;
             p.sum = p.min = p.max = (double)increase;
             p.last = (double)now;
+            p.raw = now;
+            p.increase = increase;
         } else {
             p.sum = p.min = p.max = p.last = number_of(k->v[i]);
+            p.raw = k->v[i];
         }
         point(&p, arg);
     }

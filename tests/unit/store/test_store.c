@@ -73,7 +73,7 @@ static void test_append_and_ask(void **unused)
     const struct sonde_filter label = { .label = { { "text", "a\"b" } }, .label_count = 1 };
     const struct sonde_store_query q = { .filters = &label, .filter_count = 1, .from_s = START_S,
                                          .step_s = 60, .series_max = 4 };
-    const struct sonde_store_sink sink = { answer_series, NULL, &build_answer };
+    const struct sonde_store_sink sink = { .series = answer_series, .arg = &build_answer };
     build_answer.series = 0;
     assert_int_equal(OPS->query(s, &q, &sink, NULL), 0);
     assert_int_equal(build_answer.series, 4);
