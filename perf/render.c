@@ -8,6 +8,7 @@
 #include "collect/model.h"
 #include "harness.h"
 #include "peers.h"
+#include "push/push.h"
 #include "serve/export.h"
 
 #define ANSWER_MAX ((size_t)1 << 30)
@@ -58,6 +59,48 @@ static uint64_t copy(uint64_t n, unsigned thread)
     }
     return 0;
 }
+
+/* ---- What is sent on ------------------------------------------------------------------------- */
+
+static struct sonde_push *push_otlp, *push_remote_write;
+
+static void use(const char *kind, const char *body, size_t len, void *arg)
+{
+    (void)kind, (void)body, (void)arg;
+    bench_use(len);
+}
+
+/* Each time as of a later tick: nothing is sent twice. */
+static uint64_t encode(struct sonde_push *p, uint64_t n)
+{
+    BENCH_LOOP(i, n)
+    {
+        model->now_s += 1;
+        const int rc = sonde_push_encode(p, model, use, NULL);
+        if (rc) bench_die("encoding failed: %s", sonde_strerror(rc));
+    }
+    return 0;
+}
+
+static uint64_t encode_otlp(uint64_t n, unsigned thread) { return (void)thread, encode(push_otlp, n); }
+
+static uint64_t encode_remote_write(uint64_t n, unsigned thread)
+{
+    return (void)thread, encode(push_remote_write, n);
+}
+
+static struct sonde_push *push_to(const char *kind)
+{
+    struct sonde_push *p;
+    struct sonde_err err;
+    const struct sonde_push_target target = { .kind = kind, .url = "http://127.0.0.1:1" };
+    const struct sonde_push_options o = { .targets = &target, .target_count = 1,
+                                          .signals = SONDE_PUSH_METRICS };
+    if (sonde_push_create(&o, &p, &err)) bench_die("%s", err.text);
+    return p;
+}
+
+/* ---- The model -------------------------------------------------------------------------------- */
 
 static struct sonde_model_series *add_series(struct sonde_model_family *f, size_t i)
 {
@@ -110,11 +153,26 @@ static void drop(void)
     sonde_buf_release(&answer);
     sonde_buf_release(&kept);
     peer_prom_render_teardown();
+    sonde_push_destroy(push_otlp);
+    sonde_push_destroy(push_remote_write);
+    push_otlp = push_remote_write = NULL;
 }
 
 static void setup_10k(void) { fill(10000, 0), peer_prom_render_setup(10000, 0); }
 static void setup_100k(void) { fill(100000, 0), peer_prom_render_setup(100000, 0); }
 static void setup_1m(void) { fill(1000000, 0); }
+static void setup_push(void)
+{
+    fill(10000, 0);
+    push_otlp = push_to("otlp");
+    push_remote_write = push_to("remote_write");
+}
+static void setup_push_hist(void)
+{
+    fill(0, 1000);
+    push_otlp = push_to("otlp");
+    push_remote_write = push_to("remote_write");
+}
 static void setup_hist(void) { fill(0, 1000), peer_prom_render_setup(0, 1000); }
 
 #define OURS                                                                                   \
@@ -158,3 +216,28 @@ static const struct bench_row rows_hist[] = {
 };
 BENCH_GROUP(group_hist) = { .name = "render_hist", .threads = 1, .setup = setup_hist,
                             .teardown = drop, .variants = { OURS, PEER }, .rows = rows_hist };
+
+#define PUSHED                                                                                 \
+    { .name = "otlp", .run = encode_otlp }, { .name = "remote write", .run = encode_remote_write }, \
+        { .name = "prometheus text", .run = render }, { .name = "copy", .run = copy }
+
+static const struct bench_row rows_push[] = {
+    { .id = "push_otlp_10k", .figure = "as OTLP, 10,000 counters", .unit = "ms", .ours = "otlp",
+      .bare = "copy", .peers = { "prometheus text" } },
+    { .id = "push_remote_write_10k", .figure = "as remote write, 10,000 counters", .unit = "ms",
+      .ours = "remote write", .bare = "copy", .peers = { "prometheus text" } },
+    { .id = NULL },
+};
+BENCH_GROUP(group_push) = { .name = "push_10k", .threads = 1, .setup = setup_push,
+                            .teardown = drop, .variants = { PUSHED }, .rows = rows_push };
+
+static const struct bench_row rows_push_hist[] = {
+    { .id = "push_otlp_hist", .figure = "as OTLP, 1,000 histograms, every bucket", .unit = "ms",
+      .ours = "otlp", .bare = "copy", .peers = { "prometheus text" } },
+    { .id = "push_remote_write_hist", .figure = "as remote write, 1,000 histograms", .unit = "ms",
+      .ours = "remote write", .bare = "copy", .peers = { "prometheus text" } },
+    { .id = NULL },
+};
+BENCH_GROUP(group_push_hist) = { .name = "push_hist", .threads = 1, .setup = setup_push_hist,
+                                 .teardown = drop, .variants = { PUSHED },
+                                 .rows = rows_push_hist };

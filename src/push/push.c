@@ -470,6 +470,25 @@ void sonde_push_destroy(struct sonde_push *p)
     sonde__free(p);
 }
 
+int sonde_push_encode(struct sonde_push *p, struct sonde_model *m,
+                      void (*each)(const char *kind, const char *body, size_t len, void *arg),
+                      void *arg)
+{
+    int rc = 0;
+    for (size_t i = 0; i < p->dest_count && !rc; i++) {
+        struct push_dest *d = &p->dests[i];
+        if (d->ops->metrics) rc = d->ops->metrics(d, m);
+        while (d->made) {
+            struct push_batch *const b = d->made;
+            d->made = b->next;
+            if (!rc) each(d->ops->name, b->body, b->body_len, arg);
+            push_batch_destroy(b);
+        }
+        d->made_end = &d->made;
+    }
+    return rc;
+}
+
 /* ---- Once ------------------------------------------------------------------------------------ */
 
 static int post_made(struct push_dest *d, struct sonde_err *err)

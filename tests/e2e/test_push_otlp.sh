@@ -11,5 +11,5 @@ done
 "$SONDE_SOURCE/tests/push/prepare" "$SONDE_BUILD"
 for part in behaving requests spooling; do
     echo "== $part"
-    timeout -k 10 400 python3 "$SONDE_SOURCE/tests/e2e/push_otlp.py" $part
+    timeout -k 10 400 python3 -B "$SONDE_SOURCE/tests/e2e/push_otlp.py" $part
 done

@@ -8,5 +8,5 @@ for tool in prometheus victoria-metrics python3; do
 done
 for part in prometheus victoria native away; do
     echo "== $part"
-    timeout -k 10 400 python3 "$SONDE_SOURCE/tests/e2e/push_remote_write.py" $part
+    timeout -k 10 400 python3 -B "$SONDE_SOURCE/tests/e2e/push_remote_write.py" $part
 done
