@@ -78,7 +78,8 @@ void push_otlp_resource(struct sonde_buf *to, struct push_otlp_scratch *s,
     char instance[320];
     snprintf(instance, sizeof(instance), "%s:%u:%llu", o->host, who->pid,
              (unsigned long long)who->start_time);
-    push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "service.name", who->pid ? who->program : "sonde");
+    push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "service.name",
+                  *who->program ? who->program : "sonde");
     push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "service.instance.id", who->pid ? instance : o->host);
     push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "host.name", o->host);
     push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "os.type", "linux");

@@ -48,6 +48,7 @@ int push_otlp_traces(struct push_dest *d, const struct push_spans *s);
 /* Of one process: its resource, and its spans as fields of a ScopeSpans message. */
 struct push_span_group {
     uint32_t pid;
+    char program[64];            /* its start */
     uint64_t start_time;
     struct sonde_buf resource, spans;
     uint32_t count;

@@ -35,11 +35,13 @@ static uint64_t start_time_of(const struct push_spans *s, uint32_t pid)
     return 0;
 }
 
-/* Mostly that of the span before. */
+/* Mostly that of the span before. Spans that others sent to the agent have a program, but no
+ * pid. */
 static struct push_span_group *group_of(struct push_spans *s, uint32_t pid, const char *program)
 {
     for (size_t i = s->group_count; i-- > 0;) {
-        if (s->groups[i].pid == pid) return &s->groups[i];
+        struct push_span_group *g = &s->groups[i];
+        if (g->pid == pid && !strncmp(g->program, program, sizeof(g->program) - 1)) return g;
     }
     if (s->group_count == PUSH_GROUPS_MAX) return NULL;
     if (s->group_count == s->group_cap) {
@@ -49,8 +51,9 @@ static struct push_span_group *group_of(struct push_spans *s, uint32_t pid, cons
         s->groups = grown;
         s->group_cap = cap;
     }
-    struct push_span_group *g = &s->groups[s->group_count];
-    *g = (struct push_span_group){ .pid = pid, .start_time = start_time_of(s, pid) };
+    struct push_span_group *const g = &s->groups[s->group_count];
+    *g = (struct push_span_group){ .pid = pid, .start_time = pid ? start_time_of(s, pid) : 0 };
+    snprintf(g->program, sizeof(g->program), "%s", program);
     sonde_buf_init(&g->resource, PUSH_BODY_MAX);
     sonde_buf_init(&g->spans, BYTES_MAX);
     push_otlp_resource(&g->resource, &s->scratch, s->origin,
@@ -158,7 +161,7 @@ static void on_span(const struct sonde_model_span *span, void *arg)
 {
     struct push_spans *s = arg;
     const int of_front = !span->tid && !strcmp(span->name, "front");
-    if (s->requests && !span->tid && !strcmp(span->name, "request")) return;
+    if (s->requests && span->pid && !span->tid && !strcmp(span->name, "request")) return;
     const struct ids ids = ids_of(span->trace_hi, span->trace_lo, span->id, span->parent,
                                   span->start_ns, span->tid);
     if (was_sent(s, ids.id, span->start_ns + span->duration_ns)) return;

@@ -68,8 +68,8 @@ void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *
 int sonde_push_once(const struct sonde_push_target *target, const char *labels, double timeout_s,
                     const struct sonde_profile *profile, struct sonde_err *err);
 
-/* What would be sent to each destination of m as it is now, not compressed, one body after the other:
- * for tests and benchmarks. m's read lock is held, and p is not started. */
+/* What would be sent to each destination of m as it is now, not compressed, one body after the
+ * other: for tests and benchmarks. m's read lock is held, and p is not started. */
 int sonde_push_encode(struct sonde_push *p, struct sonde_model *m,
                       void (*each)(const char *kind, const char *body, size_t len, void *arg),
                       void *arg);

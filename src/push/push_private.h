@@ -42,7 +42,6 @@ enum push_drop {
     PUSH_DROP_DAMAGED,  /* found so in the spool */
     PUSH_DROP_SPOOL,    /* could not be written there */
     PUSH_DROP_MEMORY,
-    PUSH_DROP_END,      /* the agent ended, and there is no spool */
     PUSH_DROPS
 };
 

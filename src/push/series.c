@@ -29,7 +29,6 @@ static const struct sonde_model_family_spec specs[] = {
 static const char *const reasons[PUSH_DROPS] = {
     [PUSH_DROP_REFUSED] = "refused", [PUSH_DROP_SIZE] = "size",   [PUSH_DROP_AGE] = "age",
     [PUSH_DROP_DAMAGED] = "damaged", [PUSH_DROP_SPOOL] = "spool", [PUSH_DROP_MEMORY] = "memory",
-    [PUSH_DROP_END] = "end",
 };
 
 _Static_assert(DROPPED + PUSH_DROPS <=
