@@ -244,6 +244,10 @@ static int start_continuous(struct sonde_cli *cli, struct running *r)
                                           .on_minute = on_minute, .on_minute_arg = r };
     const int status = sonde_cli_continuous(cli, v->continuous, &o);
     if (status) return status;
+    if (o.settings.enabled && !o.store && !cli->quiet) {
+        dprintf(STDERR_FILENO, "sonde: profiles are kept in memory, until it ends: --store FILE "
+                               "keeps them\n");
+    }
     const int rc = sonde_continuous_create(&o, &r->continuous, &err);
     if (!rc) return SONDE_EXIT_OK;
     r->continuous = NULL;

@@ -186,7 +186,7 @@ static void start_profiler(struct session *s)
     if (s->recording.mem) sonde_profiler_use_mem(s->profiler, s->recording.mem, s->pid);
 }
 
-/* Where there is a store, so that it can also be turned on later. */
+/* It can also be turned on later. */
 static int start_continuous(struct session *s)
 {
     struct sonde_err err = { "" };

@@ -13,6 +13,8 @@
 
 #define FLUSH_DEFAULT_S 10.0
 #define SPANS_BYTES_MAX ((size_t)16 << 20) /* between two writes: some 200,000 */
+#define MEMORY_MAX ((uint64_t)32 << 20) /* of a history without a store … */
+#define MEMORY_PARTS 100000u   /* … which is bounded by that alone */
 #define TIDY_S 60.0            /* between looks at whether something is to be merged */
 #define STEP_S 0.05            /* between steps, when there is */
 #define LOOK_S 1.0             /* the thread wakes at least so often while it is on */
@@ -234,10 +236,6 @@ static int check(const struct sonde_continuous *c, const struct sonde_continuous
     if (!c->o.profiler) {
         return sonde_err_set(err, SONDE_EOFF, "this agent takes no profiles: cpu.enabled is false");
     }
-    if (!c->o.store) {
-        return sonde_err_set(err, SONDE_EOFF, "there is no store to keep profiles in: start the "
-                             "agent with --store FILE");
-    }
     if (!s->cpu && !s->memory) {
         return sonde_err_set(err, SONDE_EINVAL, "nothing is to be profiled: \"cpu\" or \"memory\" "
                              "must be true%s", s->gpu ? "; GPUs are not profiled" : "");
@@ -294,6 +292,25 @@ int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_contin
 
 /* ---- Begin and end --------------------------------------------------------------------------------- */
 
+/* Its own limit is above ours, so that it is we who say what goes. */
+static int open_memory(struct sonde_continuous *c, struct sonde_err *err)
+{
+    if (!c->o.bytes_max || c->o.bytes_max > MEMORY_MAX) c->o.bytes_max = MEMORY_MAX;
+    const struct sonde_store_options o = { .keep = { .profiles = MEMORY_PARTS,
+                                                     .bytes = 2 * MEMORY_MAX } };
+    const int rc = sonde_store_memory.open(&o, &c->memory, err);
+    c->o.store_ops = &sonde_store_memory;
+    c->o.store = c->memory;
+    return rc;
+}
+
+struct sonde_store *sonde_continuous_store(struct sonde_continuous *c,
+                                           const struct sonde_store_ops **ops)
+{
+    *ops = c->o.store_ops;
+    return c->o.store;
+}
+
 int sonde_continuous_create(const struct sonde_continuous_options *o, struct sonde_continuous **out,
                             struct sonde_err *err)
 {
@@ -302,16 +319,17 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     c->o = *o;
     if (!(c->o.flush_s > 0)) c->o.flush_s = FLUSH_DEFAULT_S;
     c->settings = o->settings;
-    c->history = (struct sonde_history){ .ops = o->store_ops, .store = o->store,
-                                         .minutes_s = o->minutes_s, .hours_s = o->hours_s,
-                                         .bytes_max = o->bytes_max };
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&c->wake, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&c->lock, NULL);
-    int rc = check(c, &c->settings, err);
+    int rc = o->store ? 0 : open_memory(c, err);
+    c->history = (struct sonde_history){ .ops = c->o.store_ops, .store = c->o.store,
+                                         .minutes_s = o->minutes_s, .hours_s = o->hours_s,
+                                         .bytes_max = c->o.bytes_max };
+    if (!rc) rc = check(c, &c->settings, err);
     if (!rc && c->settings.enabled) rc = start_thread(c, err);
     if (rc) {
         sonde_continuous_destroy(c);
@@ -339,6 +357,7 @@ void sonde_continuous_destroy(struct sonde_continuous *c)
     sonde_continuous_stop(c);
     continuous_parts_release(c);
     continuous_cost_release(&c->cost);
+    sonde_store_memory.close(c->memory);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
     sonde__free(c);

@@ -36,7 +36,7 @@ struct sonde_continuous_options {
     struct sonde_collector *collector; /* all borrowed */
     struct sonde_profiler *profiler;   /* NULL = nothing can be sampled */
     const struct sonde_store_ops *store_ops;
-    struct sonde_store *store;         /* NULL = there is none: it cannot be enabled */
+    struct sonde_store *store;         /* NULL = there is none: some is kept in memory */
     struct sonde_continuous_settings settings;
     double flush_s;                    /* 0 = 10 */
     /* A minute of one program that nothing is added to any more; on the thread that samples, borrowed.
@@ -49,7 +49,7 @@ struct sonde_continuous_options {
 
 struct sonde_continuous;
 
-/* SONDE_EOFF: settings say enabled and there is no store; nothing is created. */
+/* SONDE_EOFF: settings say enabled and nothing can be sampled; nothing is created. */
 int sonde_continuous_create(const struct sonde_continuous_options *o, struct sonde_continuous **out,
                             struct sonde_err *err);
 /* Writes what it has, and nothing is sampled any more. To be called while collector, profiler and
@@ -68,10 +68,14 @@ struct sonde_continuous_change {
 int sonde_continuous_parse(const char *body, size_t len, struct sonde_continuous_change *out,
                            struct sonde_err *err);
 
-/* SONDE_EINVAL: what came out would contradict itself. SONDE_EOFF: there is no store, or the agent
- * ends. SONDE_EBUSY: a burst, but it is not enabled. */
+/* SONDE_EINVAL: what came out would contradict itself. SONDE_EOFF: nothing can be sampled, or the
+ * agent ends. SONDE_EBUSY: a burst, but it is not enabled. */
 int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_continuous_change *change,
                            struct sonde_err *err);
+
+/* Where its history is: the store, or memory. Lives as long as c. */
+struct sonde_store *sonde_continuous_store(struct sonde_continuous *c,
+                                           const struct sonde_store_ops **ops);
 
 /* {"enabled","rate_hz","interval_seconds","duration_seconds","duty","cpu":{"wanted","active",
  *  "reason",…},"memory":{…},"gpu":{…},"burst":{…},"history":{…},"overhead":{…},"problem"} */

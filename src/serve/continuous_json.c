@@ -103,7 +103,6 @@ static int count_stored(const struct sonde_continuous *c, struct stored *out, st
 {
     struct sonde_history_query q = { .heap = 0 };
     *out = (struct stored){ .bytes = 0 };
-    if (!c->o.store) return 0;
     int rc = sonde_history_each(c->o.store_ops, c->o.store, &q, count_part, out, err);
     q.heap = 1;
     if (!rc) rc = sonde_history_each(c->o.store_ops, c->o.store, &q, count_part, out, err);
@@ -114,6 +113,7 @@ static void put_history(const struct sonde_continuous *c, const struct stored *s
                         struct sonde_buf *out)
 {
     sonde_json_key_open(out, "history", '{');
+    sonde_json_str(out, "kept_in", c->memory ? "memory" : "store");
     sonde_json_time(out, "from", s->first_s);
     sonde_json_time(out, "to", s->last_s);
     for (int t = 0; t < SONDE_HISTORY_TIERS; t++) {

@@ -66,6 +66,7 @@ struct continuous_cost {
 
 struct sonde_continuous {
     struct sonde_continuous_options o;
+    struct sonde_store *memory;    /* instead of a store: o.store is this; NULL = there is one */
 
     pthread_mutex_t lock;          /* of what follows, up to the thread's own */
     pthread_cond_t wake;           /* CLOCK_MONOTONIC */

@@ -163,7 +163,18 @@ status 0 "$sonde" report "$scratch/run.db"
 if status 0 "$sonde" report --type live "$scratch/run.db"; then has "memory" 'MiB|MB' "$scratch/out"; fi
 status 0 "$sonde" report --type alloc "$scratch/run.db"
 
-status 2 "$sonde" serve --continuous --listen 127.0.0.1:0
-has "what is missing" '--store' "$scratch/err"
+# ---- Without a store: in memory -------------------------------------------------------------------
+: >"$scratch/log"
+"$sonde" serve --listen 127.0.0.1:0 --no-host --continuous --set continuous.flush_seconds=0.5 \
+    2>"$scratch/log" &
+agent=$!
+started+=("$agent")
+until_line 'listening on http' "$scratch/log" || finish
+url=$(url_in "$scratch/log")
+has "it says so" 'in memory.*--store' "$scratch/log"
+same "it says so here too" memory "$(state 'x["history"]["kept_in"]')"
+until_true more_than 5
+profile "format=folded" "$scratch/d.folded"
+has "stacks from memory" ';burn;' "$scratch/d.folded"
 status 2 "$sonde" serve --continuous=fast --store "$scratch/run.db" --listen 127.0.0.1:0
 finish

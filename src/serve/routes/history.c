@@ -7,6 +7,7 @@
 #include "present/profile_report.h"
 #include "profile/format.h"
 #include "serve/api_history.h"
+#include "serve/continuous.h"
 #include "serve/route.h"
 #include "sonde/sonde.h"
 
@@ -20,6 +21,14 @@ static unsigned status_of(int code)
     case SONDE_ENOENT: return 404;
     default: return 500;
     }
+}
+
+/* What is kept, be it only in memory; NULL = nothing is. */
+static struct sonde_store *store_of(const struct sonde_request *r,
+                                    const struct sonde_store_ops **ops)
+{
+    *ops = r->store_ops;
+    return r->continuous ? sonde_continuous_store(r->continuous, ops) : r->store;
 }
 
 /* 0: the answer is in a. */
@@ -38,8 +47,8 @@ static int query_of(const struct sonde_request *r, struct sonde_response *a,
         sonde_response_error(a, 400, "parameter to: it is before from");
         return 0;
     }
-    if (r->store) return 1;
-    sonde_response_error(a, 404, "there is no store: start the agent with --store FILE");
+    if (r->continuous || r->store) return 1;
+    sonde_response_error(a, 404, "this agent does not profile continuously");
     return 0;
 }
 
@@ -48,10 +57,12 @@ static void list(const struct sonde_request *r, struct sonde_response *a)
     struct sonde_history_query q;
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
+    const struct sonde_store_ops *ops;
     const char *type = sonde_request_param(r, "type");
     if (!sonde_request_count(r, a, "limit", 10000, &limit) || !query_of(r, a, &q)) return;
     q.heap = type && !strcmp(type, "memory");
-    const int rc = sonde_api_history(r->store_ops, r->store, &q, (size_t)limit, &a->body, &err);
+    struct sonde_store *s = store_of(r, &ops);
+    const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &a->body, &err);
     if (rc && !a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
 }
 
@@ -123,10 +134,12 @@ static void merged(const struct sonde_request *r, struct sonde_response *a)
     struct sonde_history_query q;
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
+    const struct sonde_store_ops *ops;
     const char *type = sonde_request_param(r, "type");
     if (!query_of(r, a, &q)) return;
     q.heap = is_standing(type);
-    const int rc = sonde_history_merge(r->store_ops, r->store, &q, &p, &err);
+    struct sonde_store *s = store_of(r, &ops);
+    const int rc = sonde_history_merge(ops, s, &q, &p, &err);
     if (rc) {
         sonde_response_error(a, status_of(rc), "%s", err.text);
         return;

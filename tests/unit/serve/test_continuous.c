@@ -169,19 +169,26 @@ static void test_settings(void **state)
     assert_int_equal(apply("{\"enabled\": true}", &err), SONDE_EOFF);
 }
 
+/* Without a store it is kept in memory, within a limit. */
 static void test_no_store(void **state)
 {
     (void)state;
     struct sonde_err err = { "" };
     create(0, usual, 10);
-    assert_int_equal(apply("{\"enabled\": true}", &err), SONDE_EOFF);
-    assert_non_null(strstr(err.text, "--store"));
+    assert_int_equal(apply("{\"enabled\": true, \"cpu\": false}", &err), 0);
+    json_t *root = status();
+    json_t *history = json_object_get(root, "history");
+    assert_string_equal(json_string_value(json_object_get(history, "kept_in")), "memory");
+    json_decref(root);
+    const struct sonde_store_ops *ops = NULL;
+    assert_non_null(sonde_continuous_store(c, &ops));
+    assert_ptr_equal(ops, &sonde_store_memory);
+
     struct sonde_continuous_settings on = usual;
     on.enabled = 1;
     struct sonde_continuous *none = NULL;
-    const struct sonde_continuous_options o = { .collector = collector, .profiler = profiler,
-                                                .settings = on };
-    assert_int_equal(sonde_continuous_create(&o, &none, &err), SONDE_EOFF);
+    const struct sonde_continuous_options o = { .collector = collector, .settings = on };
+    assert_int_equal(sonde_continuous_create(&o, &none, &err), SONDE_EOFF); /* no profiler */
     assert_null(none);
 }
 
