@@ -24,6 +24,8 @@ SONDE_INT(storage, max_profiles, 1000, 1, 10000000, "more than this: the oldest 
 SONDE_STR(storage, path, "", "file in which `serve` and `run` keep what they read; empty = none")
 SONDE_INT(storage, raw_hours, 48, 2, 876000, "for so long every reading is kept; then ten seconds, a minute and an hour as one")
 SONDE_INT(storage, max_megabytes, 1024, 8, 16777216, "a larger store: the oldest is deleted")
+SONDE_INT(storage, spans_per_second, 100, 1, 100000, "of spans kept, and as many failed ones; of more, a sample of whole traces")
+SONDE_INT(storage, requests_per_second, 100, 1, 100000, "of inference requests kept, and as many that failed or were slow")
 SONDE_BOOL(continuous, enabled, 0, "take profiles all the time, into the store")
 SONDE_NUM(continuous, rate_hz, 19, 1, 10000, "stack samples per second of a thread's CPU time")
 SONDE_NUM(continuous, interval_seconds, 60, 1, 86400, "heaps are looked at once in it, the CPU for duration_seconds of it")

@@ -216,6 +216,7 @@ static void on_done(const struct sonde_infer_request *r, void *arg)
     const struct running *s = arg;
     if (s->profiler) sonde_profiler_on_done(s->profiler, r);
     sonde_push_request(s->push, r);
+    sonde_cli_store_request(&s->store, r);
 }
 
 struct attaching { const struct sonde_cli *cli; struct running *r; };
@@ -227,6 +228,7 @@ static int attach_infer(struct sonde_model *m, const void *arg)
     o.on_begin = on_begin;
     o.on_done = on_done;
     o.on_done_arg = a->r;
+    sonde_cli_store_attach(&a->r->store, m);
     return sonde_infer_attach(m, &o);
 }
 

@@ -61,6 +61,7 @@ static void on_done(const struct sonde_infer_request *r, void *arg)
     if (wants_profile(s)) sonde_recording_on_request(r, &s->recording);
     if (s->profiler) sonde_profiler_on_done(s->profiler, r);
     sonde_push_request(s->push, r);
+    sonde_cli_store_request(&s->store, r);
 }
 
 /* As always; every request that ends is kept with the recording, and those that ask for it have a
@@ -72,6 +73,7 @@ static int attach_infer(struct sonde_model *m, const void *arg)
     o.on_begin = on_begin;
     o.on_done = on_done;
     o.on_done_arg = (void *)(uintptr_t)s;
+    sonde_cli_store_attach(&s->store, m);
     return sonde_infer_attach(m, &o);
 }
 

@@ -45,6 +45,8 @@ int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct s
         .run_name = name,
         .config = config.error ? NULL : config.data,
         .keep = sonde_cli_retention(cli),
+        .spans_per_s = (uint32_t)cli->config.storage_spans_per_second,
+        .requests_per_s = (uint32_t)cli->config.storage_requests_per_second,
     };
     struct sonde_err err = { "" };
     int rc = out->ops->open(&options, &out->store, &err);
@@ -62,6 +64,16 @@ int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct s
     o->on_tick = sonde_store_feed_tick;
     o->on_tick_arg = out->feed;
     return SONDE_EXIT_OK;
+}
+
+void sonde_cli_store_attach(const struct sonde_cli_store *s, struct sonde_model *m)
+{
+    if (s->feed) sonde_store_feed_spans(s->feed, m);
+}
+
+void sonde_cli_store_request(const struct sonde_cli_store *s, const struct sonde_infer_request *r)
+{
+    if (s->feed) sonde_store_feed_request(s->feed, r);
 }
 
 void sonde_cli_store_close(struct sonde_cli_store *s)

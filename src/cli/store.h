@@ -20,6 +20,10 @@ struct sonde_cli_store {
  * the exit status. name: of the run; NULL = none. */
 int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct sonde_cli_store *out,
                          struct sonde_collector_options *o);
+/* Spans of the collector's model from now on; for sonde_collector_options.attach. And a request that
+ * ended. Both do nothing without a store. */
+void sonde_cli_store_attach(const struct sonde_cli_store *s, struct sonde_model *m);
+void sonde_cli_store_request(const struct sonde_cli_store *s, const struct sonde_infer_request *r);
 /* After the collector is gone. */
 void sonde_cli_store_close(struct sonde_cli_store *s);
 

@@ -34,6 +34,8 @@ int sonde_request_passes(const struct sonde_requests_query *q,
     if (q->source >= 0 && r->source != (uint32_t)q->source) return 0;
     if (q->pid && r->pid != q->pid) return 0;
     if (r->total_s < q->min_s) return 0;
+    const double arrived_s = (double)r->arrived_ns * 1e-9;
+    if (arrived_s < q->from_s || (q->to_s > 0 && arrived_s > q->to_s)) return 0;
     if (q->model && fnmatch(q->model, r->model, 0) != 0) return 0;
     return !q->route || fnmatch(q->route, r->route, 0) == 0;
 }

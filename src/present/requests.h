@@ -40,6 +40,7 @@ struct sonde_requests_query {
     int outcome, source;         /* -1 = any. outcome: of those that ended */
     uint32_t pid;                /* 0 = any */
     double min_s;                /* took at least this long */
+    double from_s, to_s;         /* arrived in this time; 0 = open */
 };
 
 int sonde_request_passes(const struct sonde_requests_query *q,

@@ -7,7 +7,7 @@
 
 #include "serve/json.h"
 
-enum { SERIES_DEFAULT = 1000, SPANS_DEFAULT = 100 };
+enum { SERIES_DEFAULT = 1000 };
 #define WINDOW_DEFAULT_S 60.0
 
 /* Families of the process probe. */
@@ -244,7 +244,7 @@ static void put_attributes(const struct sonde_model_span *s, struct sonde_buf *o
     sonde_json_close(out, '}');
 }
 
-static void put_span(const struct sonde_model_span *s, struct sonde_buf *out)
+void sonde_api_put_span(const struct sonde_model_span *s, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     sonde_json_str(out, "name", s->name);
@@ -262,7 +262,7 @@ static void put_span(const struct sonde_model_span *s, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static int span_passes(const struct sonde_api_spans *q, const struct sonde_model_span *s)
+int sonde_api_span_passes(const struct sonde_api_spans *q, const struct sonde_model_span *s)
 {
     if ((q->trace_hi || q->trace_lo) &&
         (s->trace_hi != q->trace_hi || s->trace_lo != q->trace_lo)) {
@@ -276,15 +276,15 @@ static int span_passes(const struct sonde_api_spans *q, const struct sonde_model
 void sonde_api_spans(const struct sonde_model *m, const struct sonde_api_spans *q,
                      struct sonde_buf *out)
 {
-    const size_t limit = q->limit ? q->limit : SPANS_DEFAULT;
+    const size_t limit = q->limit ? q->limit : SONDE_API_SPANS_DEFAULT;
     size_t put = 0;
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", m->now_s);
     sonde_json_key_open(out, "spans", '[');
     for (uint64_t age = 0; age < m->span_next && age < m->spans_max && put < limit; age++) {
         const struct sonde_model_span *s = &m->spans[(m->span_next - 1 - age) % m->spans_max];
-        if (!span_passes(q, s)) continue;
-        put_span(s, out);
+        if (!sonde_api_span_passes(q, s)) continue;
+        sonde_api_put_span(s, out);
         put++;
     }
     sonde_buf_puts(out, "]}\n");

@@ -45,6 +45,10 @@ struct sonde_api_spans {
  *  "parent_id","outcome","attributes":{}}]} */
 void sonde_api_spans(const struct sonde_model *m, const struct sonde_api_spans *q,
                      struct sonde_buf *out);
+/* One as an element; and whether q wants it. */
+void sonde_api_put_span(const struct sonde_model_span *s, struct sonde_buf *out);
+int sonde_api_span_passes(const struct sonde_api_spans *q, const struct sonde_model_span *s);
+#define SONDE_API_SPANS_DEFAULT 100
 
 /* {"time","total","requests":[…]}: present/requests.h says what a request is. total: that passed. */
 void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests_query *q,

@@ -142,10 +142,8 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
 
 /* ---- Runs --------------------------------------------------------------------------------- */
 
-static void put_run(const struct sonde_store_run *r, void *arg)
+void sonde_api_put_run(struct sonde_buf *out, const struct sonde_store_run *r)
 {
-    struct sonde_buf *out = arg;
-    sonde_json_open(out, '{');
     sonde_json_u64(out, "id", r->id);
     sonde_json_str(out, "name", r->name);
     sonde_json_str(out, "tags", r->tags);
@@ -155,8 +153,17 @@ static void put_run(const struct sonde_store_run *r, void *arg)
     sonde_json_time(out, "end", r->end_s);
     sonde_json_u64(out, "ticks", r->ticks);
     sonde_json_u64(out, "profiles", r->profiles);
+    sonde_json_u64(out, "spans", r->spans);
+    sonde_json_u64(out, "requests", r->requests);
+    sonde_json_u64(out, "findings", r->findings);
     sonde_json_bool(out, "live", r->live);
-    sonde_json_close(out, '}');
+}
+
+static void put_run(const struct sonde_store_run *r, void *arg)
+{
+    sonde_json_open(arg, '{');
+    sonde_api_put_run(arg, r);
+    sonde_json_close(arg, '}');
 }
 
 int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, struct sonde_buf *out,
@@ -173,6 +180,9 @@ int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, str
     sonde_json_u64(out, "points", stats.points);
     sonde_json_u64(out, "dropped_ticks", stats.dropped_ticks);
     sonde_json_u64(out, "dropped_series", stats.dropped_series);
+    sonde_json_u64(out, "spans_left_out", stats.spans_left_out);
+    sonde_json_u64(out, "requests_left_out", stats.requests_left_out);
+    sonde_json_u64(out, "dropped_events", stats.dropped_events);
     sonde_json_u64(out, "commits", stats.commits);
     sonde_json_u64(out, "failures", stats.failures);
     sonde_json_num(out, "append_s_max", stats.append_s_max);

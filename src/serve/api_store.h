@@ -4,6 +4,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "present/requests.h"
+#include "serve/api.h"
 #include "store/store.h"
 
 /* {"time","from","to","step_s","series":[{"name","type","kind","unit","source","labels":{},
@@ -17,9 +19,43 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
                      const struct sonde_store_query *q, struct sonde_buf *out,
                      struct sonde_err *err);
 
-/* {"runs":[{"id","name","tags","host","version","start","end","ticks","profiles","live"}, …],
+/* {"runs":[{"id","name","tags","host","version","start","end","ticks","profiles","spans",
+ *  "requests","findings","live"}, …],
  *  "store":{"ticks","points","dropped_ticks","dropped_series","failing_since","problem", …}} */
 int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, struct sonde_buf *out,
                    struct sonde_err *err);
+
+/* ---- api_store_events.c ------------------------------------------------------------------- */
+
+/* As sonde_api_spans and sonde_api_requests answer, with "stored":true and "seen" and "kept": of the
+ * time that was looked at, how many there were and are in the store. truncated: of those that
+ * passed, some were too many to be looked at. */
+int sonde_api_stored_spans(const struct sonde_store_ops *ops, struct sonde_store *s,
+                           const struct sonde_api_spans *q, struct sonde_buf *out,
+                           struct sonde_err *err);
+int sonde_api_stored_requests(const struct sonde_store_ops *ops, struct sonde_store *s,
+                              const struct sonde_requests_query *q, struct sonde_buf *out,
+                              struct sonde_err *err);
+/* The newest request that id names, alone. 1, 0 = there is none, or a negative SONDE_E…. */
+int sonde_api_stored_request(const struct sonde_store_ops *ops, struct sonde_store *s,
+                             const char *id, struct sonde_buf *out, struct sonde_err *err);
+
+struct sonde_api_findings {
+    struct sonde_store_range range;
+    const char *kind;            /* glob; NULL = any */
+    int severity;                /* at least */
+};
+/* {"findings":[{"id","run","time","kind","subject","severity","value","unit","text"}, …]}, newest
+ * first. */
+int sonde_api_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
+                       const struct sonde_api_findings *q, struct sonde_buf *out,
+                       struct sonde_err *err);
+
+/* A run as in sonde_api_runs, with "config":{…},"modules":[{"path","build_id"}, …],
+ * "heaps":[{"profile","time","program","exact","live_bytes","live_count","alloc_bytes",
+ * "alloc_count","peak_bytes","rss_bytes","lost_bytes"}, …]. SONDE_ENOENT: there is none. */
+int sonde_api_run(const struct sonde_store_ops *ops, struct sonde_store *s, uint32_t id,
+                  struct sonde_buf *out, struct sonde_err *err);
+void sonde_api_put_run(struct sonde_buf *out, const struct sonde_store_run *r);
 
 #endif

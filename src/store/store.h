@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "collect/model.h"
+#include "profile/infer.h"
 
 struct sonde_store;
 
@@ -39,6 +40,8 @@ struct sonde_store_options {
     uint32_t series_max;       /* recorded at one time; 0 = 100000 */
     uint32_t block_ticks;      /* ticks that are packed together; 0 = 600 */
     size_t memory_max;         /* bytes of what is not packed yet; 0 = 32 MiB */
+    uint32_t spans_per_s, requests_per_s; /* kept of each second, and as many failed or slow ones
+                                             beside them; 0 = 100 */
 };
 
 /* ---- Series ------------------------------------------------------------------------------------ */
@@ -115,6 +118,36 @@ struct sonde_store_sink {
     int (*raw)(const struct sonde_store_series *s, const struct sonde_store_raw *p, void *arg);
 };
 
+/* ---- Spans, requests, findings ------------------------------------------------------------------- */
+
+struct sonde_store_range {
+    double from_s, to_s;       /* unix; 0 = open */
+    uint32_t run;              /* 0 = all */
+    size_t limit;              /* 0 = no limit */
+};
+
+/* Of the time that was looked at, in whole batches: how many there were and are kept. */
+struct sonde_store_counts { uint64_t seen, kept; };
+
+enum sonde_store_severity {
+    SONDE_FINDING_INFO, SONDE_FINDING_WARNING, SONDE_FINDING_CRITICAL
+};
+const char *sonde_store_severity_name(enum sonde_store_severity s); /* "info", "warning", … */
+int sonde_store_severity_find(const char *name);                    /* or -1 */
+
+/* One conclusion of an analysis. Texts may be NULL but for kind. */
+struct sonde_store_finding {
+    uint64_t id;               /* put: not looked at */
+    uint32_t run;              /* put: not looked at: the one that is written, else the last */
+    double time_s;             /* unix */
+    const char *kind;          /* "slow_phase", "leak", …: letters, digits and . _ - */
+    const char *subject;       /* what it is about: a function, a route, … */
+    enum sonde_store_severity severity;
+    double value;              /* NaN = none */
+    const char *unit;          /* of value */
+    const char *text;          /* for people */
+};
+
 /* ---- Runs and profiles --------------------------------------------------------------------------- */
 
 struct sonde_store_run {
@@ -122,7 +155,20 @@ struct sonde_store_run {
     const char *name, *tags, *host, *version, *config;
     double start_s, end_s;     /* end: of what is recorded so far */
     uint64_t ticks, profiles;
+    uint64_t spans, requests;  /* that were kept, also those that are too old by now */
+    uint64_t findings;
     int live;                  /* an agent writes it now */
+};
+
+/* The sums of a heap profile. */
+struct sonde_store_heap {
+    uint64_t profile;          /* its id */
+    double time_s;             /* unix */
+    const char *program;
+    int exact;                 /* every allocation; else estimated from samples */
+    double live_bytes, live_count, alloc_bytes, alloc_count;
+    double peak_bytes, rss_bytes; /* 0 = not known */
+    double lost_bytes;         /* by the scan at exit */
 };
 
 struct sonde_store_profile {
@@ -140,6 +186,8 @@ struct sonde_store_stats {
     uint64_t ticks, points;    /* appended since opening */
     uint64_t dropped_ticks;    /* for lack of memory or disk: gaps */
     uint64_t dropped_series;   /* over series_max */
+    uint64_t spans_left_out, requests_left_out; /* more in a second than are kept */
+    uint64_t dropped_events;   /* of both, for lack of memory or disk */
     uint64_t commits, failures;
     double append_s_max;       /* the longest that append took */
     /* The longest commit of points, step of packing, rolling up or deleting, and moving of the log
@@ -164,12 +212,32 @@ struct sonde_store_ops {
     int (*define)(struct sonde_store *s, const struct sonde_store_series *spec, uint32_t *slot);
     /* Copies t. SONDE_EFULL: memory_max is used up (counted). */
     int (*append)(struct sonde_store *s, const struct sonde_store_tick *t);
+    /* Copy it to what is written next; waits for nothing. 0 also when it is left out, since there
+     * are too many (counted) or since an earlier run has it; SONDE_EFULL, SONDE_ENOMEM (counted). */
+    int (*span_add)(struct sonde_store *s, const struct sonde_model_span *span);
+    /* The timeline is kept if it failed, missed its objective or was slow. */
+    int (*request_add)(struct sonde_store *s, const struct sonde_infer_request *r);
     /* Wait until all that was appended is on disk; SONDE_EIO with the reason if it cannot be. */
     int (*flush)(struct sonde_store *s, struct sonde_err *err);
 
     int (*query)(struct sonde_store *s, const struct sonde_store_query *q,
                  const struct sonde_store_sink *sink, struct sonde_err *err);
     void (*stats)(struct sonde_store *s, struct sonde_store_stats *out);
+
+    /* Those that started, or arrived, in q, newest first, until row returns 1; borrowed. counts may
+     * be NULL, and is added to. */
+    int (*spans)(struct sonde_store *s, const struct sonde_store_range *q,
+                 int (*row)(const struct sonde_model_span *span, void *arg), void *arg,
+                 struct sonde_store_counts *counts, struct sonde_err *err);
+    int (*requests)(struct sonde_store *s, const struct sonde_store_range *q,
+                    int (*row)(const struct sonde_infer_request *r, void *arg), void *arg,
+                    struct sonde_store_counts *counts, struct sonde_err *err);
+    /* On disk when it returns. SONDE_EINVAL: a field cannot be. */
+    int (*finding_put)(struct sonde_store *s, const struct sonde_store_finding *f, uint64_t *id,
+                       struct sonde_err *err);
+    int (*findings)(struct sonde_store *s, const struct sonde_store_range *q,
+                    int (*row)(const struct sonde_store_finding *f, void *arg), void *arg,
+                    struct sonde_err *err);
 
     /* Newest first. */
     int (*runs)(struct sonde_store *s,
@@ -182,6 +250,14 @@ struct sonde_store_ops {
     int (*run_merge)(struct sonde_store *s, uint32_t to, uint32_t from, struct sonde_err *err);
     /* A new store at path with this run only. */
     int (*run_copy)(struct sonde_store *s, uint32_t id, const char *path, struct sonde_err *err);
+
+    /* Files that its profiles have code of, by path; and its heap profiles' sums, newest first. */
+    int (*modules)(struct sonde_store *s, uint32_t run,
+                   void (*row)(const char *path, const char *build_id, void *arg), void *arg,
+                   struct sonde_err *err);
+    int (*heaps)(struct sonde_store *s, uint32_t run,
+                 void (*row)(const struct sonde_store_heap *h, void *arg), void *arg,
+                 struct sonde_err *err);
 
     /* data: a run file (run.h), copied. */
     int (*profile_put)(struct sonde_store *s, const struct sonde_store_profile *p,
@@ -234,12 +310,16 @@ int sonde_store_profile_find(const struct sonde_store_ops *ops, struct sonde_sto
 
 /* ---- store_model.c ------------------------------------------------------------------------------- */
 
-/* Every tick of a model to a store. */
+/* Every tick, span and request of a model to a store. */
 struct sonde_store_feed;
 int sonde_store_feed_create(const struct sonde_store_ops *ops, struct sonde_store *s,
                             struct sonde_store_feed **out);
 void sonde_store_feed_destroy(struct sonde_store_feed *f); /* NULL is fine */
 /* For sonde_collector_options.on_tick; arg is the feed. */
 void sonde_store_feed_tick(struct sonde_model *m, void *arg);
+/* Spans of m from now on; write lock held, or before others know m, which ends before f does. */
+void sonde_store_feed_spans(struct sonde_store_feed *f, struct sonde_model *m);
+/* A request that ended. */
+void sonde_store_feed_request(struct sonde_store_feed *f, const struct sonde_infer_request *r);
 
 #endif

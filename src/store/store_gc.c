@@ -35,10 +35,34 @@ int store_delete_block(struct sonde_store *s, int64_t block, struct sonde_err *e
     return store_do(s, "DELETE FROM blocks WHERE id = ?1", block, 0, err);
 }
 
+int store_delete_rows(struct sonde_store *s, const char *sql, int64_t arg, struct sonde_err *err)
+{
+    const int rc = store_do(s, sql, arg, 0, err);
+    return rc ? rc : sqlite3_changes(s->db) > 0;
+}
+
 static int delete_block_step(struct sonde_store *s, int64_t block, struct sonde_err *err)
 {
     const int rc = store_delete_block(s, block, err);
     return rc < 0 ? rc : 1;
+}
+
+/* What is not in blocks; 1 = a step was made. */
+static int rows_by_age(struct sonde_store *s, int64_t before_ms, struct sonde_err *err)
+{
+    static const char *const old[] = {
+        "DELETE FROM gaps WHERE to_ms < ?1",
+        "DELETE FROM spans WHERE id IN (SELECT id FROM spans WHERE to_ms < ?1 LIMIT 100)",
+        "DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE to_ms < ?1 LIMIT 100)",
+        "DELETE FROM findings WHERE id IN (SELECT id FROM findings WHERE time_ms < ?1 LIMIT 100)",
+        "DELETE FROM heaps WHERE profile IN (SELECT id FROM profiles WHERE end_ms < ?1)",
+        "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles WHERE end_ms < ?1 LIMIT 1)",
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(old) / sizeof(old[0]) && !rc; i++) {
+        rc = store_delete_rows(s, old[i], before_ms, err);
+    }
+    return rc;
 }
 
 /* 1 = a step was made, 0 = nothing is too old. */
@@ -53,12 +77,8 @@ static int by_age(struct sonde_store *s, const struct sonde_store_retention *kee
         rc = store_number(s, s->db, "SELECT id FROM blocks WHERE to_ms < ?1 LIMIT 1", before, &block,
                           err);
         if (!rc && block) return delete_block_step(s, block, err);
-        if (!rc) rc = store_do(s, "DELETE FROM gaps WHERE to_ms < ?1", before, 0, err);
-        if (!rc) {
-            rc = store_do(s, "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles WHERE"
-                          " end_ms < ?1 LIMIT 1)", before, 0, err);
-        }
-        if (!rc && sqlite3_changes(s->db)) return 1;
+        if (!rc) rc = rows_by_age(s, before, err);
+        if (rc) return rc;
     }
     if (!rc && keep->raw_s) {
         /* Only what is rolled up. */
@@ -81,8 +101,9 @@ static int by_count(struct sonde_store *s, const struct sonde_store_retention *k
     int rc = store_number(s, s->db, "SELECT count(*) FROM profiles WHERE kind NOT GLOB"
                           " 'continuous*'", 0, &count, err);
     if (rc || (uint64_t)count <= keep->profiles) return rc;
-    rc = store_do(s, "DELETE FROM profiles WHERE id = (SELECT min(id) FROM profiles WHERE"
-                  " kind NOT GLOB 'continuous*')", 0, 0, err);
+    rc = store_number(s, s->db, "SELECT min(id) FROM profiles WHERE kind NOT GLOB 'continuous*'", 0,
+                      &count, err);
+    if (!rc) rc = store_profile_forget(s, count, err);
     return rc ? rc : 1;
 }
 
@@ -96,34 +117,54 @@ static int used_bytes(struct sonde_store *s, int64_t *out, struct sonde_err *err
     return rc;
 }
 
-/* The oldest goes first, be it a block or a profile; of blocks the finest, since the others say the
- * same of its time in fewer bytes. */
+int store_is_over(struct sonde_store *s, const struct sonde_store_retention *keep,
+                  struct sonde_err *err)
+{
+    int64_t used = 0;
+    if (!keep->bytes) return 0;
+    const int rc = used_bytes(s, &used, err);
+    return rc ? rc : used >= (int64_t)(keep->bytes - keep->bytes / SLACK);
+}
+
+/* What may go for its size, and when its oldest is from. */
+enum { OLD_BLOCK, OLD_PROFILE, OLD_SPANS, OLD_REQUESTS, OLD_KINDS };
+
+/* The oldest goes first, whatever it is; of blocks the finest, since the others say the same of its
+ * time in fewer bytes. */
 static int by_size(struct sonde_store *s, const struct sonde_store_retention *keep,
                    struct sonde_err *err)
 {
-    int64_t used = 0, block = 0, profile = 0, block_ms = 0, profile_ms = 0;
-    if (!keep->bytes) return 0;
-    int rc = used_bytes(s, &used, err);
-    if (rc || used < (int64_t)(keep->bytes - keep->bytes / SLACK)) return rc;
-    rc = store_number(s, s->db, "SELECT id FROM blocks ORDER BY tier, to_ms LIMIT 1", 0, &block,
-                      err);
-    if (!rc) {
-        rc = store_number(s, s->db, "SELECT to_ms FROM blocks WHERE id = ?1", block, &block_ms, err);
+    static const char *const oldest[OLD_KINDS] = {
+        "SELECT id FROM blocks ORDER BY tier, to_ms LIMIT 1",
+        "SELECT id FROM profiles ORDER BY end_ms, id LIMIT 1",
+        "SELECT id FROM spans ORDER BY to_ms LIMIT 1",
+        "SELECT id FROM requests ORDER BY to_ms LIMIT 1",
+    };
+    static const char *const when[OLD_KINDS] = {
+        "SELECT to_ms FROM blocks WHERE id = ?1", "SELECT end_ms FROM profiles WHERE id = ?1",
+        "SELECT to_ms FROM spans WHERE id = ?1", "SELECT to_ms FROM requests WHERE id = ?1",
+    };
+    int64_t id[OLD_KINDS] = { 0 }, time_ms[OLD_KINDS] = { 0 };
+    int first = -1;
+    int rc = store_is_over(s, keep, err);
+    if (rc <= 0) return rc;
+    rc = 0;
+    for (int i = 0; i < OLD_KINDS && !rc; i++) {
+        rc = store_number(s, s->db, oldest[i], 0, &id[i], err);
+        if (!rc) rc = store_number(s, s->db, when[i], id[i], &time_ms[i], err);
+        if (id[i] && (first < 0 || time_ms[i] <= time_ms[first])) first = i;
     }
-    if (!rc) {
-        rc = store_number(s, s->db, "SELECT id FROM profiles ORDER BY end_ms, id LIMIT 1", 0,
-                          &profile, err);
-    }
-    if (!rc) {
-        rc = store_number(s, s->db, "SELECT end_ms FROM profiles WHERE id = ?1", profile,
-                          &profile_ms, err);
-    }
-    if (rc) return rc;
-    if (profile && (!block || profile_ms <= block_ms)) {
-        rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", profile, 0, err);
+    if (rc || first < 0) return rc;
+    if (first == OLD_BLOCK) return delete_block_step(s, id[first], err);
+    if (first == OLD_PROFILE) {
+        rc = store_profile_forget(s, id[first], err);
         return rc ? rc : 1;
     }
-    return block ? delete_block_step(s, block, err) : 0;
+    return store_delete_rows(s, first == OLD_SPANS
+                                    ? "DELETE FROM spans WHERE id IN (SELECT id FROM spans"
+                                      " ORDER BY to_ms LIMIT 100)"
+                                    : "DELETE FROM requests WHERE id IN (SELECT id FROM requests"
+                                      " ORDER BY to_ms LIMIT 100)", 0, err);
 }
 
 /* Names, some at a time in the order of their numbers; those of nothing that is left go. 1 = some
@@ -170,8 +211,13 @@ static int leftovers(struct sonde_store *s, struct sonde_err *err)
     rc = store_do(s, "DELETE FROM runs WHERE id IN (SELECT id FROM runs AS r WHERE id <> ?1"
                   " AND NOT EXISTS (SELECT 1 FROM blocks WHERE run = r.id)"
                   " AND NOT EXISTS (SELECT 1 FROM profiles WHERE run = r.id)"
+                  " AND NOT EXISTS (SELECT 1 FROM spans WHERE run = r.id)"
+                  " AND NOT EXISTS (SELECT 1 FROM requests WHERE run = r.id)"
+                  " AND NOT EXISTS (SELECT 1 FROM findings WHERE run = r.id)"
                   " AND NOT EXISTS (SELECT 1 FROM head WHERE run = r.id) LIMIT 10)", live, 0, err);
     if (rc || sqlite3_changes(s->db)) return rc ? rc : 1;
+    rc = store_do(s, "DELETE FROM modules WHERE run NOT IN (SELECT id FROM runs)", 0, 0, err);
+    if (rc) return rc;
     int64_t oldest = 0;
     rc = store_number(s, s->db, "SELECT coalesce((SELECT min(from_ms) FROM blocks), 0)", 0, &oldest,
                       err);

@@ -1,4 +1,4 @@
-/* store_model.c - every tick of a model to a store.
+/* store_model.c - every tick, span and request of a model to a store.
  *
  * Runs on the collector's thread, under the model's lock, so it only copies. A series is made known
  * to the store the first time it is seen; which slot that got is noted in the series itself. */
@@ -18,6 +18,7 @@ struct sonde_store_feed {
     struct sonde_store_tick tick;
     uint32_t cap;
     struct sonde_buf data;
+    struct sonde_model_listener spans;
 };
 
 int sonde_store_feed_create(const struct sonde_store_ops *ops, struct sonde_store *s,
@@ -151,4 +152,21 @@ void sonde_store_feed_tick(struct sonde_model *m, void *arg)
     if (f->data.error) return;
     f->tick.data = f->data.data;
     f->ops->append(f->store, &f->tick);
+}
+
+static void take_span(const struct sonde_model_span *span, void *arg)
+{
+    struct sonde_store_feed *f = arg;
+    f->ops->span_add(f->store, span); /* what does not fit is counted there */
+}
+
+void sonde_store_feed_spans(struct sonde_store_feed *f, struct sonde_model *m)
+{
+    f->spans = (struct sonde_model_listener){ .on_span = take_span, .arg = f };
+    sonde_model_listen(m, &f->spans);
+}
+
+void sonde_store_feed_request(struct sonde_store_feed *f, const struct sonde_infer_request *r)
+{
+    f->ops->request_add(f->store, r);
 }

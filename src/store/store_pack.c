@@ -59,13 +59,13 @@ int store_pack_step(struct sonde_store *s, struct sonde_err *err)
     struct block *b = s->sealing; /* only this thread changes the list */
     if (!b) return 0;
     if (!s->job.block) s->job = (struct store_job){ .block = s->next_block++ };
-    const double began_s = store_clock_s();
+    const double began_s = store_cpu_s();
     struct sonde_buf data;
     sonde_buf_init(&data, STORE_CHUNK_BYTES_MAX);
     uint32_t next = s->job.next;
     int rc = store_run_sql(s, SQL_BEGIN, err);
     for (uint32_t n = 0; !rc && next < b->count && n < SEAL_COLUMNS; n++, next++) {
-        if (n && store_clock_s() - began_s > STORE_STEP_S) break;
+        if (n && store_cpu_s() - began_s > STORE_STEP_S) break;
         if (b->column[next].count) rc = save_chunk(s, &b->column[next], &data, err);
     }
     const int whole = next == b->count;

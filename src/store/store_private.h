@@ -13,6 +13,11 @@
  *               after the other, pages are full, and what is old goes page by page
  *     gaps      what could not be written
  *     profiles  run files (run.h), compressed
+ *     spans     batches of them (event.h), of a second or so each, and how many there were
+ *     requests  inference requests, alike
+ *     findings  conclusions of the analysis
+ *     modules   files that profiles of a run have code of, by build id
+ *     heaps     sums of a heap profile
  *
  * A block that is being packed gets its number when that begins and its row in `blocks` with its
  * last chunk, in the same transaction that deletes its head. Chunks without it are of a crash in
@@ -31,12 +36,13 @@
 #include "store/store.h"
 
 #define STORE_APPLICATION 0x534f4e53 /* "SONS" */
-#define STORE_VERSION 1
+#define STORE_VERSION 2
 #define STORE_SERIES_BITS 24
 #define STORE_TICK_BITS 16
 #define STORE_SERIES_MAX ((1u << STORE_SERIES_BITS) - 1)
 #define STORE_CHUNK_BYTES_MAX (32 << 20)
-#define STORE_STEP_S 0.005         /* a step ends after so long */
+#define STORE_STEP_S 0.005         /* a step ends after so long, of CPU time: on a full machine it
+                                      would get nowhere by the clock */
 #define STORE_NAME_MAX 100         /* bytes of a name */
 
 enum { STORE_TIERS = 4 };
@@ -46,7 +52,8 @@ extern const int64_t store_tier_ms[STORE_TIERS], store_tier_block_ms[STORE_TIERS
 enum store_sql {
     SQL_BEGIN, SQL_COMMIT, SQL_ROLLBACK, SQL_FIND_SERIES, SQL_NUMBER_SERIES,
     SQL_FORGET_UNSAVED, SQL_ADD_SERIES, SQL_SEEN_SERIES,
-    SQL_ADD_HEAD, SQL_DELETE_HEAD, SQL_ADD_CHUNK, SQL_ADD_BLOCK, SQL_RUN_SEEN, SQL_ADD_GAP, SQL_COUNT,
+    SQL_ADD_HEAD, SQL_DELETE_HEAD, SQL_ADD_CHUNK, SQL_ADD_BLOCK, SQL_RUN_SEEN, SQL_ADD_GAP,
+    SQL_ADD_SPANS, SQL_ADD_REQUESTS, SQL_RUN_EVENTS, SQL_COUNT,
 };
 
 /* A series that is recorded now. */
@@ -78,6 +85,42 @@ struct store_gap {
     const char *reason;              /* static */
 };
 
+enum { STORE_SPANS, STORE_REQUESTS, STORE_EVENTS, STORE_TOOK = 256 };
+extern const char *const store_event_tables[STORE_EVENTS];
+
+/* Spans or requests that become a row. */
+struct store_batch {
+    int64_t id;                      /* of the row */
+    int64_t from_ms, to_ms;
+    uint64_t kept, seen;
+    struct sonde_buf data;           /* of those that are kept: event.h */
+};
+
+/* What earlier runs have of them: store_event_known.c. */
+struct store_known {
+    uint64_t *keys;                  /* ascending */
+    size_t count;
+    int64_t since_ms;                /* what began later cannot be among them */
+    int64_t oldest_ms;               /* of the keys; what began before it is there too */
+};
+
+/* Of one kind. */
+struct store_events {
+    struct store_known known;        /* does not change */
+    struct store_batch open, out;    /* out: being written; seen 0 = none is. Changed by the writer */
+    uint64_t taken_at;               /* events_added when out was taken */
+    uint32_t per_second;
+    double second_s, share;          /* began; of plain ones that are kept in it */
+    uint64_t plain, plain_kept, special_kept; /* in it */
+    double took_s[STORE_TOOK];       /* of the last requests */
+    uint32_t took_count, took_next;
+};
+
+union store_event_row {
+    int (*span)(const struct sonde_model_span *span, void *arg);
+    int (*request)(const struct sonde_infer_request *r, void *arg);
+};
+
 /* Columns of a block on the way to chunks, or a time that is being rolled up. */
 struct store_job {
     uint32_t block;                  /* its number; 0 = no job */
@@ -91,6 +134,7 @@ struct sonde_store {
     struct sonde_store_options o;    /* texts are owned */
     char *path;
     int lock_fd;                     /* -1 = read only */
+    int version;                     /* of the file: less than ours if it is only read */
     uint32_t run;
 
     /* The writer's connection; db_lock is held while it is used. Rank 1. */
@@ -132,13 +176,16 @@ struct sonde_store {
     size_t rows_bytes;
     int rows_lost;                   /* the open block cannot be built again from rows */
     struct store_gap *gaps;
+    struct store_events events[STORE_EVENTS];
+    uint64_t events_added, events_written; /* for flush */
     struct sonde_store_stats stats;
 };
 
 /* ---- store_sqlite.c ------------------------------------------------------------------------------ */
 
 int64_t store_now_ms(void);
-double store_clock_s(void);          /* for durations */
+double store_clock_s(void);
+double store_cpu_s(void);             /* of this thread */          /* for durations */
 
 /* What SQLite says of db, as an error; notes damage. */
 int store_is_damaged(const struct sonde_store *s);
@@ -194,6 +241,54 @@ void store_block_put(struct block *b);
 void store_take_tick(struct sonde_store *s, const struct sonde_store_tick *t);
 void store_close_block(struct sonde_store *s);
 void store_drop_rows(struct sonde_store *s);
+
+/* ---- store_event.c ------------------------------------------------------------------------------- */
+
+void store_events_init(struct sonde_store *s);
+void store_events_release(struct sonde_store *s);
+/* Numbers of the next batches, in a new run. db_lock held. */
+int store_events_begin(struct sonde_store *s, struct sonde_err *err);
+int store_span_add(struct sonde_store *s, const struct sonde_model_span *span);
+int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r);
+int store_events_wait(const struct sonde_store *s); /* there are any to be written; lock held */
+/* In a transaction; db_lock held. saved: it was committed; lock held. */
+int store_events_save(struct sonde_store *s, struct sonde_err *err);
+void store_events_saved(struct sonde_store *s);
+
+/* ---- store_event_known.c ------------------------------------------------------------------------- */
+
+void store_known_load(struct sonde_store *s); /* when it is opened, before the writer is started */
+void store_known_release(struct sonde_store *s);
+int store_is_known(const struct store_known *k, uint32_t pid, uint64_t id, uint64_t time_ns);
+
+/* ---- store_event_read.c -------------------------------------------------------------------------- */
+
+int store_spans(struct sonde_store *s, const struct sonde_store_range *q,
+                int (*row)(const struct sonde_model_span *span, void *arg), void *arg,
+                struct sonde_store_counts *counts, struct sonde_err *err);
+int store_requests(struct sonde_store *s, const struct sonde_store_range *q,
+                   int (*row)(const struct sonde_infer_request *r, void *arg), void *arg,
+                   struct sonde_store_counts *counts, struct sonde_err *err);
+
+/* ---- store_findings.c ---------------------------------------------------------------------------- */
+
+int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f, uint64_t *id,
+                      struct sonde_err *err);
+int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
+                   int (*row)(const struct sonde_store_finding *f, void *arg), void *arg,
+                   struct sonde_err *err);
+
+/* ---- store_facts.c ------------------------------------------------------------------------------- */
+
+/* Of a profile that was inserted just now. In its transaction; db_lock held. */
+int store_facts_put(struct sonde_store *s, const struct sonde_store_profile *p, const void *data,
+                    size_t len, uint64_t profile, struct sonde_err *err);
+int store_modules(struct sonde_store *s, uint32_t run,
+                  void (*row)(const char *path, const char *build_id, void *arg), void *arg,
+                  struct sonde_err *err);
+int store_heaps(struct sonde_store *s, uint32_t run,
+                void (*row)(const struct sonde_store_heap *h, void *arg), void *arg,
+                struct sonde_err *err);
 
 /* ---- store_pack.c -------------------------------------------------------------------------------- */
 
@@ -281,6 +376,9 @@ void store_rollup_release(struct sonde_store *s);
 /* A little of what is to be deleted; 1 = there is more. db_lock held. */
 int store_gc_step(struct sonde_store *s, const struct sonde_store_retention *keep,
                   struct sonde_err *err);
+/* 1 if it is as large as it may be, less a little. db_lock held. */
+int store_is_over(struct sonde_store *s, const struct sonde_store_retention *keep,
+                  struct sonde_err *err);
 int store_gc(struct sonde_store *s, const struct sonde_store_retention *keep, uint64_t *freed,
              struct sonde_err *err);
 /* Some chunks of a block, or the block when none are left; 1 = there is more. */
@@ -288,8 +386,12 @@ int store_delete_block(struct sonde_store *s, int64_t block, struct sonde_err *e
 /* A statement with up to two numbers. */
 int store_do(struct sonde_store *s, const char *sql, int64_t a, int64_t b, struct sonde_err *err);
 
+/* Some rows of a table that a run has; 1 = there may be more. */
+int store_delete_rows(struct sonde_store *s, const char *sql, int64_t arg, struct sonde_err *err);
+
 /* ---- store_query.c ------------------------------------------------------------------------------- */
 
+int64_t store_milliseconds(double s);
 int store_query(struct sonde_store *s, const struct sonde_store_query *q,
                 const struct sonde_store_sink *sink, struct sonde_err *err);
 /* Series of a row of SELECT id, name, help, unit, source, labels, program, pid, type, kind, scale. */
@@ -319,6 +421,8 @@ int store_profile_put(struct sonde_store *s, const struct sonde_store_profile *p
 int store_profile_replace(struct sonde_store *s, const struct sonde_store_profile *p,
                           const void *data, size_t len, const uint64_t *ids, size_t id_count,
                           uint64_t *id, struct sonde_err *err);
+/* One of them, with what was noted of it; sqlite3_changes says if there was one. db_lock held. */
+int store_profile_forget(struct sonde_store *s, int64_t id, struct sonde_err *err);
 int store_profiles(struct sonde_store *s, const char *name,
                    void (*row)(const struct sonde_store_profile *p, void *arg), void *arg,
                    struct sonde_err *err);

@@ -63,6 +63,13 @@ static int insert(struct sonde_store *s, const struct sonde_store_profile *p,
     return rc;
 }
 
+int store_profile_forget(struct sonde_store *s, int64_t id, struct sonde_err *err)
+{
+    int rc = store_do(s, "DELETE FROM heaps WHERE profile = ?1", id, 0, err);
+    if (!rc) rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", id, 0, err);
+    return rc;
+}
+
 int store_profile_replace(struct sonde_store *s, const struct sonde_store_profile *p,
                           const void *data, size_t len, const uint64_t *ids, size_t id_count,
                           uint64_t *id, struct sonde_err *err)
@@ -76,10 +83,14 @@ int store_profile_replace(struct sonde_store *s, const struct sonde_store_profil
     if (!rc) rc = store_run_sql(s, SQL_BEGIN, err);
     if (!rc) {
         rc = insert(s, p, &packed, &made, err);
+        if (!rc) rc = store_facts_put(s, p, data, len, made, err);
         for (size_t i = 0; i < id_count && !rc; i++) {
             /* Numbers are used again: one that was deleted meanwhile may be somebody else's now. */
             rc = store_do(s, "DELETE FROM profiles WHERE id = ?1 AND id <> ?2 AND kind = (SELECT"
                           " kind FROM profiles WHERE id = ?2)", (int64_t)ids[i], (int64_t)made, err);
+            if (!rc && sqlite3_changes(s->db)) {
+                rc = store_do(s, "DELETE FROM heaps WHERE profile = ?1", (int64_t)ids[i], 0, err);
+            }
         }
         if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
         store_rollback(s);
@@ -173,7 +184,7 @@ int store_profile_delete(struct sonde_store *s, uint64_t id, struct sonde_err *e
 {
     pthread_mutex_lock(&s->db_lock);
     int rc = store_writable(s, err);
-    if (!rc) rc = store_do(s, "DELETE FROM profiles WHERE id = ?1", (int64_t)id, 0, err);
+    if (!rc) rc = store_profile_forget(s, (int64_t)id, err);
     if (!rc && !sqlite3_changes(s->db)) {
         rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu", (unsigned long long)id);
     }

@@ -514,7 +514,10 @@ static int read_head(struct asking *k)
     return store_recover(s, s->read, k->err);
 }
 
-static int64_t milliseconds(double s) { return s < 9e12 ? (int64_t)floor(s * 1e3) : INT64_MAX / 4; }
+int64_t store_milliseconds(double s)
+{
+    return s < 9e12 ? (int64_t)floor(s * 1e3) : INT64_MAX / 4;
+}
 
 int store_query(struct sonde_store *s, const struct sonde_store_query *q,
                 const struct sonde_store_sink *sink, struct sonde_err *err)
@@ -525,9 +528,9 @@ int store_query(struct sonde_store *s, const struct sonde_store_query *q,
     k->q = q;
     k->sink = sink;
     k->err = err;
-    k->from_ms = milliseconds(q->from_s);
-    k->to_ms = q->to_s > 0 ? milliseconds(q->to_s) : store_now_ms() + 60000;
-    k->step_ms = q->step_s > 0 ? milliseconds(q->step_s) : 0;
+    k->from_ms = store_milliseconds(q->from_s);
+    k->to_ms = q->to_s > 0 ? store_milliseconds(q->to_s) : store_now_ms() + 60000;
+    k->step_ms = q->step_s > 0 ? store_milliseconds(q->step_s) : 0;
     if (q->step_s > 0 && !k->step_ms) k->step_ms = 1;
     if (k->step_ms) k->from_ms -= k->from_ms % k->step_ms;
     k->points_max = q->points_max ? q->points_max : POINTS_MAX;

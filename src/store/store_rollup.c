@@ -265,11 +265,11 @@ static int finish_job(struct sonde_store *s, struct sonde_err *err)
 
 static int work_on_job(struct sonde_store *s, struct sonde_err *err)
 {
-    const double began_s = store_clock_s();
+    const double began_s = store_cpu_s();
     uint32_t at = s->job.next, series = 0;
     int rc = store_run_sql(s, SQL_BEGIN, err), whole = 0;
     for (int n = 0; !rc && n < STEP_SERIES; n++) {
-        if (n && store_clock_s() - began_s > STORE_STEP_S) break;
+        if (n && store_cpu_s() - began_s > STORE_STEP_S) break;
         rc = next_series(s, at, &series, err);
         if (rc) break;
         whole = !series;

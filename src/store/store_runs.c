@@ -37,12 +37,17 @@ int store_runs(struct sonde_store *s, void (*row)(const struct sonde_store_run *
     pthread_mutex_lock(&s->read_lock);
     int rc = s->read ? store_live_run(s, &live, err)
                      : sonde_err_set(err, SONDE_EIO, "store '%s' is being replaced", s->path);
-    if (!rc && sqlite3_prepare_v2(s->read,
-                           "SELECT id, name, tags, host, version, config, start_ms,"
-                           " max(end_ms, coalesce((SELECT max(time_ms) FROM head WHERE run = r.id),"
-                           " 0)), ticks + (SELECT count(*) FROM head WHERE run = r.id),"
-                           " (SELECT count(*) FROM profiles WHERE run = r.id)"
-                           " FROM runs AS r ORDER BY id DESC", -1, &st, NULL) != SQLITE_OK) {
+#define RUN_COLUMNS                                                                              \
+    "SELECT id, name, tags, host, version, config, start_ms,"                                     \
+    " max(end_ms, coalesce((SELECT max(time_ms) FROM head WHERE run = r.id), 0)),"                \
+    " ticks + (SELECT count(*) FROM head WHERE run = r.id),"                                      \
+    " (SELECT count(*) FROM profiles WHERE run = r.id)"
+    const char *sql = s->version < 2
+                          ? RUN_COLUMNS ", 0, 0, 0 FROM runs AS r ORDER BY id DESC"
+                          : RUN_COLUMNS ", spans, requests, (SELECT count(*) FROM findings WHERE"
+                            " run = r.id) FROM runs AS r ORDER BY id DESC";
+#undef RUN_COLUMNS
+    if (!rc && sqlite3_prepare_v2(s->read, sql, -1, &st, NULL) != SQLITE_OK) {
         rc = store_failed(s, s->read, err);
     }
     int got = SQLITE_DONE;
@@ -58,6 +63,9 @@ int store_runs(struct sonde_store *s, void (*row)(const struct sonde_store_run *
             .end_s = (double)sqlite3_column_int64(st, 7) * 1e-3,
             .ticks = (uint64_t)sqlite3_column_int64(st, 8),
             .profiles = (uint64_t)sqlite3_column_int64(st, 9),
+            .spans = (uint64_t)sqlite3_column_int64(st, 10),
+            .requests = (uint64_t)sqlite3_column_int64(st, 11),
+            .findings = (uint64_t)sqlite3_column_int64(st, 12),
             .live = live && (uint32_t)sqlite3_column_int64(st, 0) == live,
         };
         row(&r, arg);
@@ -137,10 +145,21 @@ static int delete_step(struct sonde_store *s, uint32_t id, struct sonde_err *err
         rc = store_delete_block(s, block, err);
         return rc < 0 ? rc : 1;
     }
+    static const char *const many[] = {
+        "DELETE FROM spans WHERE id IN (SELECT id FROM spans WHERE run = ?1 LIMIT 100)",
+        "DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE run = ?1 LIMIT 100)",
+        "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles WHERE run = ?1 LIMIT 1)",
+    };
+    for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+        rc = store_delete_rows(s, many[i], id, err);
+        if (rc) return rc;
+    }
     static const char *const rest[] = {
         "DELETE FROM head WHERE run = ?1",
+        "DELETE FROM findings WHERE run = ?1",
+        "DELETE FROM modules WHERE run = ?1",
+        "DELETE FROM heaps WHERE run = ?1",
         "DELETE FROM gaps WHERE run = ?1",
-        "DELETE FROM profiles WHERE run = ?1",
         "DELETE FROM runs WHERE id = ?1",
     };
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]) && !rc; i++) {
@@ -170,9 +189,17 @@ int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct so
         "UPDATE head SET run = ?1 WHERE run = ?2",
         "UPDATE gaps SET run = ?1 WHERE run = ?2",
         "UPDATE profiles SET run = ?1 WHERE run = ?2",
+        "UPDATE spans SET run = ?1 WHERE run = ?2",
+        "UPDATE requests SET run = ?1 WHERE run = ?2",
+        "UPDATE findings SET run = ?1 WHERE run = ?2",
+        "UPDATE OR IGNORE modules SET run = ?1 WHERE run = ?2",
+        "DELETE FROM modules WHERE run = ?2 AND ?1 <> ?2",
+        "UPDATE heaps SET run = ?1 WHERE run = ?2",
         "UPDATE runs SET rolled = 0, start_ms = min(start_ms, (SELECT start_ms FROM runs WHERE"
         " id = ?2)), end_ms = max(end_ms, (SELECT end_ms FROM runs WHERE id = ?2)),"
-        " ticks = ticks + (SELECT ticks FROM runs WHERE id = ?2) WHERE id = ?1",
+        " ticks = ticks + (SELECT ticks FROM runs WHERE id = ?2),"
+        " spans = spans + (SELECT spans FROM runs WHERE id = ?2),"
+        " requests = requests + (SELECT requests FROM runs WHERE id = ?2) WHERE id = ?1",
         "DELETE FROM runs WHERE id = ?2 AND ?1 <> ?2",
     };
     if (to == from) return sonde_err_set(err, SONDE_EINVAL, "run %u is one already", to);
@@ -206,10 +233,13 @@ static int attach_source(struct sonde_store *copy, const struct sonde_store *s,
     return rc;
 }
 
-static int copy_rows(struct sonde_store *copy, uint32_t id, struct sonde_err *err)
+/* version: of the file that is copied from, which may be one that cannot be changed. */
+static int copy_rows(struct sonde_store *copy, uint32_t id, int version, struct sonde_err *err)
 {
     static const char *const copies[] = {
-        "INSERT INTO main.runs SELECT * FROM src.runs WHERE id = ?1",
+        "INSERT INTO main.runs(id, name, tags, host, version, config, start_ms, end_ms, ticks,"
+        " rolled) SELECT id, name, tags, host, version, config, start_ms, end_ms, ticks, rolled"
+        " FROM src.runs WHERE id = ?1",
         "INSERT INTO main.head SELECT * FROM src.head WHERE run = ?1",
         "INSERT INTO main.gaps SELECT * FROM src.gaps WHERE run = ?1",
         "INSERT INTO main.profiles SELECT * FROM src.profiles WHERE run = ?1",
@@ -220,9 +250,21 @@ static int copy_rows(struct sonde_store *copy, uint32_t id, struct sonde_err *er
         "INSERT INTO main.series SELECT * FROM src.series WHERE EXISTS (SELECT 1 FROM main.head)"
         " OR id IN (SELECT id & 0xffffff FROM main.chunks)",
     };
+    static const char *const since_2[] = {
+        "UPDATE main.runs SET (spans, requests) = (SELECT spans, requests FROM src.runs AS r"
+        " WHERE r.id = ?1)",
+        "INSERT INTO main.spans SELECT * FROM src.spans WHERE run = ?1",
+        "INSERT INTO main.requests SELECT * FROM src.requests WHERE run = ?1",
+        "INSERT INTO main.findings SELECT * FROM src.findings WHERE run = ?1",
+        "INSERT INTO main.modules SELECT * FROM src.modules WHERE run = ?1",
+        "INSERT INTO main.heaps SELECT * FROM src.heaps WHERE run = ?1",
+    };
     int rc = store_exec(copy, "BEGIN", err);
     for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]) && !rc; i++) {
         rc = store_do(copy, copies[i], id, 0, err);
+    }
+    for (size_t i = 0; i < sizeof(since_2) / sizeof(since_2[0]) && !rc && version >= 2; i++) {
+        rc = store_do(copy, since_2[i], id, 0, err);
     }
     return rc ? rc : store_exec(copy, "COMMIT", err);
 }
@@ -246,7 +288,7 @@ int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct 
     unlink(temp.data);
     rc = store_make_file(&copy, err);
     if (!rc) rc = attach_source(&copy, s, err);
-    if (!rc) rc = copy_rows(&copy, id, err);
+    if (!rc) rc = copy_rows(&copy, id, s->version, err);
     store_disconnect(&copy);
     if (!rc && rename(temp.data, path) != 0) {
         rc = sonde_err_set(err, SONDE_EIO, "'%s' cannot be written: %s", path, strerror(errno));

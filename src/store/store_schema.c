@@ -33,6 +33,33 @@ static const char *const migrations[STORE_VERSION] = {
     " end_ms INTEGER NOT NULL, samples INTEGER NOT NULL, bytes INTEGER NOT NULL,"
     " plain_bytes INTEGER NOT NULL, data BLOB NOT NULL);"
     "CREATE INDEX profiles_by_name ON profiles(name);",
+    "CREATE TABLE spans(id INTEGER PRIMARY KEY, run INTEGER NOT NULL, from_ms INTEGER NOT NULL,"
+    " to_ms INTEGER NOT NULL, kept INTEGER NOT NULL, seen INTEGER NOT NULL,"
+    " plain_bytes INTEGER NOT NULL, data BLOB NOT NULL);"
+    "CREATE INDEX spans_by_time ON spans(to_ms);"
+    "CREATE INDEX spans_by_run ON spans(run);"
+    "CREATE TABLE requests(id INTEGER PRIMARY KEY, run INTEGER NOT NULL, from_ms INTEGER NOT NULL,"
+    " to_ms INTEGER NOT NULL, kept INTEGER NOT NULL, seen INTEGER NOT NULL,"
+    " plain_bytes INTEGER NOT NULL, data BLOB NOT NULL);"
+    "CREATE INDEX requests_by_time ON requests(to_ms);"
+    "CREATE INDEX requests_by_run ON requests(run);"
+    "CREATE TABLE findings(id INTEGER PRIMARY KEY, run INTEGER NOT NULL, time_ms INTEGER NOT NULL,"
+    " kind TEXT NOT NULL, subject TEXT NOT NULL, severity INTEGER NOT NULL, value REAL,"
+    " unit TEXT NOT NULL, text TEXT NOT NULL);"
+    "CREATE INDEX findings_by_time ON findings(time_ms);"
+    "CREATE TABLE modules(run INTEGER NOT NULL, path TEXT NOT NULL, build_id TEXT NOT NULL,"
+    " PRIMARY KEY(run, path, build_id)) WITHOUT ROWID;"
+    "CREATE TABLE heaps(profile INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
+    " time_ms INTEGER NOT NULL, program TEXT NOT NULL, exact INTEGER NOT NULL, live_bytes REAL,"
+    " live_count REAL, alloc_bytes REAL, alloc_count REAL, peak_bytes REAL, rss_bytes REAL,"
+    " lost_bytes REAL);"
+    "ALTER TABLE runs ADD COLUMN spans INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE runs ADD COLUMN requests INTEGER NOT NULL DEFAULT 0;"
+    /* Deleting what is old begins with looking for it. */
+    "CREATE INDEX blocks_by_start ON blocks(from_ms);"
+    "CREATE INDEX blocks_by_end ON blocks(to_ms);"
+    "CREATE INDEX blocks_by_run ON blocks(run, tier, to_ms);"
+    "CREATE INDEX profiles_by_run ON profiles(run);",
 };
 
 int store_check_kind(struct sonde_store *s, sqlite3 *db, int64_t *version, struct sonde_err *err)

@@ -46,6 +46,9 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_ADD_BLOCK] = "INSERT OR REPLACE INTO blocks VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [SQL_RUN_SEEN] = "UPDATE runs SET end_ms = max(end_ms, ?2), ticks = ticks + ?3 WHERE id = ?1",
     [SQL_ADD_GAP] = "INSERT INTO gaps VALUES(?1, ?2, ?3, ?4)",
+    [SQL_ADD_SPANS] = "INSERT OR REPLACE INTO spans VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [SQL_ADD_REQUESTS] = "INSERT OR REPLACE INTO requests VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [SQL_RUN_EVENTS] = "UPDATE runs SET spans = spans + ?2, requests = requests + ?3 WHERE id = ?1",
 };
 
 int64_t store_now_ms(void)
@@ -59,6 +62,13 @@ double store_clock_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double store_cpu_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
@@ -193,6 +203,7 @@ int store_set_up(struct sonde_store *s, struct sonde_err *err)
                         "PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=4194304", err);
     }
     if (!rc) rc = store_migrate(s, err);
+    if (!rc) s->version = STORE_VERSION;
     /* Numbers that were given to series while the disk could not be written. */
     if (!rc) {
         rc = store_exec(s, "CREATE TEMP TABLE unsaved(name, labels, type, scale, id,"
@@ -214,6 +225,7 @@ int store_make_file(struct sonde_store *s, struct sonde_err *err)
         rc = store_exec(s, "PRAGMA page_size=8192; PRAGMA auto_vacuum=INCREMENTAL;"
                         "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF", err);
     }
+    s->version = STORE_VERSION;
     return rc ? rc : store_migrate(s, err);
 }
 
@@ -271,6 +283,7 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
     int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
     if (!rc) rc = store_number(s, s->db, "SELECT max(id) FROM blocks", 0, &block, err);
     if (!rc) rc = store_number(s, s->db, "SELECT max(id) FROM series", 0, &series, err);
+    if (!rc) rc = store_events_begin(s, err);
     if (rc) return rc;
     s->run = (uint32_t)run + 1;
     s->next_block = (uint32_t)block + 1;
@@ -286,7 +299,7 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
     sqlite3_finalize(st);
     if (rc) return rc;
     if (sqlite3_prepare_v2(s->db, "INSERT INTO runs VALUES(?1, ?2, '', ?3, '" SONDE_VERSION
-                           "', ?4, ?5, ?5, 0, 0)", -1, &st, NULL)) {
+                           "', ?4, ?5, ?5, 0, 0, 0, 0)", -1, &st, NULL)) {
         return store_failed(s, s->db, err);
     }
     sqlite3_bind_int64(st, 1, s->run);
@@ -315,6 +328,7 @@ static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
         rc = store_start_over(s, err);
         if (!rc) rc = store_begin_run(s, err);
     }
+    if (!rc) store_known_load(s);
     return rc ? rc : store_writer_start(s, err);
 }
 
@@ -330,6 +344,7 @@ static int open_for_reading(struct sonde_store *s, struct sonde_err *err)
     if (!rc && application != STORE_APPLICATION) {
         rc = sonde_err_set(err, SONDE_EFORMAT, "'%s' is not a store", s->path);
     }
+    s->version = (int)version;
     return rc ? rc : store_recover(s, s->read, err);
 }
 
@@ -355,6 +370,8 @@ static void destroy(struct sonde_store *s)
         block_destroy(b);
     }
     block_destroy(s->open);
+    store_events_release(s);
+    store_known_release(s);
     for (uint32_t i = 0; i < s->slot_count; i++) {
         sonde__free((void *)(uintptr_t)s->slots[i].spec.name);
     }
@@ -385,6 +402,7 @@ static int store_open(const struct sonde_store_options *o, struct sonde_store **
     if (!s->o.memory_max) s->o.memory_max = MEMORY_MAX;
     s->pending_end = &s->pending;
     s->rows_end = &s->rows;
+    store_events_init(s);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -431,14 +449,22 @@ const struct sonde_store_ops sonde_store_sqlite = {
     .close = store_close,
     .define = store_define,
     .append = store_append,
+    .span_add = store_span_add,
+    .request_add = store_request_add,
     .flush = store_flush,
     .query = store_query,
     .stats = store_stats,
+    .spans = store_spans,
+    .requests = store_requests,
+    .finding_put = store_finding_put,
+    .findings = store_findings,
     .runs = store_runs,
     .run_set = store_run_set,
     .run_delete = store_run_delete,
     .run_merge = store_run_merge,
     .run_copy = store_run_copy,
+    .modules = store_modules,
+    .heaps = store_heaps,
     .profile_put = store_profile_put,
     .profile_replace = store_profile_replace,
     .profiles = store_profiles,

@@ -76,15 +76,16 @@ int store_append(struct sonde_store *s, const struct sonde_store_tick *t)
 int store_flush(struct sonde_store *s, struct sonde_err *err)
 {
     pthread_mutex_lock(&s->lock);
-    const uint64_t wanted = s->appended;
+    const uint64_t wanted = s->appended, events = s->events_added;
     const uint64_t tries = s->tries; /* the one that is under way may have begun before */
-    while (s->started && s->written < wanted &&
+    while (s->started && (s->written < wanted || s->events_written < events) &&
            !(s->tries > tries + 1 && s->stats.failing_since_s > 0)) {
         s->hurry = 1;
         pthread_cond_signal(&s->wake);
         pthread_cond_wait(&s->done, &s->lock);
     }
-    const int rc = s->written >= wanted ? 0 : sonde_err_set(err, SONDE_EIO, "%s", s->stats.problem);
+    const int done = s->written >= wanted && s->events_written >= events;
+    const int rc = done ? 0 : sonde_err_set(err, SONDE_EIO, "%s", s->stats.problem);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }

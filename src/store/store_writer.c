@@ -64,10 +64,12 @@ static int save_points(struct sonde_store *s, struct sonde_err *err)
     if (!rc) rc = store_run_sql(s, SQL_FORGET_UNSAVED, err);
     if (!rc) rc = save_rows(s, err);
     if (!rc) rc = save_gaps(s, &gaps, err);
+    if (!rc) rc = store_events_save(s, err);
     if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
     if (rc) store_rollback(s);
     pthread_mutex_lock(&s->lock);
     if (!rc) {
+        store_events_saved(s);
         store_drop_rows(s);
         for (uint32_t i = 0; i < s->slot_count; i++) {
             s->slots[i].saved |= s->slots[i].found;
@@ -164,9 +166,7 @@ struct watch { double wall_s, cpu_s; };
 
 static struct watch watch_start(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (struct watch){ store_clock_s(), (double)t.tv_sec + (double)t.tv_nsec * 1e-9 };
+    return (struct watch){ store_clock_s(), store_cpu_s() };
 }
 
 static void note_longest(struct sonde_store *s, const struct watch *began, double *wall_s_max,
@@ -219,17 +219,32 @@ static int set_durable(struct sonde_store *s, int durable, struct sonde_err *err
     return store_exec(s, durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
 }
 
-/* As many steps as there is time for, until there is something to be written; 1 = there is more. */
+/* Over the limit of size something is deleted whatever else there is to do. */
+static int make_room(struct sonde_store *s, struct sonde_err *err)
+{
+    const struct watch began = watch_start();
+    int rc = store_is_over(s, &s->o.keep, err);
+    if (rc > 0) rc = store_gc_step(s, &s->o.keep, err);
+    note_longest(s, &began, &s->stats.step_s_max, &s->stats.step_cpu_s_max);
+    return rc;
+}
+
+/* As many steps as there is time for, until there is something to be written, but some in any case:
+ * what is not packed takes more room than what is. 1 = there is more. */
 static int idle_steps(struct sonde_store *s, struct sonde_err *err)
 {
     int more = 1;
     int rc = set_durable(s, 0, err);
+    if (!rc) {
+        const int made = make_room(s, err);
+        if (made < 0) more = made;
+    }
     for (int i = 0; i < IDLE_STEPS && !rc && more > 0; i++) {
         more = idle_step(s, err);
         pthread_mutex_lock(&s->lock);
         const int waiting = s->pending != NULL;
         pthread_mutex_unlock(&s->lock);
-        if (waiting) break;
+        if (waiting && i > 0) break;
     }
     if (more < 0) rc = more;
     const int back = set_durable(s, 1, rc ? NULL : err);
@@ -246,7 +261,7 @@ static int work(struct sonde_store *s)
     if (!rc) rc = take_pending(s, &taken, &err);
     const struct watch began = watch_start();
     pthread_mutex_lock(&s->lock);
-    const int wanted = s->rows || s->gaps;
+    const int wanted = s->rows || s->gaps || store_events_wait(s);
     pthread_mutex_unlock(&s->lock);
     if (!rc && wanted) {
         rc = save_points(s, &err);

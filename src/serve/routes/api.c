@@ -263,6 +263,17 @@ static int parse_trace(const char *text, uint64_t *hi, uint64_t *lo)
     return word[0] || word[1];
 }
 
+/* 1 if there were spans since then that are no longer in memory. */
+static int spans_are_older(const struct sonde_request *r, struct sonde_model *m, double from_s)
+{
+    pthread_rwlock_rdlock(&m->lock);
+    const int full = m->span_next >= m->spans_max;
+    const struct sonde_model_span *oldest = full ? &m->spans[m->span_next % m->spans_max] : NULL;
+    const int older = from_s < r->started_s || (oldest && from_s < (double)oldest->start_ns * 1e-9);
+    pthread_rwlock_unlock(&m->lock);
+    return older;
+}
+
 static void spans(const struct sonde_request *r, struct sonde_response *a)
 {
     struct sonde_api_spans q = { .name = sonde_request_param(r, "name") };
@@ -282,6 +293,12 @@ static void spans(const struct sonde_request *r, struct sonde_response *a)
     q.pid = (uint32_t)pid;
     q.limit = limit;
     struct sonde_model *m = sonde_collector_model(r->collector);
+    if (r->store && q.from_s > 0 && spans_are_older(r, m, q.from_s)) {
+        struct sonde_err err = { "" };
+        const int rc = sonde_api_stored_spans(r->store_ops, r->store, &q, &a->body, &err);
+        if (rc) store_error(a, rc, &err);
+        return;
+    }
     pthread_rwlock_rdlock(&m->lock);
     sonde_api_spans(m, &q, &a->body);
     pthread_rwlock_unlock(&m->lock);
@@ -321,7 +338,7 @@ const struct sonde_route sonde_route_api_processes = {
 const struct sonde_route sonde_route_api_spans = {
     .method = "GET",
     .path = "/api/spans",
-    .summary = "recent spans, newest first",
+    .summary = "recent spans, newest first; with from, also those of the store",
     .params = PARAMS("trace", "name", "pid", "from", "to", "limit"),
     .handle = spans,
     .keys = "time,spans",

@@ -201,7 +201,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         "cpu.sample_rate_hz", "cpu.max_stack_depth",
         "flamegraph.min_width_percent", "flamegraph.color_scheme", "storage.path",
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
-        "storage.max_megabytes",
+        "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second", "health",
     };
     char name[128];
     int works = 0;

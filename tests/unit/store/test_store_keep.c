@@ -42,19 +42,20 @@ static int64_t file_bytes(const char *path)
 static void test_day_under_limit(void **unused)
 {
     (void)unused;
-    enum { LIMIT = 256 << 10, DAY = 86400 };
+    enum { LIMIT = 512 << 10, DAY = 86400 };
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
         .block_ticks = 300, .keep = { .bytes = LIMIT } });
-    struct load l = new_load(s, 12, 8, 4);
+    struct load l = new_load(s, 20, 10, 8);
     int64_t largest = 0;
     while (l.ticks < DAY) {
-        add_ticks(&l, 60);
+        add_ticks(&l, 30);
         flush(s);
         if (file_bytes(build_path) > largest) largest = file_bytes(build_path);
     }
     assert_true(largest > LIMIT / 2);
     /* A twentieth is left free for what comes between two deletions; of so little that is a page or
-     * two, and here a minute comes at a time. Without a limit it would be several times as much. */
+     * two, and here half a minute comes at a time. Without a limit it would be more than twice as
+     * much. */
     if (largest > LIMIT + LIMIT / 2) fail_msg("%lld bytes", (long long)largest);
     /* The newest is there, the oldest is not, and nothing was dropped on the way. */
     must_ask(s, "g3", START_S, 0, 0);

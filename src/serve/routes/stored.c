@@ -1,0 +1,80 @@
+/* stored.c - /api/runs/ID and /api/findings: what only the store knows. */
+#include <stdlib.h>
+
+#include "serve/api_store.h"
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 100000 };
+#define TIME_MAX 1e11 /* unix seconds */
+
+/* 1, or 0 with a 404 in a. */
+static int has_store(const struct sonde_request *r, struct sonde_response *a)
+{
+    if (r->store) return 1;
+    sonde_response_error(a, 404, "there is no store: start the agent with --store FILE");
+    return 0;
+}
+
+static void run(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    char *end = NULL;
+    const unsigned long id = strtoul(r->name, &end, 10);
+    if (!has_store(r, a)) return;
+    if (r->name[0] < '0' || r->name[0] > '9' || *end || id > UINT32_MAX) {
+        sonde_response_error(a, 400, "\"%.100s\" is not the number of a run; /api/runs lists them",
+                             r->name);
+        return;
+    }
+    const int rc = sonde_api_run(r->store_ops, r->store, (uint32_t)id, &a->body, &err);
+    if (rc) sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
+}
+
+static void findings(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    struct sonde_api_findings q = { .kind = sonde_request_param(r, "kind") };
+    const char *severity = sonde_request_param(r, "severity");
+    uint64_t run_id = 0, limit = LIMIT_DEFAULT;
+    if (!has_store(r, a) ||
+        !sonde_request_number(r, a, "from", 0, TIME_MAX, &q.range.from_s) ||
+        !sonde_request_number(r, a, "to", 0, TIME_MAX, &q.range.to_s) ||
+        !sonde_request_count(r, a, "run", UINT32_MAX, &run_id) ||
+        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) {
+        return;
+    }
+    if (q.range.to_s > 0 && q.range.to_s < q.range.from_s) {
+        sonde_response_error(a, 400, "parameter to: it is before from");
+        return;
+    }
+    q.severity = severity ? sonde_store_severity_find(severity) : 0;
+    if (q.severity < 0) {
+        sonde_response_error(a, 400, "parameter severity: \"%.100s\" is none of info, warning, "
+                             "critical", severity);
+        return;
+    }
+    q.range.run = (uint32_t)run_id;
+    q.range.limit = (size_t)limit;
+    const int rc = sonde_api_findings(r->store_ops, r->store, &q, &a->body, &err);
+    if (rc) sonde_response_error(a, 500, "%s", err.text);
+}
+
+extern const struct sonde_route sonde_route_api_run, sonde_route_api_findings;
+const struct sonde_route sonde_route_api_run = {
+    .method = "GET",
+    .path = "/api/runs/*",
+    .summary = "one of them, with its settings, the files it ran and its heaps",
+    .params = (const char *const[]){ NULL },
+    .handle = run,
+    .keys = "id,name,config,modules,heaps",
+};
+const struct sonde_route sonde_route_api_findings = {
+    .method = "GET",
+    .path = "/api/findings",
+    .summary = "what the analysis concluded, newest first",
+    .params = (const char *const[]){ "from", "to", "run", "kind", "severity", "limit", NULL },
+    .handle = findings,
+    .keys = "time,findings",
+    .statuses = "404",
+};
