@@ -131,6 +131,17 @@ int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_op
                                              .open_metrics = c->server_open_metrics };
     o->tls_certificate = c->server_tls_certificate;
     o->tls_key = c->server_tls_key;
+    o->limits = (struct sonde_server_limits){
+        .connections = (unsigned)c->server_max_connections,
+        .streams = (unsigned)c->server_max_streams,
+        .header_bytes = (size_t)c->server_max_header_bytes,
+        .body_bytes = (size_t)c->server_max_body_bytes,
+        .idle_s = c->server_idle_seconds,
+        .request_s = c->server_request_seconds,
+        .answer_s = c->server_answer_seconds,
+        .rate_per_s = c->server_rate_per_second,
+        .rate_burst = (double)c->server_rate_burst,
+    };
     return rc;
 }
 

@@ -185,13 +185,18 @@ void sonde_guard_destroy(struct sonde_guard *g)
 
 int sonde_guard_has_token(const struct sonde_guard *g) { return g->token_len > 0; }
 
-int sonde_guard_is_open(const struct sonde_guard *g, const char *path)
+int sonde_guard_is_health(const char *path)
 {
     static const char *const health[] = { "/livez", "/readyz", "/healthz", "/health" };
     for (size_t i = 0; i < sizeof(health) / sizeof(health[0]); i++) {
         if (strcmp(path, health[i]) == 0) return 1;
     }
-    return g->open_metrics && strcmp(path, "/metrics") == 0;
+    return 0;
+}
+
+int sonde_guard_is_open(const struct sonde_guard *g, const char *path)
+{
+    return sonde_guard_is_health(path) || (g->open_metrics && strcmp(path, "/metrics") == 0);
 }
 
 static double now_s(void)

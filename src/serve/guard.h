@@ -47,5 +47,7 @@ enum sonde_guard_answer sonde_guard_ask(struct sonde_guard *g, const char *path,
 /* Whether a token is asked for at all, and 1 if it is not for this path. */
 int sonde_guard_has_token(const struct sonde_guard *g);
 int sonde_guard_is_open(const struct sonde_guard *g, const char *path);
+/* 1 if it is one of those that tell how the service is. */
+int sonde_guard_is_health(const char *path);
 
 #endif

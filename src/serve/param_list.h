@@ -19,6 +19,9 @@ SONDE_PARAM_NUMBER(NULL, "step", 0.001, 31536000, "seconds of a point; needs a s
 SONDE_PARAM_COUNT(NULL, "limit", 1000000, "at most so many")
 SONDE_PARAM_COUNT(NULL, "history", 1000000, "so many of the newest points of each series")
 SONDE_PARAM_PATTERN(NULL, "trace", "^[0-9a-fA-F]{32}$", "0af7651916cd43dd8448eb211c80319c", "trace id, 32 hexadecimal digits, not all zero")
+SONDE_PARAM_PATTERN("/api/stream", "events", "^(series|processes|inference|store)(,(series|processes|inference|store))*$", "series,processes", "which events, separated by commas; series unless given")
+SONDE_PARAM_COUNT("/api/stream", "limit", 10000, "at most so many series")
+SONDE_PARAM_COUNT("/api/stream", "history", 1000, "so many of the newest points of each series")
 SONDE_PARAM_WORDS("/api/export", "format", "json|csv|prometheus|openmetrics|protobuf", "JSON unless given")
 
 SONDE_PARAM_WORDS("/api/requests", "sort", "slowest|newest|ttft|itl|queue|tokens", "what comes first; slowest unless given")

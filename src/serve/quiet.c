@@ -1,60 +1,139 @@
-/* quiet.c - see quiet.h: a list, the quietest first. Busy ones are not in it. */
+/* quiet.c - see quiet.h: two lists, of those that have not asked for anything and of those that read
+ * an answer, each in the order they came to it. So the first of a list is the first whose time is up,
+ * and the quietest. Busy ones are in none. */
 #include "serve/quiet.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/alloc.h"
 
+struct list {
+    struct sonde_quiet_one *first, *last;
+    double max_s; /* that one may be in it */
+};
+
 struct sonde_quiet_one {
     struct sonde_quiet_one *before, *after;
+    struct list *list;  /* NULL = in none */
+    double since_s;
     int fd;
-    int listed;
 };
 
 struct sonde_quiet {
     pthread_mutex_t lock;
-    struct sonde_quiet_one *first, *last;
+    pthread_cond_t changed; /* a list has a first one that it did not have, or it ends */
+    struct list asking, reading;
     unsigned count, max;
+    int ending;
+    pthread_t watcher;
 };
 
-struct sonde_quiet *sonde_quiet_create(unsigned max)
+static double now_s(void)
 {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void unlist(struct sonde_quiet_one *one)
+{
+    struct list *l = one->list;
+    if (!l) return;
+    if (one->before) one->before->after = one->after;
+    else l->first = one->after;
+    if (one->after) one->after->before = one->before;
+    else l->last = one->before;
+    one->before = one->after = NULL;
+    one->list = NULL;
+}
+
+static void list_last(struct sonde_quiet *q, struct list *l, struct sonde_quiet_one *one)
+{
+    unlist(one);
+    one->since_s = now_s();
+    one->list = l;
+    one->before = l->last;
+    if (l->last) l->last->after = one;
+    else l->first = one;
+    l->last = one;
+    if (l->first == one) pthread_cond_signal(&q->changed);
+}
+
+/* It stays counted until it is closed. */
+static void send_away(struct sonde_quiet_one *one)
+{
+    shutdown(one->fd, SHUT_RDWR);
+    unlist(one);
+}
+
+/* ---- The watcher -------------------------------------------------------------------------------- */
+
+/* Sends away those whose time is up; when the next one's is, 0 = there is none. */
+static double sweep(struct list *l, double now)
+{
+    while (l->first && l->first->since_s + l->max_s <= now) send_away(l->first);
+    return l->first ? l->first->since_s + l->max_s : 0;
+}
+
+static void *watch(void *arg)
+{
+    struct sonde_quiet *q = arg;
+    pthread_mutex_lock(&q->lock);
+    while (!q->ending) {
+        const double now = now_s(), asking = sweep(&q->asking, now);
+        const double reading = sweep(&q->reading, now);
+        const double next = !asking || (reading && reading < asking) ? reading : asking;
+        if (!next) {
+            pthread_cond_wait(&q->changed, &q->lock);
+            continue;
+        }
+        const struct timespec until = { (time_t)next,
+                                        (long)((next - (double)(time_t)next) * 1e9) };
+        pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+/* ---- Life --------------------------------------------------------------------------------------- */
+
+struct sonde_quiet *sonde_quiet_create(unsigned max, double ask_s, double read_s)
+{
+    pthread_condattr_t attributes;
     struct sonde_quiet *q = sonde__calloc(1, sizeof(*q));
     if (!q) return NULL;
     q->max = max;
+    q->asking.max_s = ask_s;
+    q->reading.max_s = read_s;
     pthread_mutex_init(&q->lock, NULL);
-    return q;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&q->watcher, NULL, watch, q) == 0) return q;
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    sonde__free(q);
+    return NULL;
 }
 
 void sonde_quiet_destroy(struct sonde_quiet *q)
 {
     if (!q) return;
+    pthread_mutex_lock(&q->lock);
+    q->ending = 1;
+    pthread_cond_signal(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->watcher, NULL);
+    pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);
     sonde__free(q);
 }
 
-static void unlist(struct sonde_quiet *q, struct sonde_quiet_one *one)
-{
-    if (!one->listed) return;
-    if (one->before) one->before->after = one->after;
-    else q->first = one->after;
-    if (one->after) one->after->before = one->before;
-    else q->last = one->before;
-    one->before = one->after = NULL;
-    one->listed = 0;
-}
-
-static void list_last(struct sonde_quiet *q, struct sonde_quiet_one *one)
-{
-    unlist(q, one);
-    one->before = q->last;
-    if (q->last) q->last->after = one;
-    else q->first = one;
-    q->last = one;
-    one->listed = 1;
-}
+/* ---- Connections -------------------------------------------------------------------------------- */
 
 struct sonde_quiet_one *sonde_quiet_add(struct sonde_quiet *q, int fd)
 {
@@ -62,13 +141,9 @@ struct sonde_quiet_one *sonde_quiet_add(struct sonde_quiet *q, int fd)
     if (!one) return NULL;
     one->fd = fd;
     pthread_mutex_lock(&q->lock);
-    if (q->count >= q->max && q->first) {
-        struct sonde_quiet_one *quietest = q->first;
-        shutdown(quietest->fd, SHUT_RDWR);
-        unlist(q, quietest); /* it stays counted until it is closed */
-    }
+    if (q->count >= q->max && q->asking.first) send_away(q->asking.first);
     q->count++;
-    list_last(q, one);
+    list_last(q, &q->asking, one);
     pthread_mutex_unlock(&q->lock);
     return one;
 }
@@ -77,7 +152,7 @@ void sonde_quiet_remove(struct sonde_quiet *q, struct sonde_quiet_one *one)
 {
     if (!one) return;
     pthread_mutex_lock(&q->lock);
-    unlist(q, one);
+    unlist(one);
     q->count--;
     pthread_mutex_unlock(&q->lock);
     sonde__free(one);
@@ -87,7 +162,15 @@ void sonde_quiet_busy(struct sonde_quiet *q, struct sonde_quiet_one *one)
 {
     if (!one) return;
     pthread_mutex_lock(&q->lock);
-    unlist(q, one);
+    unlist(one);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void sonde_quiet_sending(struct sonde_quiet *q, struct sonde_quiet_one *one)
+{
+    if (!one) return;
+    pthread_mutex_lock(&q->lock);
+    list_last(q, &q->reading, one);
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -95,6 +178,6 @@ void sonde_quiet_idle(struct sonde_quiet *q, struct sonde_quiet_one *one)
 {
     if (!one) return;
     pthread_mutex_lock(&q->lock);
-    list_last(q, one);
+    list_last(q, &q->asking, one);
     pthread_mutex_unlock(&q->lock);
 }

@@ -14,6 +14,7 @@
 #include "serve/guard.h"
 #include "serve/profiler.h"
 #include "serve/sessions.h"
+#include "serve/stream.h"
 #include "store/store.h"
 
 struct sonde_continuous;
@@ -32,12 +33,14 @@ struct sonde_request {
     const char *accept;              /* headers; NULL = not there */
     const char *content_type, *content_encoding;
     int scraped;                     /* an agent asks, to show it further: it wants what is ours */
+    const char *last_event_id;
     struct sonde_collector *collector;
     struct sonde_profiler *profiler; /* NULL = no profiles are taken here */
     struct sonde_sessions *sessions; /* alike */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;       /* NULL = there is none */
     struct sonde_continuous *continuous; /* NULL alike */
+    struct sonde_streams *streams;
     const struct sonde_guard *guard;
     struct sonde_otlp *otlp;         /* NULL = none is taken */
     double started_s;                /* unix time the server was started */
@@ -49,6 +52,8 @@ struct sonde_response {
     const char *content_type;        /* JSON unless set */
     int vary_accept;                 /* the answer depends on Accept */
     int packed;                      /* the body is compressed already */
+    unsigned retry_after_s;          /* when to try again, of a 429 or 503; 0 = nobody knows */
+    struct sonde_stream *stream;     /* the body is what comes of it; the server closes it */
     const char *filename;            /* what a browser saves it as; NULL = it shows it */
     char allow[SONDE_ALLOW_MAX];     /* methods, for a 405 */
     struct sonde_buf body;

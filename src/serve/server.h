@@ -13,6 +13,19 @@
 struct sonde_server;
 struct sonde_continuous;
 
+/* What a client may use. 0 = the default of the setting of that name; of rate_per_s: no limit. */
+struct sonde_server_limits {
+    unsigned connections;   /* at a time; then those that have been quiet for longest go */
+    unsigned streams;       /* at a time */
+    size_t header_bytes;    /* of a request line and headers */
+    size_t body_bytes;      /* of a request; routes may take less */
+    double idle_s;          /* that nothing may come, or be taken, on a connection */
+    double request_s;       /* for all of a request to come, when it has begun */
+    double answer_s;        /* for all of an answer to be taken; streams go on */
+    double rate_per_s;      /* requests of one client … */
+    double rate_burst;      /* … and how many at once */
+};
+
 struct sonde_server_options {
     const char *listen;                /* "127.0.0.1:6060", "[::1]:6060"; port 0 = any free */
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
@@ -23,6 +36,7 @@ struct sonde_server_options {
     struct sonde_continuous *continuous; /* alike; NULL = none */
     struct sonde_otlp *otlp;           /* alike; NULL = OTLP is not taken */
     struct sonde_guard_options guard;
+    struct sonde_server_limits limits;
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
     const char *tls_key;
     const char *url;                   /* set = it listens nowhere and serves only what it adopts;

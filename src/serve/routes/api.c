@@ -5,98 +5,13 @@
 
 #include "serve/api_store.h"
 #include "serve/export.h"
+#include "serve/filters.h"
 #include "serve/route.h"
 
-enum {
-    NAMES_MAX = 16,
-    LIMIT_MAX = 1000000,
-};
+enum { LIMIT_MAX = 1000000 };
 #define TIME_MAX 1e11 /* unix seconds */
 
-/* ---- Filters ------------------------------------------------------------------------------ */
-
-/* Filters of a request: the first has everything, the others a further name each. */
-struct filters {
-    struct sonde_filter filter[NAMES_MAX];
-    size_t count;
-    char labels[4][SONDE_NAME_MAX + 1]; /* names of label=k:v */
-};
-
-static int type_known(const char *type)
-{
-    for (int t = SONDE_COUNTER; t <= SONDE_HISTOGRAM; t++) {
-        if (strcmp(type, sonde_type_name((enum sonde_type)t)) == 0) return 1;
-    }
-    for (int k = SONDE_KIND_CUSTOM; k <= SONDE_KIND_PERCENTAGE; k++) {
-        if (strcmp(type, sonde_kind_name((enum sonde_kind)k)) == 0) return 1;
-    }
-    return 0;
-}
-
-static int add_name(struct filters *f, struct sonde_response *a, const char *name, size_t *names)
-{
-    if (*names == NAMES_MAX) {
-        sonde_response_error(a, 400, "parameter name: more than %d", NAMES_MAX);
-        return 0;
-    }
-    f->filter[(*names)++].name = name;
-    if (*names > f->count) f->count = *names;
-    return 1;
-}
-
-static int add_label(struct filters *f, struct sonde_response *a, const char *text)
-{
-    const char *colon = strchr(text, ':');
-    const size_t n = f->filter[0].label_count;
-    const size_t len = colon ? (size_t)(colon - text) : 0;
-    if (len == 0 || len > SONDE_NAME_MAX) {
-        sonde_response_error(a, 400, "parameter label: \"%.100s\" is not NAME:GLOB", text);
-        return 0;
-    }
-    if (n == sizeof(f->labels) / sizeof(f->labels[0])) {
-        sonde_response_error(a, 400, "parameter label: more than %zu", n);
-        return 0;
-    }
-    memcpy(f->labels[n], text, len);
-    f->labels[n][len] = 0;
-    f->filter[0].label[n] = (struct sonde_label){ f->labels[n], colon + 1 };
-    f->filter[0].label_count++;
-    return 1;
-}
-
-/* 1, or 0 with the 400 in a. */
-static int parse_filters(const struct sonde_request *r, struct sonde_response *a,
-                         struct filters *f)
-{
-    *f = (struct filters){ .count = 1 };
-    size_t names = 0;
-    uint64_t pid = 0;
-    struct sonde_filter *first = &f->filter[0];
-    for (size_t i = 0; i < r->param_count; i++) {
-        const char *name = r->params[i].name, *value = r->params[i].value;
-        if (strcmp(name, "name") == 0) {
-            if (!add_name(f, a, value, &names)) return 0;
-        } else if (strcmp(name, "label") == 0) {
-            if (!add_label(f, a, value)) return 0;
-        } else if (strcmp(name, "source") == 0) {
-            first->source = value;
-        } else if (strcmp(name, "process") == 0) {
-            first->process = value;
-        } else if (strcmp(name, "type") == 0) {
-            if (!type_known(value)) {
-                sonde_response_error(a, 400,
-                                     "parameter type: \"%.100s\" is none of counter, gauge, "
-                                     "histogram, time, throughput, memory, ratio, percentage, "
-                                     "custom", value);
-                return 0;
-            }
-            first->type = value;
-        }
-    }
-    if (!sonde_request_count(r, a, "pid", UINT32_MAX, &pid)) return 0;
-    first->pid = (uint32_t)pid;
-    return 1;
-}
+/* ---- Ranges ---------------------------------------------------------------------------------- */
 
 static int parse_range(const struct sonde_request *r, struct sonde_response *a, double *from_s,
                        double *to_s)
@@ -144,11 +59,11 @@ static int is_older(struct sonde_model *m, double from_s)
 
 static void query(const struct sonde_request *r, struct sonde_response *a)
 {
-    struct filters f;
+    struct sonde_filters f;
     uint64_t limit = 0, history = 0;
     double step_s = 0;
     struct sonde_api_query q = { 0 };
-    if (!parse_filters(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s) ||
+    if (!sonde_request_filters(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s) ||
         !sonde_request_number(r, a, "step", 0.001, 31536000, &step_s) ||
         !sonde_request_number(r, a, "window", 0.001, 86400, &q.window_s) ||
         !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
@@ -175,9 +90,9 @@ static void query(const struct sonde_request *r, struct sonde_response *a)
 }
 
 /* One filter is all these two take; further names are refused by parse_one. */
-static int parse_one(const struct sonde_request *r, struct sonde_response *a, struct filters *f)
+static int parse_one(const struct sonde_request *r, struct sonde_response *a, struct sonde_filters *f)
 {
-    if (!parse_filters(r, a, f)) return 0;
+    if (!sonde_request_filters(r, a, f)) return 0;
     if (f->count > 1) {
         sonde_response_error(a, 400, "parameter name: more than one; join them as a|b");
         return 0;
@@ -187,7 +102,7 @@ static int parse_one(const struct sonde_request *r, struct sonde_response *a, st
 
 static void series(const struct sonde_request *r, struct sonde_response *a)
 {
-    struct filters f;
+    struct sonde_filters f;
     uint64_t limit = 0;
     if (!parse_one(r, a, &f) || !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) return;
     struct sonde_model *m = sonde_collector_model(r->collector);
@@ -196,27 +111,11 @@ static void series(const struct sonde_request *r, struct sonde_response *a)
     pthread_rwlock_unlock(&m->lock);
 }
 
-static void refuse_format(struct sonde_response *a, const char *name)
-{
-    struct sonde_buf known;
-    sonde_buf_init(&known, 1 << 10);
-    for (size_t i = 0; sonde_exports[i]; i++) {
-        sonde_buf_printf(&known, "%s%s", i ? ", " : "", sonde_exports[i]->name);
-    }
-    sonde_response_error(a, 400, "parameter format: \"%.100s\" is none of %s", name,
-                         known.data ? known.data : "");
-    sonde_buf_release(&known);
-}
-
 static void export(const struct sonde_request *r, struct sonde_response *a)
 {
-    struct filters f;
+    struct sonde_filters f;
     const char *name = sonde_request_param(r, "format");
     const struct sonde_export_ops *format = sonde_export_find(name ? name : "json");
-    if (!format) {
-        refuse_format(a, name);
-        return;
-    }
     if (!parse_one(r, a, &f)) return;
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);
@@ -304,7 +203,6 @@ static void spans(const struct sonde_request *r, struct sonde_response *a)
     pthread_rwlock_unlock(&m->lock);
 }
 
-#define FILTERS "name", "type", "source", "process", "pid", "label"
 #define PARAMS(...) (const char *const[]){ __VA_ARGS__, NULL }
 
 extern const struct sonde_route sonde_route_api_series, sonde_route_api_query,
@@ -314,7 +212,7 @@ const struct sonde_route sonde_route_api_series = {
     .method = "GET",
     .path = "/api/series",
     .summary = "which series there are",
-    .params = PARAMS(FILTERS, "limit"),
+    .params = PARAMS(SONDE_FILTER_PARAMS, "limit"),
     .handle = series,
     .keys = "time,families",
 };
@@ -323,7 +221,7 @@ const struct sonde_route sonde_route_api_query = {
     .path = "/api/query",
     .summary = "values, statistics of the last seconds and history of series; with step, or from "
                "before what is in memory, of any time from the store",
-    .params = PARAMS(FILTERS, "window", "from", "to", "step", "limit", "history"),
+    .params = PARAMS(SONDE_FILTER_PARAMS, "window", "from", "to", "step", "limit", "history"),
     .handle = query,
     .keys = "series",
 };
@@ -347,7 +245,7 @@ const struct sonde_route sonde_route_api_export = {
     .method = "GET",
     .path = "/api/export",
     .summary = "all series as format=json, csv or any other that `sonde export` knows",
-    .params = PARAMS("format", FILTERS),
+    .params = PARAMS("format", SONDE_FILTER_PARAMS),
     .handle = export,
     .produces = "application/json|text/csv|text/plain|application/openmetrics-text|"
                 "application/vnd.google.protobuf",

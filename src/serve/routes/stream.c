@@ -1,0 +1,110 @@
+/* stream.c - GET /api/stream: what the agent reads, each tick, as server-sent events. Data of an event
+ * is what the route of the same name answers: series as /api/query, processes as /api/processes,
+ * inference as /api/inference; store tells how the store is. */
+#include <string.h>
+
+#include "base/json.h"
+#include "serve/api.h"
+#include "serve/filters.h"
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+enum { LIMIT_MAX = 10000, HISTORY_MAX = 1000 };
+
+struct wanted {
+    struct sonde_filters filters;
+    struct sonde_api_query query;
+};
+
+static int parse(const struct sonde_request *r, struct sonde_response *a, struct wanted *w)
+{
+    uint64_t limit = 0, history = 0;
+    w->query = (struct sonde_api_query){ .filters = w->filters.filter };
+    if (!sonde_request_filters(r, a, &w->filters) ||
+        !sonde_request_number(r, a, "window", 0.001, 86400, &w->query.window_s) ||
+        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
+        !sonde_request_count(r, a, "history", HISTORY_MAX, &history)) {
+        return 0;
+    }
+    w->query.filter_count = w->filters.count;
+    w->query.limit = (size_t)limit;
+    w->query.history = (size_t)history;
+    return 1;
+}
+
+static void put_store(const struct sonde_request *r, struct sonde_buf *out)
+{
+    struct sonde_store_stats stats;
+    if (!r->store) {
+        sonde_buf_puts(out, "null");
+        return;
+    }
+    r->store_ops->stats(r->store, &stats);
+    sonde_json_open(out, '{');
+    sonde_json_time(out, "failing_since", stats.failing_since_s);
+    sonde_json_str(out, "problem", stats.problem[0] ? stats.problem : NULL);
+    sonde_json_u64(out, "ticks", stats.ticks);
+    sonde_json_u64(out, "dropped_ticks", stats.dropped_ticks);
+    sonde_json_u64(out, "dropped_series", stats.dropped_series);
+    sonde_json_close(out, '}');
+}
+
+static void put_event(const struct sonde_request *r, const struct wanted *w, const char *name,
+                      struct sonde_buf *out)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    struct sonde_buf data;
+    sonde_buf_init(&data, out->max);
+    if (strcmp(name, "store") == 0) {
+        put_store(r, &data);
+    } else {
+        pthread_rwlock_rdlock(&m->lock);
+        if (strcmp(name, "series") == 0) sonde_api_query(m, &w->query, &data);
+        else if (strcmp(name, "processes") == 0) sonde_api_processes(m, &data);
+        else sonde_api_inference(m, w->query.window_s, &data);
+        pthread_rwlock_unlock(&m->lock);
+    }
+    if (data.error) out->error = data.error;
+    else sonde_stream_event(out, name, data.data, data.len);
+    sonde_buf_release(&data);
+}
+
+static void render(const struct sonde_request *r, struct sonde_buf *out)
+{
+    static const char *const names[] = { "series", "processes", "inference", "store" };
+    const char *events = sonde_request_param(r, "events");
+    struct sonde_response unused = { 0 };
+    struct wanted w;
+    if (!parse(r, &unused, &w)) return; /* it went well when the stream was opened */
+    if (!events) events = names[0];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strstr(events, names[i])) put_event(r, &w, names[i], out);
+    }
+}
+
+static void handle(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct wanted w;
+    struct sonde_err err = { "" };
+    if (!parse(r, a, &w)) return;
+    const int rc = sonde_streams_open(r->streams, r, render, r->last_event_id, &a->stream, &err);
+    if (rc) {
+        a->retry_after_s = 10;
+        sonde_response_error(a, rc == SONDE_EFULL ? 503 : 500, "%s", err.text);
+        return;
+    }
+    a->content_type = "text/event-stream";
+}
+
+extern const struct sonde_route sonde_route_api_stream;
+const struct sonde_route sonde_route_api_stream = {
+    .method = "GET",
+    .path = "/api/stream",
+    .summary = "server-sent events, each tick: events=series,processes,inference,store; series alone "
+               "unless given",
+    .params = (const char *const[]){ "events", SONDE_FILTER_PARAMS, "window", "limit", "history",
+                                     NULL },
+    .handle = handle,
+    .produces = "text/event-stream",
+    .statuses = "503",
+};

@@ -1,0 +1,149 @@
+/* server_admit.c - who may ask for what: the names this machine goes by, the token, how many requests a
+ * client may send, whether the path takes the method, and whether all parameters are right. */
+#include "serve/server_private.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "collect/scrape.h"
+#include "serve/param.h"
+
+static const char *header(const struct sonde_server_call *c, const char *name)
+{
+    return MHD_lookup_connection_value(c->connection, MHD_HEADER_KIND, name);
+}
+
+/* ---- Who may ask -------------------------------------------------------------------------------- */
+
+/* 1 if the request has a Host that means this machine. */
+static int host_ok(const struct sonde_server_call *c, struct sonde_response *a)
+{
+    const char *host = header(c, MHD_HTTP_HEADER_HOST);
+    if (!host && strcmp(c->version, MHD_HTTP_VERSION_1_0) != 0) { /* else it is no browser */
+        sonde_response_error(a, 400, "the request has no Host header");
+        return 0;
+    }
+    if (host && !sonde_guard_host_ok(c->server->guard, host)) {
+        sonde_response_error(a, 403,
+                             "Host \"%.100s\" is not this machine: use localhost, 127.0.0.1 or "
+                             "[::1], or name it in server.hosts", host);
+        return 0;
+    }
+    return 1;
+}
+
+/* 1 unless its client has sent too many. */
+static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
+{
+    struct sonde_rate_client client;
+    struct timespec now;
+    const struct sonde_server *s = c->server;
+    if (!s->rate || sonde_guard_is_health(c->path)) return 1;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!sonde_rate_client(info ? info->client_addr : NULL, header(c, "X-Forwarded-For"),
+                           &client)) {
+        return 1;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double wait_s = sonde_rate_take(s->rate, &client,
+                                          (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    if (wait_s <= 0) return 1;
+    a->retry_after_s = (unsigned)fmin(3600, ceil(wait_s));
+    sonde_response_error(a, 429, "more than %g requests a second: try again in %u s, or raise "
+                                 "server.rate_per_second", s->limits.rate_per_s,
+                         a->retry_after_s);
+    return 0;
+}
+
+/* 1 if the caller has the token, where there is one. */
+static int token_ok(const struct sonde_server_call *c, struct sonde_response *a)
+{
+    const char *sent = header(c, MHD_HTTP_HEADER_AUTHORIZATION);
+    switch (sonde_guard_ask(c->server->guard, c->path, sent)) {
+    case SONDE_GUARD_YES: return 1;
+    case SONDE_GUARD_LATER:
+        a->retry_after_s = 1;
+        sonde_response_error(a, 429, "too many wrong tokens: try again in some seconds");
+        return 0;
+    default:
+        sonde_response_error(a, 401, sent ? "the token is wrong"
+                                          : "a token is needed: Authorization: Bearer TOKEN");
+        return 0;
+    }
+}
+
+/* 1 unless a web page from elsewhere asks. */
+static int origin_ok(const struct sonde_server_call *c)
+{
+    const char *origin = header(c, "Origin");
+    const char *host = origin ? strstr(origin, "://") : NULL;
+    return !origin || (host && sonde_guard_host_ok(c->server->guard, host + 3));
+}
+
+const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c, int count,
+                                               struct sonde_response *a, const char **name)
+{
+    if (!host_ok(c, a) || (count && !rate_ok(c, a)) || !token_ok(c, a)) return NULL;
+    const struct sonde_route *route =
+        sonde_route_find(c->path, c->method, name, a->allow, sizeof(a->allow));
+    if (!route && a->allow[0]) {
+        sonde_response_error(a, 405, "%.200s does not take %.20s, only %s", c->path, c->method,
+                             a->allow);
+    } else if (!route) {
+        sonde_response_error(a, 404, "no such path: \"%.200s\"; / lists all there are", c->path);
+    } else if (strcmp(route->method, "GET") != 0 && !origin_ok(c)) {
+        sonde_response_error(a, 403, "%s is not for pages of another origin", c->path);
+        return NULL;
+    }
+    return route;
+}
+
+/* ---- What is asked for -------------------------------------------------------------------------- */
+
+struct parsing { struct sonde_request *request; const char *problem; };
+
+static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len)
+{
+    (void)kind;
+    struct parsing *p = arg;
+    if (p->request->param_count == SONDE_PARAMS_MAX) {
+        p->problem = "too many parameters";
+        return MHD_NO;
+    }
+    if (strlen(name) != name_len || (value && strlen(value) != value_len)) {
+        p->problem = "a parameter holds a NUL";
+        return MHD_NO;
+    }
+    p->request->params[p->request->param_count++] =
+        (struct sonde_param){ name, value ? value : "" };
+    return MHD_YES;
+}
+
+int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_route *route,
+                       const char *name, struct sonde_request *r, struct sonde_response *a)
+{
+    const struct sonde_server *s = c->server;
+    *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
+                                 .collector = s->collector, .profiler = s->profiler,
+                                 .store_ops = s->store_ops, .store = s->store,
+                                 .continuous = s->continuous, .sessions = s->sessions,
+                                 .streams = s->streams,
+                                 .otlp = s->otlp, .guard = s->guard,
+                                 .started_s = s->started_s, .url = s->url };
+    struct parsing parsing = { r, NULL };
+    MHD_get_connection_values_n(c->connection, MHD_GET_ARGUMENT_KIND, add_param, &parsing);
+    if (parsing.problem) {
+        sonde_response_error(a, 400, "%s", parsing.problem);
+        return 0;
+    }
+    if (!sonde_params_ok(route, r, a)) return 0;
+    r->accept = header(c, MHD_HTTP_HEADER_ACCEPT);
+    r->content_type = header(c, MHD_HTTP_HEADER_CONTENT_TYPE);
+    r->content_encoding = header(c, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    r->last_event_id = header(c, "Last-Event-ID");
+    r->scraped = header(c, SONDE_SCRAPE_HEADER) != NULL;
+    return 1;
+}

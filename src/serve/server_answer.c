@@ -1,0 +1,125 @@
+/* server_answer.c - an answer on its way: its headers, compressed if the client takes that, or as a
+ * stream that the library asks for more of as long as it lasts. */
+#include "serve/server_private.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "serve/accept.h"
+#include "serve/gzip.h"
+
+enum {
+    GZIP_MIN = 1024,         /* shorter answers are sent as they are */
+    STREAM_BLOCK = 16 << 10, /* that a stream is asked for at once */
+};
+
+static void compress(struct sonde_response *a, int *compressed)
+{
+    struct sonde_buf small;
+    sonde_buf_init(&small, a->body.len);
+    *compressed = sonde_gzip(&a->body, &small) == 0;
+    if (*compressed) {
+        sonde_buf_release(&a->body);
+        a->body = small;
+    } else {
+        sonde_buf_release(&small);
+    }
+}
+
+static void add_headers(struct MHD_Response *response, const struct sonde_response *a,
+                        int compressed)
+{
+    char value[128];
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                            a->content_type ? a->content_type : "application/json");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY,
+                            a->vary_accept ? "Accept, Accept-Encoding" : "Accept-Encoding");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (compressed) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+    /* nginx and its kin would keep events back until a buffer is full. */
+    if (a->stream) MHD_add_response_header(response, "X-Accel-Buffering", "no");
+    if (a->status == 401) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    }
+    if (a->status == 405) MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
+    if (a->retry_after_s) {
+        snprintf(value, sizeof(value), "%u", a->retry_after_s);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, value);
+    }
+    if (a->filename && (!a->status || a->status == 200)) {
+        snprintf(value, sizeof(value), "attachment; filename=\"%s\"", a->filename);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION, value);
+    }
+}
+
+/* ---- Streams ------------------------------------------------------------------------------------ */
+
+static ssize_t read_stream(void *arg, uint64_t at, char *out, size_t max)
+{
+    (void)at;
+    const ssize_t n = sonde_stream_read(arg, out, max);
+    return n < 0 ? MHD_CONTENT_READER_END_OF_STREAM : n;
+}
+
+static void close_stream(void *arg) { sonde_stream_close(arg); }
+
+static void pause_stream(void *connection) { MHD_suspend_connection(connection); }
+
+static void resume_stream(void *connection) { MHD_resume_connection(connection); }
+
+static struct MHD_Response *make_stream(struct MHD_Connection *connection, struct sonde_response *a)
+{
+    sonde_stream_bind(a->stream, connection, pause_stream, resume_stream);
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, a->stream, close_stream);
+    if (!response) sonde_stream_close(a->stream);
+    return response;
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------ */
+
+static struct MHD_Response *make_whole(struct MHD_Connection *connection, struct sonde_response *a,
+                                       int *compressed)
+{
+    const char *encoding =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    if (a->body.len > GZIP_MIN && !a->packed && sonde_accept_gzip(encoding)) {
+        compress(a, compressed);
+    }
+    const size_t len = a->body.len;
+    char *data = sonde_buf_take(&a->body);
+    if (!data) return NULL;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback(len, data, sonde__free);
+    if (!response) sonde__free(data);
+    return response;
+}
+
+static void tell_failure(struct sonde_response *a)
+{
+    const int full = a->body.error == SONDE_EFULL;
+    sonde_buf_release(&a->body);
+    a->packed = 0;
+    if (full) {
+        sonde_response_error(a, 500, "the answer is larger than %d MiB: ask for less, by name",
+                             SONDE_ANSWER_MIB_MAX);
+    } else {
+        sonde_response_error(a, 500, "the agent is out of memory");
+    }
+}
+
+enum MHD_Result sonde_server_send(struct MHD_Connection *connection, struct sonde_response *a)
+{
+    int compressed = 0;
+    if (a->body.error) tell_failure(a);
+    struct MHD_Response *response = a->stream ? make_stream(connection, a)
+                                              : make_whole(connection, a, &compressed);
+    if (a->stream) sonde_buf_release(&a->body);
+    if (!response) return MHD_NO;
+    add_headers(response, a, compressed);
+    const enum MHD_Result queued =
+        MHD_queue_response(connection, a->status ? a->status : 200, response);
+    MHD_destroy_response(response);
+    return queued;
+}

@@ -1,0 +1,73 @@
+/* server_private.h - what the parts of the server share; nobody else includes it.
+ *   server.c         its life: listening, the library's threads, the end
+ *   server_call.c    the library's calls: a request as it comes, slow ones, connections
+ *   server_admit.c   who may ask for what: host, token, rate, route, parameters
+ *   server_answer.c  the answer on its way: headers, compression, streams */
+#ifndef SONDE_SERVE_SERVER_PRIVATE_H
+#define SONDE_SERVE_SERVER_PRIVATE_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+#include "serve/quiet.h"
+#include "serve/rate.h"
+#include "serve/route.h"
+#include "serve/server.h"
+#include "serve/sessions.h"
+#include "serve/stream.h"
+#include "serve/tls.h"
+
+enum { SONDE_ANSWER_MIB_MAX = 1024 };
+
+struct sonde_server {
+    struct MHD_Daemon *daemon;
+    struct sonde_collector *collector;
+    struct sonde_profiler *profiler;
+    const struct sonde_store_ops *store_ops;
+    struct sonde_store *store;
+    struct sonde_continuous *continuous;
+    struct sonde_sessions *sessions;   /* NULL = no profiles are taken */
+    struct sonde_otlp *otlp;
+    pthread_mutex_t lock;    /* of the two below */
+    pthread_cond_t idle;     /* workers became 0 */
+    int workers, stopping;
+    struct sonde_guard *guard;
+    struct sonde_rate *rate; /* NULL = clients may send any number of requests */
+    struct sonde_quiet *quiet;
+    struct sonde_streams *streams;
+    struct sonde_server_limits limits;
+    struct sonde_tls tls;
+    double started_s;
+    char url[80];
+};
+
+/* A request as the library tells it. */
+struct sonde_server_call {
+    struct sonde_server *server;
+    struct MHD_Connection *connection;
+    const char *path, *method, *version;
+};
+
+/* ---- server_call.c ---- */
+enum MHD_Result sonde_server_on_request(void *server, struct MHD_Connection *connection,
+                                        const char *path, const char *method, const char *version,
+                                        const char *data, size_t *data_len, void **state);
+void sonde_server_on_connection(void *server, struct MHD_Connection *connection, void **state,
+                                enum MHD_ConnectionNotificationCode code);
+void sonde_server_on_completed(void *server, struct MHD_Connection *connection, void **state,
+                               enum MHD_RequestTerminationCode code);
+
+/* ---- server_admit.c ---- */
+/* The route of a request that may be answered, or NULL with the reason in a. *name: what its "*"
+ * stands for. count: it is one more request of its client. */
+const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c, int count,
+                                               struct sonde_response *a, const char **name);
+/* 1 if r is complete, else the reason is in a. r borrows from the connection. */
+int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_route *route,
+                       const char *name, struct sonde_request *r, struct sonde_response *a);
+
+/* ---- server_answer.c ---- */
+/* Takes what is in a. */
+enum MHD_Result sonde_server_send(struct MHD_Connection *connection, struct sonde_response *a);
+
+#endif
