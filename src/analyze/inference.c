@@ -2,11 +2,13 @@
 #include "analyze/inference.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "analyze/inference_private.h"
 #include "base/alloc.h"
+#include "base/strip.h"
 
 #define SLACK_NS 200000000u     /* an event may be known this much later than it happened */
 #define FUTURE_S 60.0           /* clocks differ by less */
@@ -89,6 +91,16 @@ static void release_one(struct sonde_infer *x)
     infer_on_event(x, &e);
 }
 
+/* Models are often called by their file. */
+static const char *model_name(struct sonde_infer *x, const char *name)
+{
+    char text[256];
+    if (!name || !sonde_strip_on()) return infer_name(x, name);
+    snprintf(text, sizeof(text), "%s", name);
+    sonde_strip_path(text);
+    return infer_name(x, text);
+}
+
 static void take(struct sonde_infer *x, struct sonde_model_process *p,
                  const struct sonde_infer_event *e)
 {
@@ -98,10 +110,15 @@ static void take(struct sonde_infer *x, struct sonde_model_process *p,
         return;
     }
     struct infer_event kept = { *e, p };
-    kept.e.model = infer_name(x, e->model);
+    kept.e.model = model_name(x, e->model);
     kept.e.route = infer_name(x, e->route);
     kept.e.name = infer_name(x, e->name);
-    if (e->type == SONDE_INFER_ATTR) kept.e.attr.key = infer_name(x, e->attr.key);
+    if (e->type == SONDE_INFER_ATTR) {
+        kept.e.attr.key = infer_name(x, e->attr.key);
+        if (sonde_strip_on() && e->attr.type == SONDE__ATTR_STR) {
+            sonde_strip_paths(kept.e.attr.value.str);
+        }
+    }
     while (sonde_timeq_put(&x->waiting, e->time_ns, &kept) != 0) {
         if (x->waiting.count == 0) { /* no memory at all */
             infer_count(x, SONDE_INFER_BAD_queue_full);

@@ -41,6 +41,7 @@ SONDE_NUM(agent, interval_seconds, 1, 0.05, 3600, "between readings of all serie
 SONDE_NUM(agent, retain_seconds, 300, 0, 86400, "ended processes stay visible this long")
 SONDE_INT(agent, max_series, 1048576, 1, 16777216, "series kept in all")
 SONDE_INT(agent, max_spans, 16384, 16, 10000000, "recent spans kept")
+SONDE_BOOL(agent, strip, 0, "leave paths, arguments, command lines, host and user names out of all that is shown or written")
 SONDE_BOOL(agent, host_metrics, 1, "CPU, memory, disk, network and load of the host")
 SONDE_BOOL(agent, process_metrics, 1, "CPU, memory, I/O of processes and their threads")
 SONDE_NUM(inference, slo_ttft_ms, 0, 0, 3600000, "objective of requests: time to first token; 0 = none")

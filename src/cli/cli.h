@@ -69,6 +69,9 @@ struct sonde_cli_opt {
 #define SONDE_OPT_DIR                                                                          \
     { .name = "dir", .type = SONDE_OPT_SETTING, .value = "DIR", .setting = "agent.dir",        \
       .help = "directory of segments (default $SONDE_DIR, else /dev/shm/sonde-<uid>)" }
+#define SONDE_OPT_STRIP                                                                        \
+    { .name = "strip", .type = SONDE_OPT_SETTING, .setting = "agent.strip", .fixed = "true",   \
+      .help = "without paths, arguments, command lines, host and user names" }
 #define SONDE_OPT_LISTEN                                                                       \
     { .name = "listen", .letter = 'l', .type = SONDE_OPT_SETTING, .value = "ADDRESS:PORT",     \
       .setting = "server.listen", .help = "where to serve HTTP; port 0 = any free one" }

@@ -23,6 +23,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_NO_INFERENCE(struct attach_values, no_inference),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record -p` does", AT(record) },
+    SONDE_OPT_STRIP,
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = NULL },

@@ -42,6 +42,7 @@ static const struct sonde_cli_opt options[] = {
       .help = "a flame graph that starts with the leaves" },
     { .name = "limit", .letter = 'n', .type = SONDE_OPT_UINT, .value = "N", .min = 1, .max = 1e6,
       AT(limit), .help = "functions shown (default 30)" },
+    SONDE_OPT_STRIP,
     { .name = NULL },
 };
 #undef AT

@@ -52,6 +52,7 @@ static const struct sonde_cli_opt options[] = {
       .help = "series with such a label; all of up to four" },
     SONDE_OPT_FILTER_BUT_TYPE(struct export_values, filter),
     SONDE_OPT_DURATION(struct export_values, duration_s),
+    SONDE_OPT_STRIP,
     SONDE_OPT_DIR,
     { .name = NULL },
 };
@@ -344,6 +345,10 @@ static int export_series(struct sonde_cli *cli, const char *target,
     }
     if (v->type && sonde_sample_kind_find(v->type) >= 0) {
         return sonde_cli_usage(cli, "--type: '%s' is a type of samples, not of series", v->type);
+    }
+    if (is_url && cli->config.agent_strip) {
+        return sonde_cli_usage(cli, "--strip: what an agent shows is up to that: start it with "
+                                    "`sonde serve --strip`");
     }
     struct sonde_buf names, out;
     sonde_buf_init(&names, 1 << 16);

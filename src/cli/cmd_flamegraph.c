@@ -37,6 +37,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "title", .type = SONDE_OPT_STR, .value = "TEXT", AT(title),
       .help = "title of the picture" },
     SONDE_OPT_DURATION(struct flamegraph_values, duration_s),
+    SONDE_OPT_STRIP,
     { .name = NULL },
 };
 #undef AT

@@ -38,6 +38,7 @@ static const struct sonde_cli_opt options[] = {
       .help = "also frames of the kernel, if permitted" },
     { .name = "engine", .type = SONDE_OPT_STR, .value = "ENGINE", .choices = SONDE_ENGINE_CHOICES,
       AT(engine), .help = "how to sample (default auto)" },
+    SONDE_OPT_STRIP,
     SONDE_OPT_DIR,
     { .name = NULL },
 };

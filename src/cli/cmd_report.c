@@ -30,6 +30,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_DURATION(struct report_values, duration_s),
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
       .help = "write to FILE, which is replaced when all is written (default: standard output)" },
+    SONDE_OPT_STRIP,
     { .name = NULL },
 };
 #undef AT

@@ -35,6 +35,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_STORE,
     SONDE_OPT_CONTINUOUS(struct serve_values, continuous),
     SONDE_OPT_PUSH,
+    SONDE_OPT_STRIP,
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
     { .name = "retain", .type = SONDE_OPT_SETTING, .value = "SECONDS",

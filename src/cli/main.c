@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/strip.h"
 #include "cli/cli.h"
 #include "sonde/sonde.h"
 
@@ -80,6 +81,7 @@ static int run_command(const struct sonde_command *command, int argc, char **arg
     } else if (status == SONDE_EXIT_OK) {
         errno = 0;
         status = sonde_cli_load_config(&cli, envp);
+        sonde_strip_set(cli.config.agent_strip);
         if (status == SONDE_EXIT_OK) status = open_log(&cli);
         if (status == SONDE_EXIT_OK) status = command->run(&cli);
     }

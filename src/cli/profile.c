@@ -8,10 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/strip.h"
 #include "cli/heap.h"
 #include "present/text.h"
 #include "present/units.h"
 #include "profile/select.h"
+#include "profile/strip.h"
 #include "sonde/sonde.h"
 #include "store/history.h"
 #include "store/run.h"
@@ -380,6 +382,9 @@ int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration
     if (!status) status = take(cli, target, duration_s, filter, &p);
     if (status) return status;
     status = apply_select(cli, target, filter, p);
+    if (!status && sonde_strip_on() && sonde_profile_strip(p) != 0) {
+        status = sonde_cli_fail(cli, "out of memory");
+    }
     if (status) sonde_profile_destroy(p);
     else *out = p;
     return status;

@@ -117,10 +117,10 @@ int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out
     int rc = sonde_recording_stop(r);
     if (!rc) rc = join(r);
     if (!rc && r->spans) rc = sonde_profile_merge(r->samples, r->spans);
+    if (!rc) describe_host(r->samples); /* before names are found, which strips them if so asked */
     if (!rc) rc = symbolize(r->samples);
     if (!rc && r->leaks) rc = sonde_growth_judge_profile(r->samples);
     if (!rc) {
-        describe_host(r->samples);
         *out = r->samples;
         r->samples = NULL;
     }

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/strip.h"
 #include "collect/infer_event.h"
 #include "collect/model_private.h"
 
@@ -124,6 +125,7 @@ void sonde_model_destroy(struct sonde_model *m)
     sonde__free(m->families);
     sonde__free(m->processes);
     sonde__free(m->spans);
+    sonde_model_strip_free(m);
     sonde__free(m->index->series);
     sonde__free(m->index->family);
     sonde__free(m->index->intern);
@@ -333,12 +335,17 @@ static const char *label_renamed(const char *name)
     return name;
 }
 
-static int label_set_init(struct label_set *set, const struct sonde_model_process *process,
+static int label_set_init(struct sonde_model *m, struct label_set *set,
+                          const struct sonde_model_process *process,
                           const struct sonde_label *labels, size_t count)
 {
     if (count > LABELS_MAX - 2) return SONDE_EINVAL;
     for (size_t i = 0; i < count; i++) {
         set->label[i] = labels[i];
+        if (sonde_strip_on()) {
+            set->label[i].value = sonde_model_strip(m, labels[i].name, labels[i].value);
+            if (!set->label[i].value) return SONDE_ENOMEM;
+        }
         if (process) set->label[i].name = label_renamed(labels[i].name);
     }
     set->count = count;
@@ -450,7 +457,7 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
 {
     struct sonde_model_index *x = m->index;
     struct label_set set;
-    if (label_set_init(&set, process, labels, count) != 0) {
+    if (label_set_init(m, &set, process, labels, count) != 0) {
         m->dropped_series++;
         return NULL;
     }
@@ -513,6 +520,8 @@ void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series 
 struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
                                                 uint64_t start_time, const char *program)
 {
+    if (sonde_strip_on()) program = sonde_model_strip(m, "process", program);
+    if (!program) return NULL;
     for (size_t i = 0; i < m->process_count; i++) {
         struct sonde_model_process *p = m->processes[i];
         if (p->pid == pid && p->start_time == start_time && strcmp(p->program, program) == 0) {

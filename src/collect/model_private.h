@@ -26,6 +26,8 @@ struct sonde_model_index {
     size_t intern_slots, intern_count;
     size_t history_series;                 /* series that have a history */
     size_t parts;                          /* of all spans that are kept */
+    struct sonde_model_stripped **stripped; /* values of labels that are shown otherwise */
+    size_t stripped_count, stripped_cap;
 };
 
 uint64_t sonde_model_hash(uint64_t seed, const void *data, size_t len);
@@ -33,6 +35,11 @@ uint64_t sonde_model_hash(uint64_t seed, const void *data, size_t len);
 
 /* Grow array to hold one more; 0 or SONDE_ENOMEM. */
 int sonde_model_grow(void **array, size_t *cap, size_t count, size_t item_bytes);
+
+/* model_strip.c. What a label's value is shown as (--strip); as long as the model lives. NULL: out of
+ * memory. */
+const char *sonde_model_strip(struct sonde_model *m, const char *name, const char *value);
+void sonde_model_strip_free(struct sonde_model *m);
 
 void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s);
 void sonde_model_spans_free(struct sonde_model *m);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/strip.h"
 #include "collect/model_private.h"
 
 #define PARTS_MAX ((size_t)1 << 20) /* of all spans in the ring: 16 MB */
@@ -86,6 +87,14 @@ void sonde_model_spans_free(struct sonde_model *m)
     }
 }
 
+static void strip(struct sonde_model_attr *a)
+{
+    const enum sonde_strip_kind kind = sonde_strip_kind(a->key);
+    if (a->type != SONDE__ATTR_STR) return;
+    if (kind == SONDE_STRIP_GONE) strcpy(a->value.str, "-");
+    else if (kind == SONDE_STRIP_PATHS) sonde_strip_paths(a->value.str);
+}
+
 static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
                      const struct sonde_model_span *from)
 {
@@ -112,6 +121,7 @@ static int span_fill(struct sonde_model_index *x, struct sonde_model_span *to,
     if (!to->attrs) return SONDE_ENOMEM;
     for (uint32_t i = 0; i < count; i++) {
         to->attrs[i] = from->attrs[i];
+        if (sonde_strip_on()) strip(&to->attrs[i]);
         to->attrs[i].key = intern(x, from->attrs[i].key);
         if (!to->attrs[i].key) return SONDE_ENOMEM;
         to->attr_count++;

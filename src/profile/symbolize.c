@@ -11,6 +11,8 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/strip.h"
+#include "profile/strip.h"
 #include "profile/symbol_cache.h"
 #include "profile/symbol_child.h"
 #include "profile/symbol_plan.h"
@@ -252,5 +254,6 @@ int sonde_symbolize(struct sonde_symbolizer *s, struct sonde_profile *p)
     while (!rc && !r->done) rc = run_child(r);
     sonde__plan_release(&r->plan);
     sonde__free(r);
+    if (!rc && sonde_strip_on()) rc = sonde_profile_strip(p);
     return rc;
 }

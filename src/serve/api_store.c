@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/strip.h"
 
 struct answer {
     struct sonde_buf *out;
@@ -147,7 +148,7 @@ void sonde_api_put_run(struct sonde_buf *out, const struct sonde_store_run *r)
     sonde_json_u64(out, "id", r->id);
     sonde_json_str(out, "name", r->name);
     sonde_json_str(out, "tags", r->tags);
-    sonde_json_str(out, "host", r->host);
+    sonde_json_str(out, "host", sonde_strip_on() ? NULL : r->host);
     sonde_json_str(out, "version", r->version);
     sonde_json_time(out, "start", r->start_s);
     sonde_json_time(out, "end", r->end_s);

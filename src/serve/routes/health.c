@@ -5,6 +5,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "base/strip.h"
 #include "serve/json.h"
 #include "serve/route.h"
 
@@ -97,9 +98,12 @@ static void put_segments(struct sonde_buf *out, const struct sonde_collector_ref
     sonde_json_u64(out, "refused", count_refused);
     sonde_json_key_open(out, "refusals", '[');
     for (size_t i = 0; i < count_refused; i++) {
+        struct sonde_collector_refusal r = refused[i];
+        if (sonde_strip_on()) sonde_strip_path(r.path);
+        if (sonde_strip_on()) sonde_strip_paths(r.reason);
         sonde_json_open(out, '{');
-        sonde_json_str(out, "path", refused[i].path);
-        sonde_json_str(out, "reason", refused[i].reason);
+        sonde_json_str(out, "path", r.path);
+        sonde_json_str(out, "reason", r.reason);
         sonde_json_close(out, '}');
     }
     sonde_json_close(out, ']');

@@ -1,0 +1,161 @@
+/* strip.c - see strip.h.
+ *
+ * Texts are changed where they stand, by what refers to them; one that nobody refers to any more (a
+ * second command line, after a merge) is blotted out, since files keep all texts there are. Two texts
+ * may be alike afterwards, which only costs their bytes. */
+#include "profile/strip.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strip.h"
+#include "profile/heap.h"
+#include "profile/infer.h"
+#include "sonde/sonde.h"
+
+/* What a text is, the later the stricter. */
+enum role { NOTHING, HOST, KEEP, TEXT, PATH };
+
+struct place { const char *text; uint32_t string; };
+
+struct marks {
+    const struct sonde_profile *p;
+    unsigned char *role; /* of each string */
+    struct place *places; /* where each is, ascending */
+};
+
+static void mark(struct marks *m, uint32_t string, enum role role)
+{
+    if (string < m->p->strings_count && m->role[string] < role) {
+        m->role[string] = (unsigned char)role;
+    }
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->text < y->text ? -1 : x->text > y->text;
+}
+
+/* text: one of the profile's strings. By its place, since those that were stripped before are not
+ * found by what they say. */
+static void mark_text(struct marks *m, const char *text, enum role role)
+{
+    const struct place key = { text, 0 };
+    const struct place *found =
+        bsearch(&key, m->places, m->p->strings_count, sizeof(*m->places), by_place);
+    if (found) mark(m, found->string, role);
+}
+
+static void mark_tables(struct marks *m)
+{
+    const struct sonde_profile *p = m->p;
+    for (uint32_t i = 1; i < p->modules_count; i++) {
+        mark(m, p->modules[i].path, PATH);
+        mark(m, p->modules[i].build_id, KEEP);
+    }
+    for (uint32_t i = 1; i < p->functions_count; i++) {
+        mark(m, p->functions[i].name, TEXT);
+        mark(m, p->functions[i].file, PATH);
+    }
+    for (uint32_t i = 1; i < p->threads_count; i++) mark(m, p->threads[i].name, TEXT);
+    for (uint32_t i = 0; i < p->spans_count; i++) mark(m, p->spans[i].name, KEEP);
+    mark(m, p->program, PATH);
+    mark(m, p->engine, KEEP);
+    mark(m, p->host, HOST);
+}
+
+static void mark_heap(struct marks *m, const struct sonde_heap *h)
+{
+    mark(m, h->allocator, PATH);
+    for (uint32_t i = 0; i < h->pool_count; i++) {
+        mark(m, h->pools[i].name, h->pools[i].mapped ? PATH : TEXT);
+    }
+}
+
+static void mark_request(struct marks *m, const struct sonde_infer_request *r)
+{
+    mark_text(m, r->program, PATH);
+    mark_text(m, r->model, PATH);
+    mark_text(m, r->route, KEEP);
+    mark_text(m, r->backend, TEXT);
+    mark_text(m, r->error, TEXT);
+    mark_text(m, r->invalid, TEXT);
+    for (uint32_t i = 0; i < r->item_count; i++) mark_text(m, r->items[i].name, TEXT);
+    for (uint32_t i = 0; i < r->attr_count; i++) mark_text(m, r->attrs[i].key, KEEP);
+}
+
+static void mark_infer(struct marks *m, const struct sonde_infer_run *r)
+{
+    for (uint32_t i = 0; i < r->invalid_count; i++) mark_text(m, r->invalid[i].reason, TEXT);
+    for (size_t i = 0; i < r->request_count; i++) mark_request(m, &r->requests[i]);
+    for (size_t i = 0; i < r->model_count; i++) {
+        const struct sonde_infer_model *model = &r->models[i];
+        mark_text(m, model->program, PATH);
+        mark_text(m, model->model, PATH);
+        mark_text(m, model->backend, TEXT);
+        for (uint32_t k = 0; k < model->memory_count; k++) {
+            mark_text(m, model->memory[k].kind, TEXT);
+        }
+    }
+}
+
+static void strip_attrs(struct sonde_infer_run *r)
+{
+    for (size_t i = 0; i < r->request_count; i++) {
+        for (uint32_t k = 0; k < r->requests[i].attr_count; k++) {
+            struct sonde_infer_attr *a = &r->requests[i].attrs[k];
+            const enum sonde_strip_kind kind = sonde_strip_kind(a->key);
+            if (kind == SONDE_STRIP_GONE) strcpy(a->value, "-");
+            else if (kind == SONDE_STRIP_PATHS) sonde_strip_paths(a->value);
+        }
+    }
+}
+
+static void strip_string(char *text, enum role role)
+{
+    char *rest;
+    switch (role) {
+    case PATH: sonde_strip_path(text); break;
+    case TEXT: sonde_strip_paths(text); break;
+    case KEEP: break;
+    case HOST: /* "name, Linux 6.1 x86_64, 2 CPUs": two commas, unless it was stripped before */
+        rest = strstr(text, ", ");
+        if (rest && strstr(rest + 1, ", ")) memmove(text, rest + 2, strlen(rest + 2) + 1);
+        else if (!rest) strip_string(text, NOTHING);
+        break;
+    default:
+        text[0] = '-';
+        text[1] = '\0'; /* there is room: only string 0 is empty */
+    }
+}
+
+static int prepare(struct marks *m)
+{
+    const uint32_t count = m->p->strings_count;
+    m->role = sonde__calloc(count, 1);
+    m->places = sonde__calloc(count, sizeof(*m->places));
+    if (!m->role || !m->places) return SONDE_ENOMEM;
+    for (uint32_t i = 0; i < count; i++) m->places[i] = (struct place){ m->p->strings[i], i };
+    qsort(m->places, count, sizeof(*m->places), by_place);
+    return 0;
+}
+
+int sonde_profile_strip(struct sonde_profile *p)
+{
+    struct marks m = { .p = p };
+    const int rc = prepare(&m);
+    if (!rc) {
+        p->command = 0;
+        for (uint32_t i = 1; i < p->modules_count; i++) p->modules[i].open_path = 0;
+        mark_tables(&m);
+        if (p->heap) mark_heap(&m, p->heap);
+        if (p->infer) mark_infer(&m, p->infer);
+        if (p->infer) strip_attrs(p->infer);
+        for (uint32_t i = 1; i < p->strings_count; i++) strip_string(p->strings[i], m.role[i]);
+    }
+    sonde__free(m.role);
+    sonde__free(m.places);
+    return rc;
+}
