@@ -43,7 +43,7 @@ int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct s
     const struct sonde_store_options options = {
         .path = cli->config.storage_path,
         .run_name = name,
-        .config = config.error ? NULL : config.data,
+        .config = config.error || cli->config.agent_strip ? NULL : config.data, /* it has paths */
         .keep = sonde_cli_retention(cli),
         .spans_per_s = (uint32_t)cli->config.storage_spans_per_second,
         .requests_per_s = (uint32_t)cli->config.storage_requests_per_second,

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/strip.h"
 #include "push/otlp.h"
 #include "sonde/sonde.h"
 
@@ -366,7 +367,8 @@ static int init(struct sonde_push *p, const struct sonde_push_options *o, struct
 {
     pthread_mutex_init(&p->lock, NULL);
     cond_init(&p->wake);
-    if (gethostname(p->origin.host, sizeof(p->origin.host) - 1) != 0 || !p->origin.host[0]) {
+    if (sonde_strip_on() ||
+        gethostname(p->origin.host, sizeof(p->origin.host) - 1) != 0 || !p->origin.host[0]) {
         snprintf(p->origin.host, sizeof(p->origin.host), "localhost");
     }
     p->model = o->model;

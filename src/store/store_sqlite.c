@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/strip.h"
 #include "sonde/sonde.h"
 #include "store/store_private.h"
 
@@ -304,7 +305,7 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
     }
     sqlite3_bind_int64(st, 1, s->run);
     sqlite3_bind_text(st, 2, s->o.run_name ? s->o.run_name : "", -1, SQLITE_STATIC);
-    sqlite3_bind_text(st, 3, uname(&u) == 0 ? u.nodename : "", -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 3, !sonde_strip_on() && uname(&u) == 0 ? u.nodename : "", -1, SQLITE_STATIC);
     sqlite3_bind_text(st, 4, s->o.config ? s->o.config : "", -1, SQLITE_STATIC);
     sqlite3_bind_int64(st, 5, store_now_ms());
     rc = store_step(s, st, err);
