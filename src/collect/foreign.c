@@ -154,15 +154,27 @@ static int add_label(struct label_set *set, const struct sonde_label *l)
     return 0;
 }
 
-static int rename_label(struct label_set *set, struct sonde_label *l)
+static int says(const struct sonde_foreign_point *p, const char *name)
 {
-    const size_t len = PREFIX + strlen(l->name) + 1;
-    if (set->renamed_len + len > sizeof(set->renamed)) return SONDE_EINVAL;
-    char *at = set->renamed + set->renamed_len;
-    memcpy(at, "exported_", PREFIX);
-    memcpy(at + PREFIX, l->name, len - PREFIX);
-    l->name = at;
-    set->renamed_len += len;
+    for (size_t i = 0; i < p->label_count; i++) {
+        if (strcmp(p->labels[i].name, name) == 0) return 1;
+    }
+    return 0;
+}
+
+/* exported_ before its name, until nobody has that. */
+static int rename_label(const struct sonde_foreign_point *p, struct label_set *set,
+                        struct sonde_label *l)
+{
+    do {
+        const size_t len = PREFIX + strlen(l->name) + 1;
+        if (set->renamed_len + len > sizeof(set->renamed)) return SONDE_EINVAL;
+        char *at = set->renamed + set->renamed_len;
+        memcpy(at, "exported_", PREFIX);
+        memcpy(at + PREFIX, l->name, len - PREFIX);
+        l->name = at;
+        set->renamed_len += len;
+    } while (says(p, l->name));
     return 0;
 }
 
@@ -177,7 +189,7 @@ static int make_labels(const struct sonde_foreign *f, const struct sonde_foreign
         if (!sonde_foreign_label_ok(l.name) || !sonde__utf8_valid(l.value, strlen(l.value))) {
             return SONDE_EINVAL;
         }
-        if (is_ours(f, l.name)) rc = rename_label(set, &l);
+        if (is_ours(f, l.name)) rc = rename_label(p, set, &l);
         if (!rc) rc = add_label(set, &l);
     }
     for (size_t i = 0; i < f->label_count && !rc; i++) rc = add_label(set, &f->labels[i]);

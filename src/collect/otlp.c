@@ -14,7 +14,7 @@
 #include "collect/probe_series.h"
 #include "sonde/sonde.h"
 
-enum { TEXT_MAX = 1 << 20, AT_ONCE = 1000 };
+enum { TEXT_MAX = 1 << 20, AT_ONCE = 1000, RENAMES_MAX = 4 };
 
 int sonde_otlp_create(struct sonde_model *m, const struct sonde_otlp_options *options,
                       struct sonde_otlp **out)
@@ -149,9 +149,9 @@ int otlp_attribute(struct otlp_labels *l, const struct sonde_pb_field *f)
     const size_t from = l->text.len;
     otlp_label_name((const char *)key.data, key.len, &l->text);
     sonde_buf_add(&l->text, "", 1);
-    if (has_label(l, from)) {
+    for (int times = 1; has_label(l, from) && times < RENAMES_MAX; times++) {
         l->text.len = from;
-        sonde_buf_puts(&l->text, "exported_");
+        for (int i = 0; i < times; i++) sonde_buf_puts(&l->text, "exported_");
         otlp_label_name((const char *)key.data, key.len, &l->text);
         sonde_buf_add(&l->text, "", 1);
     }

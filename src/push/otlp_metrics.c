@@ -159,11 +159,11 @@ static void put_number(struct writer *w, const struct sonde_model_series *s)
     put_attributes(w, NUMBER_ATTRIBUTE, s);
     if (f->type == SONDE_COUNTER) sonde_pb_fixed64(&w->point, NUMBER_START, start_of(w, s));
     sonde_pb_fixed64(&w->point, NUMBER_TIME, w->time_ns);
-    if (f->type == SONDE_COUNTER && f->scale == 1 && s->counter <= INT64_MAX) {
+    if (f->type == SONDE_COUNTER && f->scale == 1 && !s->real && s->counter <= INT64_MAX) {
         sonde_pb_fixed64(&w->point, NUMBER_INT, s->counter);
     } else {
         sonde_pb_double(&w->point, NUMBER_DOUBLE,
-                        f->type == SONDE_COUNTER ? sonde_family_value(f, s->counter) : s->gauge);
+                        f->type == SONDE_COUNTER ? sonde_model_series_total(s) : s->gauge);
     }
 }
 
@@ -211,7 +211,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
     sonde_pb_fixed64(&w->point, HIST_START, start_of(w, s));
     sonde_pb_fixed64(&w->point, HIST_TIME, w->time_ns);
     sonde_pb_fixed64(&w->point, HIST_COUNT, h ? h->count : 0);
-    sonde_pb_double(&w->point, HIST_SUM, h ? sonde_family_value(s->family, h->sum_raw) : 0);
+    sonde_pb_double(&w->point, HIST_SUM, sonde_model_series_sum(s));
     sonde_pb_sint(&w->point, HIST_SCALE, SCALE);
     sonde_pb_fixed64(&w->point, HIST_ZERO, h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0);
     if (h) put_buckets(w, h);

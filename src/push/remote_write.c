@@ -219,7 +219,7 @@ static void put_histogram(struct writer *w, const struct sonde_model_series *s)
         put_exemplar(w, exemplars[i]);
         end_series(w);
     }
-    put_number(w, "_sum", "", h ? sonde_family_value(s->family, h->sum_raw) : 0);
+    put_number(w, "_sum", "", sonde_model_series_sum(s));
     end_series(w);
     put_number(w, "_count", "", count);
     end_series(w);
@@ -234,7 +234,7 @@ static void put_series(struct writer *w, const struct sonde_model_series *s)
         return;
     }
     put_number(w, "", "", s->family->type == SONDE_COUNTER
-                              ? sonde_family_value(s->family, s->counter) : s->gauge);
+                              ? sonde_model_series_total(s) : s->gauge);
     end_series(w);
 }
 

@@ -49,7 +49,7 @@ void rw_native(struct sonde_buf *out, struct sonde_buf *leaf, const struct sonde
 {
     const struct sonde_hist_value *h = s->hist;
     sonde_pb_uint(out, HIST_COUNT, h ? h->count : 0);
-    sonde_pb_double(out, HIST_SUM, h ? sonde_family_value(s->family, h->sum_raw) : 0);
+    sonde_pb_double(out, HIST_SUM, sonde_model_series_sum(s));
     sonde_pb_sint(out, HIST_SCHEMA, SCHEMA);
     sonde_pb_double(out, HIST_ZERO_THRESHOLD, ldexp(1, SONDE__HIST_EXP_MIN));
     sonde_pb_uint(out, HIST_ZERO, h ? h->zero + (h->octave[0] ? h->octave[0][0] : 0) : 0);

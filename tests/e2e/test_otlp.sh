@@ -83,6 +83,17 @@ for i in 1 2 3; do
         answer '200 application/json' /v1/metrics "$is_json"
 done
 has "too many" 'too many series \(ingest.max_series\)' "$scratch/out"
+# What one agent scrapes and sends on arrives at another, the fractions of others' counters too.
+python3 "$SONDE_SOURCE/tests/e2e/scrape_targets.py" >"$scratch/port" &
+started+=("$!")
+until_true test -s "$scratch/port" || finish
+serve
+receiver=$url
+serve --scrape "http://127.0.0.1:$(cat "$scratch/port")/good" --otlp "$receiver" --set push.interval_seconds=1 \
+    --set push.spool=none
+arrived() { curl -s "$receiver/metrics" >"$scratch/metrics" && grep -qE "^$1\{.*\} $2\$" "$scratch/metrics"; }
+until_true arrived good_seconds_total 0.30000000000000004
+until_true arrived good_requests_total 12345678901
 serve --set ingest.enabled=false
 point '"asInt":"5"' | answer '404 application/json' /v1/metrics "$is_json"
 SONDE_TOKEN=correct-horse-battery serve

@@ -74,6 +74,11 @@ static void test_labels(void **state)
     assert_int_equal(put("x", SONDE_GAUGE, other, 3, 6), 0);
     assert_true(only("x")->gauge == 6);
 
+    const struct sonde_label renamed[] = { { "exported_job", "far" }, { "job", "near" } };
+    assert_int_equal(put("y", SONDE_GAUGE, renamed, 2, 1), 0);
+    assert_string_equal(only("y")->label_text, "exported_exported_job=\"near\",exported_job=\"far\","
+                                               "instance=\"i\",job=\"j\"");
+
     const struct sonde_label twice[] = { { "a", "1" }, { "a", "2" } };
     assert_int_equal(put("x", SONDE_GAUGE, twice, 2, 1), SONDE_EINVAL);
     const struct sonde_label bad_name[] = { { "a-b", "1" } }, not_text[] = { { "a", "\xff" } };
