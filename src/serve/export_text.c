@@ -318,12 +318,23 @@ static void put_parts(struct writer *w, struct part *p, const struct sonde_model
     }
 }
 
+static int any_passes(const struct sonde_export_group *g, const struct sonde_filter *f)
+{
+    for (size_t i = 0; i < SONDE_EXPORT_PARTS; i++) {
+        for (size_t k = 0; g->part[i] && k < g->part[i]->series_count; k++) {
+            if (sonde_filter_series(f, g->part[i]->series[k])) return 1;
+        }
+    }
+    return 0;
+}
+
 static void put_group(struct writer *w, const struct sonde_model *m,
                       struct sonde_model_family *family, const struct sonde_filter *f)
 {
     struct sonde_export_group g;
     if (!sonde_export_group(m, family, f, &g)) return;
     const int summary = family->shown == SONDE_SHOWN_SUMMARY;
+    if (f && !any_passes(&g, f)) return;
     w->family = family;
     w->name = g.name;
     put_head(w);

@@ -138,8 +138,6 @@ uint64_t sonde_exchange_bits(double d)
 struct exporting {
     struct sonde_exchange_writer w;
     struct sonde_exchange_series series; /* at hand; spec.name NULL = none */
-    uint64_t *increase;                  /* of its points */
-    size_t increase_cap;
     uint64_t points;
     int error;
 };
@@ -154,7 +152,7 @@ static int by_time(const void *a, const void *b)
 static void tidy(struct exporting *e)
 {
     struct sonde_exchange_series *s = &e->series;
-    /* The increase travels in `first`'s place: counters have no buckets. */
+    /* A counter's increase has come along in sum_raw, which is of histograms. */
     int ordered = 1;
     for (size_t i = 1; i < s->count; i++) ordered &= s->point[i].time_ms > s->point[i - 1].time_ms;
     if (!ordered) {
