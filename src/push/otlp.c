@@ -9,6 +9,7 @@
 #include "base/pb_read.h"
 #include "base/utf8.h"
 #include "profile/formats/otlp_profile.h"
+#include "push/put_pb.h"
 #include "sonde/sonde.h"
 
 enum { RESOURCE_ATTRIBUTE = 1, SCOPE_NAME = 1, SCOPE_VERSION = 2 };
@@ -40,12 +41,19 @@ static void end(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *
     sonde_pb_message(to, field, &s->pair);
 }
 
-void push_otlp_str(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s,
-                   const char *key, const char *value)
+/* Most of what is sent is this: written in one go. */
+void push_otlp_str(struct sonde_buf *to, uint32_t field, const char *key, const char *value)
 {
-    begin(s, key);
-    sonde_pb_str(&s->value, ANY_STRING, value, strlen(value));
-    end(to, field, s);
+    const size_t key_len = strlen(key), value_len = strlen(value);
+    const size_t any = push_bytes_size(value_len);
+    const size_t pair = push_bytes_size(key_len) + push_bytes_size(any);
+    char *at = sonde_buf_reserve(to, push_bytes_size(pair));
+    if (!at) return;
+    at = push_put_head(at, field, pair);
+    at = push_put_bytes(at, KEY_VALUE_KEY, key, key_len);
+    at = push_put_head(at, KEY_VALUE_VALUE, any);
+    push_put_bytes(at, ANY_STRING, value, value_len);
+    to->len += push_bytes_size(pair);
 }
 
 void push_otlp_int(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s,
@@ -78,17 +86,17 @@ void push_otlp_resource(struct sonde_buf *to, struct push_otlp_scratch *s,
     char instance[320];
     snprintf(instance, sizeof(instance), "%s:%u:%llu", o->host, who->pid,
              (unsigned long long)who->start_time);
-    push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "service.name",
+    push_otlp_str(to, RESOURCE_ATTRIBUTE, "service.name",
                   *who->program ? who->program : "sonde");
-    push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "service.instance.id", who->pid ? instance : o->host);
-    push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "host.name", o->host);
-    push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "os.type", "linux");
+    push_otlp_str(to, RESOURCE_ATTRIBUTE, "service.instance.id", who->pid ? instance : o->host);
+    push_otlp_str(to, RESOURCE_ATTRIBUTE, "host.name", o->host);
+    push_otlp_str(to, RESOURCE_ATTRIBUTE, "os.type", "linux");
     if (who->pid) {
         push_otlp_int(to, RESOURCE_ATTRIBUTE, s, "process.pid", who->pid);
-        push_otlp_str(to, RESOURCE_ATTRIBUTE, s, "process.executable.name", who->program);
+        push_otlp_str(to, RESOURCE_ATTRIBUTE, "process.executable.name", who->program);
     }
     for (size_t i = 0; i < o->label_count; i++) {
-        push_otlp_str(to, RESOURCE_ATTRIBUTE, s, o->labels[i].name, o->labels[i].value);
+        push_otlp_str(to, RESOURCE_ATTRIBUTE, o->labels[i].name, o->labels[i].value);
     }
 }
 

@@ -11,15 +11,14 @@ enum { OTLP_RAW_MAX = 4 << 20 }; /* a request is not made larger than about this
 enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
 enum { ANY_STRING = 1, ANY_BOOL = 2, ANY_INT = 3, ANY_DOUBLE = 4 };
 
-/* A key and its value as field of `to`; value and leaf are scratch. */
+/* For messages inside others. */
 struct push_otlp_scratch {
     struct sonde_buf pair, value;
 };
 void push_otlp_scratch_init(struct push_otlp_scratch *s, size_t max);
 void push_otlp_scratch_release(struct push_otlp_scratch *s);
 
-void push_otlp_str(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s,
-                   const char *key, const char *value);
+void push_otlp_str(struct sonde_buf *to, uint32_t field, const char *key, const char *value);
 void push_otlp_int(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s,
                    const char *key, int64_t value);
 void push_otlp_double(struct sonde_buf *to, uint32_t field, struct push_otlp_scratch *s,

@@ -143,7 +143,7 @@ static void put_attributes(struct writer *w, uint32_t field, const struct sonde_
                              ? s->label_count - GROUP_LABELS
                              : s->label_count;
     for (size_t i = 0; i < count; i++) {
-        push_otlp_str(&w->point, field, &w->scratch, s->labels[i].name, s->labels[i].value);
+        push_otlp_str(&w->point, field, s->labels[i].name, s->labels[i].value);
     }
 }
 

@@ -137,7 +137,7 @@ static void put_status(struct push_spans *s, uint32_t outcome, const char *error
 {
     if (outcome == SONDE_OK) return;
     const char *name = sonde_infer_outcome_name(outcome), *type = error && *error ? error : name;
-    push_otlp_str(&s->span, SPAN_ATTRIBUTE, &s->scratch, "error.type", type);
+    push_otlp_str(&s->span, SPAN_ATTRIBUTE, "error.type", type);
     sonde_buf_reset(&s->scratch.value);
     sonde_pb_str(&s->scratch.value, STATUS_MESSAGE, name, strlen(name));
     sonde_pb_uint(&s->scratch.value, STATUS_CODE, STATUS_ERROR);
@@ -153,7 +153,7 @@ static void put_attr(struct push_spans *s, const struct sonde_model_attr *a)
     case SONDE__ATTR_DOUBLE:
         push_otlp_double(&s->span, SPAN_ATTRIBUTE, &s->scratch, a->key, a->value.d);
         break;
-    default: push_otlp_str(&s->span, SPAN_ATTRIBUTE, &s->scratch, a->key, a->value.str); break;
+    default: push_otlp_str(&s->span, SPAN_ATTRIBUTE, a->key, a->value.str); break;
     }
 }
 
@@ -187,7 +187,7 @@ static const char *operation_of(const struct sonde_infer_request *r)
 
 static void put_text(struct push_spans *s, const char *key, const char *value)
 {
-    if (value && *value) push_otlp_str(&s->span, SPAN_ATTRIBUTE, &s->scratch, key, value);
+    if (value && *value) push_otlp_str(&s->span, SPAN_ATTRIBUTE, key, value);
 }
 
 static void put_count(struct push_spans *s, const char *key, uint64_t value)

@@ -7,7 +7,6 @@
  * look at the model at a time that was sent before is left out. */
 #include <math.h>
 #include <snappy-c.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,6 +14,7 @@
 #include "base/put.h"
 #include "present/classic.h"
 #include "present/export_name.h"
+#include "push/put_pb.h"
 #include "push/remote_write.h"
 #include "sonde/sonde.h"
 
@@ -92,25 +92,16 @@ static void put_sample(struct writer *w, uint64_t bits)
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
-{
-    const struct push_label *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
-static int has_pair(const struct writer *w, const char *name)
-{
-    for (size_t i = 0; i < w->pair_count; i++) {
-        if (!strcmp(w->pairs[i].name, name)) return 1;
-    }
-    return 0;
-}
-
-/* An empty value is the same as none. */
+/* To its place by name. An empty value is the same as none, and the first of a name counts. */
 static void add_pair(struct writer *w, const char *name, const char *value)
 {
-    if (!*value || w->pair_count == PAIRS_MAX || has_pair(w, name)) return;
-    w->pairs[w->pair_count++] = (struct push_label){ name, value };
+    size_t at = w->pair_count;
+    int order = 1;
+    if (!*value || w->pair_count == PAIRS_MAX) return;
+    while (at && (order = strcmp(w->pairs[at - 1].name, name)) > 0) at--;
+    if (at && !order) return;
+    memmove(&w->pairs[at + 1], &w->pairs[at], (w->pair_count++ - at) * sizeof(w->pairs[0]));
+    w->pairs[at] = (struct push_label){ name, value };
 }
 
 /* The labels of s, with places for __name__ and, of a histogram, le. */
@@ -119,8 +110,9 @@ static void begin(struct writer *w, const struct sonde_model_series *s)
     const struct push_origin *o = push_origin(w->d);
     const int histogram = s->family->type == SONDE_HISTOGRAM;
     w->pair_count = 0;
-    w->pairs[w->pair_count++] = (struct push_label){ "__name__", w->sample };
-    if (histogram) w->pairs[w->pair_count++] = (struct push_label){ "le", w->le };
+    w->sample[0] = w->le[0] = '?'; /* filled in later */
+    add_pair(w, "__name__", w->sample);
+    if (histogram) add_pair(w, "le", w->le);
     for (size_t i = 0; i < s->label_count; i++) {
         const char *name = s->labels[i].name;
         add_pair(w, histogram && !strcmp(name, "le") ? "exported_le" : name, s->labels[i].value);
@@ -128,16 +120,19 @@ static void begin(struct writer *w, const struct sonde_model_series *s)
     for (size_t i = 0; i < o->label_count; i++) add_pair(w, o->labels[i].name, o->labels[i].value);
     add_pair(w, "job", "sonde");
     add_pair(w, "instance", o->host);
-    qsort(w->pairs, w->pair_count, sizeof(w->pairs[0]), by_name);
 }
 
-static void put_label(struct sonde_buf *to, struct sonde_buf *leaf, uint32_t field,
-                      const char *name, const char *value, size_t value_len)
+static void put_label(struct sonde_buf *to, uint32_t field, const char *name, const char *value,
+                      size_t value_len)
 {
-    sonde_buf_reset(leaf);
-    sonde_pb_str(leaf, LABEL_NAME, name, strlen(name));
-    sonde_pb_str(leaf, LABEL_VALUE, value, value_len);
-    sonde_pb_message(to, field, leaf);
+    const size_t name_len = strlen(name);
+    const size_t pair = push_bytes_size(name_len) + push_bytes_size(value_len);
+    char *at = sonde_buf_reserve(to, push_bytes_size(pair));
+    if (!at) return;
+    at = push_put_head(at, field, pair);
+    at = push_put_bytes(at, LABEL_NAME, name, name_len);
+    push_put_bytes(at, LABEL_VALUE, value, value_len);
+    to->len += push_bytes_size(pair);
 }
 
 /* w->series begins, as name + suffix with the labels at hand; le "" = without that label. */
@@ -149,7 +144,7 @@ static void begin_series(struct writer *w, const char *suffix, const char *le)
     for (size_t i = 0; i < w->pair_count; i++) {
         const char *value = w->pairs[i].value == w->le ? le : w->pairs[i].value;
         if (*value) {
-            put_label(&w->labels, &w->leaf, SERIES_LABEL, w->pairs[i].name, value, strlen(value));
+            put_label(&w->labels, SERIES_LABEL, w->pairs[i].name, value, strlen(value));
         }
     }
     if (w->labels.error) w->raw.error = w->labels.error;
@@ -180,7 +175,7 @@ static void put_exemplar(struct writer *w, const struct sonde_exemplar *e)
     if (!e || !(e->time_s > w->state->last_s)) return;
     sonde_put_hex(sonde_put_hex(id, e->trace_hi), e->trace_lo);
     sonde_buf_reset(&w->nested);
-    put_label(&w->nested, &w->leaf, EXEMPLAR_LABEL, "trace_id", id, sizeof(id));
+    put_label(&w->nested, EXEMPLAR_LABEL, "trace_id", id, sizeof(id));
     sonde_pb_double(&w->nested, EXEMPLAR_VALUE, e->value);
     sonde_pb_uint(&w->nested, EXEMPLAR_TIME, (uint64_t)(e->time_s * 1e3));
     sonde_pb_message(&w->series, SERIES_EXEMPLAR, &w->nested);
