@@ -60,7 +60,7 @@ int sonde_sessions_keep(struct sonde_sessions *s, const char *name, const char *
     sonde_buf_release(&data);
     if (rc) return rc;
     pthread_mutex_lock(&s->lock);
-    s->last_id = *id;
+    if (strcmp(kind, "memory") != 0 || !s->last_id) s->last_id = *id;
     pthread_mutex_unlock(&s->lock);
     return 0;
 }

@@ -79,7 +79,8 @@ struct sonde_session_row {
 };
 size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row *out, size_t max);
 
-/* The last one that was kept since the agent started; 0 = none. */
+/* The last one that was kept since the agent started, heaps on demand aside if there is another; 0 =
+ * none. */
 uint64_t sonde_sessions_last(struct sonde_sessions *s);
 
 #endif
