@@ -1,0 +1,78 @@
+# Sourced by the tests of profiling sessions over HTTP: an agent, curl, and what its answers say.
+# shellcheck shell=bash disable=SC2034
+. "$(dirname "$0")/../cli/common.sh"
+cd "$scratch" || exit
+unset SONDE_TOKEN
+
+cleanup() {
+    local pid child
+    for pid in "${started[@]}"; do
+        # What `sonde run` has started outlives it when it is killed.
+        read -r child 2>/dev/null <"/proc/$pid/task/$pid/children"
+        { kill -KILL "$pid" $child && wait "$pid"; } 2>/dev/null
+        child=
+    done
+    rm -rf "$scratch"
+}
+
+# Two minutes: a whole workload is waited for, beside others on a busy machine.
+until_true() {
+    local i
+    for i in $(seq 1200); do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.1
+    done
+    complain "never came true: $*"
+    return 1
+}
+
+# api WANTED CURL_ARGUMENTS…: the answer is in the file answer
+api() {
+    local wanted=$1 got
+    shift
+    got=$(curl -sS --max-time 120 -o answer -w '%{http_code}' "$@" 2>curl.err)
+    same "curl $*: $(head -c 300 answer | tr -d '\0') $(cat curl.err)" "$wanted" "$got"
+}
+# holds WHAT PYTHON: of the JSON answer r
+holds() {
+    python3 -c "
+import json, sys
+r = json.load(open('answer'))
+sys.exit(not ($2))" || complain "$1: $2 does not hold in $(head -c 1000 answer)"
+}
+says() { holds "$1" "'error' in r and '$2' in r['error']"; }
+number() { curl -s --max-time 20 "$at/admin/profile/status" | python3 -c "
+import json, sys
+print(sum(s['$1'] for s in json.load(sys.stdin)['sessions']))"; }
+# at_least KEY NUMBER: sessions that run have seen so many
+at_least() { local n; n=$(number "$1" 2>/dev/null) && [ "$n" -ge "$2" ]; }
+# faster: the comparison that is the answer says that b is faster in the time of requests, and is sure
+faster() { python3 - <<'END'
+import json
+r = json.load(open("answer"))
+f = [f for f in r["figures"] if f["group"] == "requests" and f["measure"] == "p50"][0]
+assert f["verdict"] == "faster" and f["after"] < f["before"] and f["relative_high"] < 0, f
+END
+}
+# watched PID: the agent knows that it runs
+watched() { curl -s --max-time 20 "$at/api/processes" | python3 -c "
+import json, sys
+sys.exit(not any(p['pid'] == $1 and p['state'] == 'running' for p in json.load(sys.stdin)['processes']))"; }
+# stop_agent: it ends in order
+stop_agent() {
+    kill -TERM "$1"
+    local code=0
+    wait "$1" || code=$?
+    same "it ended in order" 0 "$code"
+}
+
+# serve NAME OPTIONS…: $at is where, as localhost; $agent who
+serve() {
+    local name=$1
+    shift
+    "$sonde" serve --listen 127.0.0.1:0 --no-host "$@" 2>"$name.err" &
+    agent=$!
+    started+=("$agent")
+    until_line 'listening on http' "$name.err" || finish
+    at=http://localhost:$(url_in "$name.err" | grep -oE '[0-9]+$')
+}
