@@ -129,6 +129,12 @@ int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_op
     const int rc = sonde_token_read(c->server_token_file, token, err);
     o->guard = (struct sonde_guard_options){ .token = token, .hosts = c->server_hosts,
                                              .open_metrics = c->server_open_metrics };
+    o->health = (struct sonde_health_options){
+        .window_s = c->health_window_seconds, .p95_s_max = c->health_max_p95_ms * 1e-3,
+        .error_ratio_max = c->health_max_error_ratio,
+        .error_ratio_failing = c->health_failing_error_ratio,
+        .memory_ratio_max = c->health_max_memory_ratio,
+    };
     o->tls_certificate = c->server_tls_certificate;
     o->tls_key = c->server_tls_key;
     o->limits = (struct sonde_server_limits){

@@ -8,6 +8,7 @@
 #ifndef SONDE_SERVE_ROUTE_H
 #define SONDE_SERVE_ROUTE_H
 
+#include "analyze/health.h"
 #include "base/buf.h"
 #include "collect/collector.h"
 #include "collect/otlp.h"
@@ -43,6 +44,7 @@ struct sonde_request {
     struct sonde_streams *streams;
     const struct sonde_guard *guard;
     struct sonde_otlp *otlp;         /* NULL = none is taken */
+    struct sonde_health_options health;
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
 };

@@ -147,6 +147,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
     s->collector = options->collector;
     s->profiler = options->profiler;
+    s->health = options->health;
     s->store_ops = options->store_ops;
     s->store = options->store;
     s->continuous = options->continuous;
@@ -179,7 +180,7 @@ int sonde_server_adopt(struct sonde_server *s, int fd)
 int sonde_server_owns(const char *path, int health)
 {
     static const char *const parts[] = { "/admin/", "/profiling/", "/debug/pprof/" };
-    static const char *const healths[] = { "/livez", "/readyz", "/healthz" };
+    static const char *const healths[] = { "/livez", "/readyz", "/healthz", "/health" };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (strncmp(path, parts[i], strlen(parts[i])) == 0) return 1;
     }

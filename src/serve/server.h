@@ -3,6 +3,7 @@
 #ifndef SONDE_SERVE_SERVER_H
 #define SONDE_SERVE_SERVER_H
 
+#include "analyze/health.h"
 #include "base/err.h"
 #include "collect/collector.h"
 #include "collect/otlp.h"
@@ -35,6 +36,7 @@ struct sonde_server_options {
     struct sonde_store *store;         /* alike; NULL = only what is in memory is known */
     struct sonde_continuous *continuous; /* alike; NULL = none */
     struct sonde_otlp *otlp;           /* alike; NULL = OTLP is not taken */
+    struct sonde_health_options health; /* when /health is not well */
     struct sonde_guard_options guard;
     struct sonde_server_limits limits;
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */

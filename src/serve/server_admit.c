@@ -129,6 +129,7 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
     *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
                                  .collector = s->collector, .profiler = s->profiler,
                                  .store_ops = s->store_ops, .store = s->store,
+                                 .health = s->health,
                                  .continuous = s->continuous, .sessions = s->sessions,
                                  .streams = s->streams,
                                  .otlp = s->otlp, .guard = s->guard,

@@ -23,6 +23,7 @@ struct sonde_server {
     struct MHD_Daemon *daemon;
     struct sonde_collector *collector;
     struct sonde_profiler *profiler;
+    struct sonde_health_options health;
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;
     struct sonde_continuous *continuous;

@@ -201,7 +201,8 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         "cpu.sample_rate_hz", "cpu.max_stack_depth",
         "flamegraph.min_width_percent", "flamegraph.color_scheme", "storage.path",
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
-        "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second", "health",
+        "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second",
+        "health",
     };
     char name[128];
     int works = 0;
@@ -344,7 +345,7 @@ static const struct {
     { "{\"gpus\": {}}", "f:1:2: unknown section gpus; did you mean gpu?" },
     { "{\n  \"xyzzy\": {}}", "f:2:3: unknown section xyzzy; there are cpu, memory, gpu, "
                              "flamegraph, bottleneck, storage, continuous, agent, inference, "
-                             "push, server, scrape, ingest" },
+                             "push, health, server, scrape, ingest" },
     { "{\"sample_rate_hz\": 5}",
       "f:1:2: unknown section sample_rate_hz; did you mean cpu.sample_rate_hz?" },
     { "{\"cpu\": true}", "f:1:2: section cpu is true, but must be an object of settings" },
@@ -493,7 +494,7 @@ static const struct {
       "--set: max_serise is not the name of a setting; did you mean agent.max_series?" },
     { "", "1", "--set:  is not the name of a setting; names look like agent.max_series" },
     { ".", "1", "--set: unknown section ; there are cpu, memory, gpu, flamegraph, bottleneck, "
-                "storage, continuous, agent, inference, push, server, scrape, "
+                "storage, continuous, agent, inference, push, health, server, scrape, "
                 "ingest" },
     { "agent.max_series", "0x10", "--set: agent.max_series is \"0x10\", but must be a whole "
                                   "number from 1 to 16777216" },

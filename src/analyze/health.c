@@ -1,0 +1,133 @@
+/* health.c - see health.h. */
+#include "analyze/health.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "analyze/window.h"
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+
+#define REQUEST_SECONDS "gen_ai_server_request_duration_seconds"
+#define REQUESTS "sonde_infer_requests_total"
+#define SPAN_SECONDS "sonde_span_duration_seconds"
+#define GPU_RATIO "sonde_gpu_utilization_ratio"
+
+static const struct sonde_model_family *family_of(const struct sonde_model *m, const char *name)
+{
+    for (size_t i = 0; i < m->family_count; i++) {
+        if (strcmp(m->families[i]->name, name) == 0) return m->families[i];
+    }
+    return NULL;
+}
+
+/* Ticks that the window reaches back. */
+static uint32_t ticks_of(const struct sonde_model *m, const struct sonde_model_series *s,
+                         double window_s)
+{
+    uint32_t age = 0;
+    while (age < s->history_count && age < m->tick &&
+           sonde_model_tick_end(m, age) > m->now_s - window_s) {
+        age++;
+    }
+    return age;
+}
+
+static int has_failed(const struct sonde_model_series *s)
+{
+    for (size_t i = 0; i < s->label_count; i++) {
+        if (strcmp(s->labels[i].name, "outcome") != 0) continue;
+        return strcmp(s->labels[i].value, "ok") != 0 && strcmp(s->labels[i].value, "cancelled") != 0;
+    }
+    return 0;
+}
+
+struct merged { uint64_t n[SONDE__HIST_OCTAVES][64], zero; double count, failed; };
+
+static void merge(const struct sonde_model *m, const struct sonde_model_family *f, double window_s,
+                  struct merged *to)
+{
+    for (size_t k = 0; k < f->series_count; k++) {
+        const struct sonde_model_series *s = f->series[k];
+        if (!s->history_hist) continue;
+        const uint32_t ticks = ticks_of(m, s, window_s);
+        for (uint32_t age = 0; age < ticks; age++) {
+            const struct sonde_hist_delta *d =
+                &s->history_hist[(m->tick - 1 - age) % SONDE_HISTORY];
+            to->zero += d->zero;
+            to->count += (double)d->count;
+            if (has_failed(s)) to->failed += (double)d->count;
+            for (uint32_t b = 0; b < d->bucket_count; b++) {
+                to->n[d->bucket[b].p / 64][d->bucket[b].p % 64] += d->bucket[b].n;
+            }
+        }
+    }
+}
+
+static void latencies(const struct merged *g, struct sonde_health *out)
+{
+    const uint64_t *octave[SONDE__HIST_OCTAVES];
+    for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) octave[o] = g->n[o];
+    out->count = g->count;
+    out->failed = g->failed;
+    out->p50_s = sonde_quantile(0.50, g->zero, octave);
+    out->p95_s = sonde_quantile(0.95, g->zero, octave);
+}
+
+/* Of inference the outcomes are counted apart. */
+static void outcomes(const struct sonde_model *m, double window_s, struct sonde_health *out)
+{
+    const struct sonde_model_family *f = family_of(m, REQUESTS);
+    if (!f || f->type != SONDE_COUNTER) return;
+    out->count = out->failed = 0;
+    for (size_t k = 0; k < f->series_count; k++) {
+        const struct sonde_model_series *s = f->series[k];
+        if (!s->history) continue;
+        const uint32_t ticks = ticks_of(m, s, window_s);
+        double n = 0;
+        for (uint32_t age = 0; age < ticks; age++) {
+            n += s->history[(m->tick - 1 - age) % SONDE_HISTORY];
+        }
+        out->count += n;
+        if (has_failed(s)) out->failed += n;
+    }
+}
+
+/* All series of a gauge: their sum, or mean; NaN without any. */
+static double gauge_of(const struct sonde_model *m, const char *name, int mean)
+{
+    const struct sonde_model_family *f = family_of(m, name);
+    double sum = 0, n = 0;
+    for (size_t k = 0; f && f->type == SONDE_GAUGE && k < f->series_count; k++) {
+        const struct sonde_model_series *s = f->series[k];
+        if (isnan(s->gauge) || (s->process && s->process->state != SONDE_PROCESS_RUNNING)) continue;
+        sum += s->gauge;
+        n++;
+    }
+    return n > 0 ? sum / (mean ? n : 1) : NAN;
+}
+
+int sonde_health_measure(const struct sonde_model *m, double window_s, struct sonde_health *out)
+{
+    static const struct { const char *family, *source; } sources[] = {
+        { REQUEST_SECONDS, "inference" }, { SPAN_SECONDS, "spans" },
+    };
+    *out = (struct sonde_health){ .p50_s = NAN, .p95_s = NAN };
+    struct merged *g = sonde__calloc(1, sizeof(*g));
+    if (!g) return SONDE_ENOMEM;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]) && !(g->count > 0); i++) {
+        const struct sonde_model_family *f = family_of(m, sources[i].family);
+        if (!f || f->type != SONDE_HISTOGRAM) continue;
+        merge(m, f, window_s, g);
+        if (!(g->count > 0)) continue;
+        out->source = sources[i].source;
+        latencies(g, out);
+        if (i == 0) outcomes(m, window_s, out);
+    }
+    sonde__free(g);
+    out->memory_total = gauge_of(m, "sonde_host_memory_total_bytes", 0);
+    out->memory_available = gauge_of(m, "sonde_host_memory_available_bytes", 0);
+    out->resident = gauge_of(m, "sonde_process_resident_memory_bytes", 0);
+    out->gpu_ratio = gauge_of(m, GPU_RATIO, 1);
+    return 0;
+}

@@ -1,0 +1,173 @@
+/* health_report.c - /health: how what is watched does, and sonde itself, from what was recorded in
+ * the last seconds. A probe costs a look at memory; it asks nothing of anybody.
+ *
+ * failing (503): the collector does not read, or more requests fail than may. degraded: anything
+ * else that somebody should look at. What there is too little of is not judged. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyze/health.h"
+#include "serve/json.h"
+#include "serve/route.h"
+
+enum { REASONS_MAX = 8, REASON_MAX = 320 };
+#define WINDOW_DEFAULT_S 60.0
+
+struct report {
+    struct sonde_health h;
+    struct sonde_store_stats store;
+    double age_s, interval_s;   /* of the last tick; NaN before the first */
+    int degraded, failing;
+    char reasons[REASONS_MAX][REASON_MAX];
+    size_t reason_count;
+};
+
+__attribute__((format(printf, 3, 4))) static void reason(struct report *p, int *what,
+                                                         const char *format, ...)
+{
+    va_list args;
+    *what = 1;
+    if (p->reason_count == REASONS_MAX) return;
+    va_start(args, format);
+    vsnprintf(p->reasons[p->reason_count++], REASON_MAX, format, args);
+    va_end(args);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void judge_requests(struct report *p, const struct sonde_health_options *o)
+{
+    const struct sonde_health *h = &p->h;
+    if (h->count < SONDE_HEALTH_MIN) return;
+    const double ratio = h->failed / h->count;
+    if (o->error_ratio_failing > 0 && ratio > o->error_ratio_failing) {
+        reason(p, &p->failing, "%.0f of %.0f requests failed", h->failed, h->count);
+    } else if (o->error_ratio_max > 0 && ratio > o->error_ratio_max) {
+        reason(p, &p->degraded, "%.0f of %.0f requests failed", h->failed, h->count);
+    }
+    if (o->p95_s_max > 0 && h->p95_s > o->p95_s_max) {
+        reason(p, &p->degraded, "the 95th percentile of latency is %.3g s, over %.3g s", h->p95_s,
+               o->p95_s_max);
+    }
+}
+
+static void judge(struct report *p, const struct sonde_request *r)
+{
+    const struct sonde_health *h = &p->h;
+    if (isnan(p->age_s)) reason(p, &p->failing, "nothing has been read yet");
+    else if (p->age_s > 3 * p->interval_s + 2) {
+        reason(p, &p->failing, "nothing was read for %.0f s", p->age_s);
+    }
+    judge_requests(p, &r->health);
+    const double used = 1 - h->memory_available / h->memory_total;
+    if (r->health.memory_ratio_max > 0 && used > r->health.memory_ratio_max) {
+        reason(p, &p->degraded, "%.0f %% of the machine's memory is in use", used * 100);
+    }
+    if (p->store.failing_since_s > 0) {
+        reason(p, &p->degraded, "the store is not written: %s", p->store.problem);
+    }
+}
+
+static void put_requests(struct sonde_buf *out, const struct sonde_health *h)
+{
+    sonde_json_key_open(out, "latency", '{');
+    sonde_json_str(out, "source", h->source);
+    if (!h->source) sonde_json_str(out, "reason", "no request and no span ended in the window");
+    sonde_json_num(out, "p50_s", h->p50_s);
+    sonde_json_num(out, "p95_s", h->p95_s);
+    sonde_json_close(out, '}');
+    sonde_json_key_open(out, "errors", '{');
+    sonde_json_num(out, "requests", h->count);
+    sonde_json_num(out, "failed", h->failed);
+    sonde_json_num(out, "ratio", h->count > 0 ? h->failed / h->count : NAN);
+    sonde_json_close(out, '}');
+}
+
+static void put_machine(struct sonde_buf *out, const struct sonde_health *h)
+{
+    sonde_json_key_open(out, "memory", '{');
+    sonde_json_num(out, "total_bytes", h->memory_total);
+    sonde_json_num(out, "available_bytes", h->memory_available);
+    sonde_json_num(out, "used_ratio", 1 - h->memory_available / h->memory_total);
+    sonde_json_num(out, "processes_bytes", h->resident);
+    sonde_json_close(out, '}');
+    sonde_json_key_open(out, "gpu", '{');
+    sonde_json_num(out, "utilization_ratio", h->gpu_ratio);
+    if (isnan(h->gpu_ratio)) sonde_json_str(out, "reason", "no GPU is read on this machine");
+    sonde_json_close(out, '}');
+}
+
+static void put_components(struct sonde_buf *out, const struct report *p,
+                           const struct sonde_request *r)
+{
+    const int fresh = p->age_s <= 3 * p->interval_s + 2;
+    sonde_json_key_open(out, "components", '{');
+    sonde_json_key_open(out, "collector", '{');
+    sonde_json_str(out, "status", fresh ? "ok" : "failing");
+    sonde_json_num(out, "last_tick_age_s", p->age_s);
+    sonde_json_close(out, '}');
+    sonde_json_key_open(out, "store", '{');
+    sonde_json_str(out, "status", !r->store ? "off" : p->store.failing_since_s > 0 ? "failing" : "ok");
+    if (r->store) {
+        sonde_json_time(out, "failing_since", p->store.failing_since_s);
+        sonde_json_u64(out, "dropped_ticks", p->store.dropped_ticks);
+        sonde_json_str(out, "problem", p->store.failing_since_s > 0 ? p->store.problem : NULL);
+    }
+    sonde_json_close(out, '}');
+    sonde_json_key_open(out, "profiler", '{');
+    sonde_json_str(out, "status", r->profiler ? "ok" : "off");
+    sonde_json_bool(out, "continuous", r->continuous != NULL);
+    sonde_json_close(out, '}');
+    sonde_json_close(out, '}');
+}
+
+static void health(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    const double window_s = r->health.window_s > 0 ? r->health.window_s : WINDOW_DEFAULT_S;
+    struct report p = { .age_s = NAN };
+    pthread_rwlock_rdlock(&m->lock);
+    const int rc = sonde_health_measure(m, window_s, &p.h);
+    if (m->tick) p.age_s = fmax(0, now_s() - m->now_s);
+    p.interval_s = m->interval_s;
+    pthread_rwlock_unlock(&m->lock);
+    if (rc) {
+        a->body.error = rc;
+        return;
+    }
+    if (r->store) r->store_ops->stats(r->store, &p.store);
+    judge(&p, r);
+    struct sonde_buf *out = &a->body;
+    a->status = p.failing ? 503 : 200;
+    sonde_buf_putc(out, '{');
+    sonde_json_str(out, "status", p.failing ? "failing" : p.degraded ? "degraded" : "ok");
+    sonde_json_key_open(out, "reasons", '[');
+    for (size_t i = 0; i < p.reason_count; i++) {
+        if (i) sonde_buf_putc(out, ',');
+        sonde_buf_json_str(out, p.reasons[i], strlen(p.reasons[i]));
+    }
+    sonde_json_close(out, ']');
+    sonde_json_num(out, "window_s", window_s);
+    put_requests(out, &p.h);
+    put_machine(out, &p.h);
+    put_components(out, &p, r);
+    sonde_buf_puts(out, "}\n");
+}
+
+extern const struct sonde_route sonde_route_health;
+const struct sonde_route sonde_route_health = {
+    .method = "GET",
+    .path = "/health",
+    .summary = "ok, degraded or failing: latency, errors, memory, GPU and components of the last seconds",
+    .handle = health,
+    .keys = "status,reasons,latency,errors,memory,gpu,components",
+    .statuses = "503*",
+};
