@@ -5,7 +5,7 @@ cd "$scratch" || exit
 unset SONDE_TOKEN
 
 cleanup() {
-    local pid child
+    local pid child=
     for pid in "${started[@]}"; do
         # What `sonde run` has started outlives it when it is killed.
         read -r child 2>/dev/null <"/proc/$pid/task/$pid/children"
