@@ -319,6 +319,7 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     c->o = *o;
     if (!(c->o.flush_s > 0)) c->o.flush_s = FLUSH_DEFAULT_S;
     c->settings = o->settings;
+    c->sampled_heaps = -1;
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

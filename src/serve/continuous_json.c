@@ -44,9 +44,12 @@ static void put_cpu(struct sonde_continuous *c, struct sonde_buf *out)
 static void put_memory(const struct sonde_continuous *c, struct sonde_buf *out)
 {
     put_source(out, "memory", c->settings.enabled && c->settings.memory, c->sampled_heaps > 0,
-               "no heap was profiled at the last look: only those of programs that were started with "
-               "`sonde run` are");
-    sonde_json_u64(out, "processes", (uint64_t)c->sampled_heaps);
+               c->sampled_heaps < 0
+                   ? "heaps are looked at when an interval ends; only those of programs that were "
+                     "started with `sonde run` are profiled"
+                   : "no allocation was sampled up to the last look: only those of programs that were "
+                     "started with `sonde run` are, one in 512 KiB");
+    sonde_json_u64(out, "processes", c->sampled_heaps > 0 ? (uint64_t)c->sampled_heaps : 0);
     sonde_json_u64(out, "snapshots", c->parts.heaps);
     sonde_json_close(out, '}');
 }

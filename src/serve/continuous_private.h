@@ -79,8 +79,7 @@ struct sonde_continuous {
     uint64_t merges, deleted;
     char problem[256];             /* what does not work now; "" = nothing */
     struct sonde_taking *taking;   /* set by the thread; looked at with the lock */
-    int sampled_heaps;             /* at the last look */
-    char heap_note[256];
+    int sampled_heaps;             /* at the last look; -1 = there was none yet */
 
     /* The thread's own. */
     double taking_hz;
