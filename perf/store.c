@@ -67,7 +67,7 @@ static void load_recorded(const char *path)
     const struct sonde_store_options o = { .path = path, .read_only = 1 };
     const struct sonde_store_query q = { .from_s = 1, .series_max = SOURCES_MAX,
                                          .points_max = 100000000 };
-    const struct sonde_store_sink sink = { keep, NULL, NULL };
+    const struct sonde_store_sink sink = { .series = keep };
     if (sonde_store_sqlite.open(&o, &s, &err) || sonde_store_sqlite.query(s, &q, &sink, &err)) {
         die(err.text);
     }
@@ -219,7 +219,7 @@ static double store_ask(struct sonde_store *s, uint32_t series, double step_s, s
     const struct sonde_store_query q = { .filters = &filter, .filter_count = 1,
                                          .from_s = START_MS * 1e-3,
                                          .to_s = START_MS * 1e-3 + DAY, .step_s = step_s };
-    const struct sonde_store_sink sink = { count_points, NULL, count };
+    const struct sonde_store_sink sink = { .series = count_points, .arg = count };
     struct sonde_err err = { "" };
     *count = 0;
     const double began = clock_s();
