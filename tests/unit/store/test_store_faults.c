@@ -117,6 +117,44 @@ static uint32_t check_ticks(struct sonde_store *s, uint32_t at_least)
     return count;
 }
 
+/* Beside each tick a span of its number. */
+static int add_span(struct sonde_store *s, uint32_t tick)
+{
+    const struct sonde_model_span span = {
+        .name = "step", .program = "server", .pid = 42, .tid = 43, .id = tick + 1,
+        .start_ns = ((uint64_t)START_S + tick) * 1000000000u, .duration_ns = 1000 + tick,
+        .trace_hi = 1, .trace_lo = tick,
+    };
+    return OPS->span_add(s, &span);
+}
+
+struct spans { uint32_t count; char *there; };
+
+static int see_span(const struct sonde_model_span *span, void *arg)
+{
+    struct spans *f = arg;
+    const uint64_t tick = span->id - 1;
+    assert_true(span->start_ns == ((uint64_t)START_S + tick) * 1000000000u);
+    assert_true(span->duration_ns == 1000 + tick);
+    if (tick >= f->count) return 0; /* after what is known to be there */
+    assert_false(f->there[tick]);
+    f->there[tick] = 1;
+    return 0;
+}
+
+static void check_spans(struct sonde_store *s, uint32_t count)
+{
+    struct sonde_err err = { "" };
+    struct spans f = { count, sonde__calloc(count + 1, 1) };
+    const struct sonde_store_range all = { 0 };
+    assert_non_null(f.there);
+    if (OPS->spans(s, &all, see_span, &f, NULL, &err) != 0) fail_msg("%s", err.text);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!f.there[i]) fail_msg("span %u of %u is not there", i, count);
+    }
+    sonde__free(f.there);
+}
+
 static int integrity_ok(const char *path)
 {
     sqlite3 *db;
@@ -144,6 +182,7 @@ static void test_power_cut(void **unused)
         taken = disk.snapshots;
         pthread_mutex_unlock(&disk.lock);
         add_ticks(&l, 1);
+        assert_int_equal(add_span(s, l.ticks - 1), 0);
         flush(s);
     }
     pthread_mutex_lock(&disk.lock);
@@ -156,6 +195,7 @@ static void test_power_cut(void **unused)
         snprintf(path, sizeof(path), "%s/snap%zu", build_dir, i);
         s = open_at(path, (struct sonde_store_options){ .block_ticks = 25 });
         check_ticks(s, disk.at_least[i]);
+        check_spans(s, disk.at_least[i]);
         OPS->close(s);
         assert_true(integrity_ok(path));
     }
@@ -177,8 +217,12 @@ static void record_until_killed(struct seen *seen, uint32_t from)
     struct load l = { .s = s, .gauges = 5, .counters = 5, .histograms = 2, .ticks = from,
                       .start_ms = (int64_t)START_S * 1000 };
     if (load_define(&l)) _exit(4);
+    /* Rings outlive the agent: what may not be on disk yet comes once more. */
+    for (uint32_t i = seen->flushed; i < from; i++) {
+        if (add_span(s, i)) _exit(6);
+    }
     for (;;) {
-        if (load_tick(&l) || OPS->flush(s, &err)) _exit(5);
+        if (add_span(s, l.ticks) || load_tick(&l) || OPS->flush(s, &err)) _exit(5);
         seen->flushed = l.ticks;
     }
 }
@@ -211,6 +255,7 @@ static void test_killed(void **unused)
         if (access(build_path, F_OK) != 0) continue; /* it did not even begin */
         struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
         ticks = check_ticks(s, seen->flushed);
+        check_spans(s, seen->flushed);
         OPS->close(s);
     }
     assert_true(integrity_ok(build_path));
@@ -235,6 +280,7 @@ static void test_disk_full(void **unused)
         flush(s);
         disk_fails(cases[i].error);
         add_ticks(&l, 65);
+        for (uint32_t n = 0; n < 75; n++) assert_int_equal(add_span(s, n), 0);
         assert_int_equal(OPS->flush(s, &err), SONDE_EIO);
         assert_non_null(strstr(err.text, cases[i].text));
         OPS->stats(s, &stats);
@@ -249,9 +295,11 @@ static void test_disk_full(void **unused)
         add_ticks(&l, 50);
         flush(s);
         check_ticks(s, 126);
+        check_spans(s, 75);
         OPS->close(s);
         s = open_at(build_path, (struct sonde_store_options){ .read_only = 1 });
         check_ticks(s, 126);
+        check_spans(s, 75);
         assert_int_equal(build_answer.gaps, 0);
         OPS->close(s);
         unlink(build_path);
