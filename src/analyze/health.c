@@ -11,6 +11,9 @@
 #define REQUEST_SECONDS "gen_ai_server_request_duration_seconds"
 #define REQUESTS "sonde_infer_requests_total"
 #define SPAN_SECONDS "sonde_span_duration_seconds"
+#define FRONT_REQUESTS "sonde_front_requests_total"
+#define FRONT_ERRORS "sonde_front_errors_total"
+#define FRONT_THERE "sonde_front_in_flight"
 #define GPU_RATIO "sonde_gpu_utilization_ratio"
 
 static const struct sonde_model_family *family_of(const struct sonde_model *m, const char *name)
@@ -33,13 +36,30 @@ static uint32_t ticks_of(const struct sonde_model *m, const struct sonde_model_s
     return age;
 }
 
-static int has_failed(const struct sonde_model_series *s)
+static const char *label_of(const struct sonde_model_series *s, const char *name)
 {
     for (size_t i = 0; i < s->label_count; i++) {
-        if (strcmp(s->labels[i].name, "outcome") != 0) continue;
-        return strcmp(s->labels[i].value, "ok") != 0 && strcmp(s->labels[i].value, "cancelled") != 0;
+        if (strcmp(s->labels[i].name, name) == 0) return s->labels[i].value;
     }
-    return 0;
+    return "";
+}
+
+static int has_failed(const struct sonde_model_series *s)
+{
+    const char *outcome = label_of(s, "outcome");
+    return *outcome && strcmp(outcome, "ok") != 0 && strcmp(outcome, "cancelled") != 0;
+}
+
+static int has_any(const struct sonde_model_series *s)
+{
+    (void)s;
+    return 1;
+}
+
+/* Not those that a client broke off. */
+static int is_upstreams(const struct sonde_model_series *s)
+{
+    return strncmp(label_of(s, "error"), "client_", 7) != 0;
 }
 
 struct merged { uint64_t n[SONDE__HIST_OCTAVES][64], zero; double count, failed; };
@@ -74,23 +94,29 @@ static void latencies(const struct merged *g, struct sonde_health *out)
     out->p95_s = sonde_quantile(0.95, g->zero, octave);
 }
 
-/* Of inference the outcomes are counted apart. */
-static void outcomes(const struct sonde_model *m, double window_s, struct sonde_health *out)
+/* How much those series of a counter grew in the window. */
+static double grown(const struct sonde_model *m, const char *name, double window_s,
+                    int (*which)(const struct sonde_model_series *s))
 {
-    const struct sonde_model_family *f = family_of(m, REQUESTS);
-    if (!f || f->type != SONDE_COUNTER) return;
-    out->count = out->failed = 0;
-    for (size_t k = 0; k < f->series_count; k++) {
+    const struct sonde_model_family *f = family_of(m, name);
+    double n = 0;
+    for (size_t k = 0; f && f->type == SONDE_COUNTER && k < f->series_count; k++) {
         const struct sonde_model_series *s = f->series[k];
-        if (!s->history) continue;
+        if (!s->history || !which(s)) continue;
         const uint32_t ticks = ticks_of(m, s, window_s);
-        double n = 0;
         for (uint32_t age = 0; age < ticks; age++) {
             n += s->history[(m->tick - 1 - age) % SONDE_HISTORY];
         }
-        out->count += n;
-        if (has_failed(s)) out->failed += n;
     }
+    return n;
+}
+
+/* Of inference the outcomes are counted apart. */
+static void outcomes(const struct sonde_model *m, double window_s, struct sonde_health *out)
+{
+    if (!family_of(m, REQUESTS)) return;
+    out->count = grown(m, REQUESTS, window_s, has_any);
+    out->failed = grown(m, REQUESTS, window_s, has_failed);
 }
 
 /* All series of a gauge: their sum, or mean; NaN without any. */
@@ -125,6 +151,11 @@ int sonde_health_measure(const struct sonde_model *m, double window_s, struct so
         if (i == 0) outcomes(m, window_s, out);
     }
     sonde__free(g);
+    out->front_count = out->front_failed = NAN;
+    if (family_of(m, FRONT_THERE)) {
+        out->front_count = grown(m, FRONT_REQUESTS, window_s, has_any);
+        out->front_failed = grown(m, FRONT_ERRORS, window_s, is_upstreams);
+    }
     out->memory_total = gauge_of(m, "sonde_host_memory_total_bytes", 0);
     out->memory_available = gauge_of(m, "sonde_host_memory_available_bytes", 0);
     out->resident = gauge_of(m, "sonde_process_resident_memory_bytes", 0);

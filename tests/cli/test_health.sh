@@ -38,6 +38,20 @@ until_true is degraded 'a["status"]'
 same "degraded still serves" 200 "$(code)"
 same "why" True "$(figure '"memory is in use" in a["reasons"][0]')"
 same "no store" off "$(figure 'a["components"]["store"]["status"]')"
+same "no front" off "$(figure 'a["components"]["front"]["status"]')"
+kill -TERM "$agent"
+wait "$agent"
+
+# In front of a server that is not there.
+serve "$scratch/third" --set health.max_memory_ratio=0 --upstream http://127.0.0.1:1 \
+    --set server.own_health=true
+until_true is ok 'a["status"]'
+same "nobody has asked yet" "ok 0" "$(figure '" ".join((a["components"]["front"]["status"], str(int(a["components"]["front"]["requests"]))))')"
+for _ in 1 2 3 4 5 6; do curl -s -o /dev/null "$url/v1/models"; done
+until_true is failing 'a["status"]'
+same "not served" 503 "$(code)"
+same "why" True "$(figure 'any("not answered by the upstream" in r for r in a["reasons"])')"
+same "who" "failing 6" "$(figure '" ".join((a["components"]["front"]["status"], str(int(a["components"]["front"]["not_answered"]))))')"
 status 2 "$sonde" serve --listen 127.0.0.1:0 --set health.max_memory_ratio=2
 has "a bad threshold" 'health.max_memory_ratio' "$scratch/err"
 finish

@@ -80,6 +80,7 @@ int main(int argc, char **argv)
     const double seconds = argc > 1 ? atof(argv[1]) : 10, start = now_s();
     const struct sonde_pool cache = sonde_pool("cache");
     load();
+    for (int i = 0; i < RING; i++) push_ring();
     printf("ready\n");
     fflush(stdout);
     for (double f = 0; f < 1; f = (now_s() - start) / seconds) {

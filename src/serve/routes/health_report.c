@@ -43,16 +43,25 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Also when there are NaN of them: then not at all. */
+static void judge_errors(struct report *p, const struct sonde_health_options *o, double failed,
+                         double count, const char *how)
+{
+    if (!(count >= SONDE_HEALTH_MIN)) return;
+    const double ratio = failed / count;
+    if (o->error_ratio_failing > 0 && ratio > o->error_ratio_failing) {
+        reason(p, &p->failing, "%.0f of %.0f requests %s", failed, count, how);
+    } else if (o->error_ratio_max > 0 && ratio > o->error_ratio_max) {
+        reason(p, &p->degraded, "%.0f of %.0f requests %s", failed, count, how);
+    }
+}
+
 static void judge_requests(struct report *p, const struct sonde_health_options *o)
 {
     const struct sonde_health *h = &p->h;
+    judge_errors(p, o, h->failed, h->count, "failed");
+    judge_errors(p, o, h->front_failed, h->front_count, "were not answered by the upstream");
     if (h->count < SONDE_HEALTH_MIN) return;
-    const double ratio = h->failed / h->count;
-    if (o->error_ratio_failing > 0 && ratio > o->error_ratio_failing) {
-        reason(p, &p->failing, "%.0f of %.0f requests failed", h->failed, h->count);
-    } else if (o->error_ratio_max > 0 && ratio > o->error_ratio_max) {
-        reason(p, &p->degraded, "%.0f of %.0f requests failed", h->failed, h->count);
-    }
     if (o->p95_s_max > 0 && h->p95_s > o->p95_s_max) {
         reason(p, &p->degraded, "the 95th percentile of latency is %.3g s, over %.3g s", h->p95_s,
                o->p95_s_max);
@@ -105,6 +114,22 @@ static void put_machine(struct sonde_buf *out, const struct sonde_health *h)
     sonde_json_close(out, '}');
 }
 
+/* What the front saw of its upstream; nothing is asked of that for it. */
+static void put_front(struct sonde_buf *out, const struct report *p,
+                      const struct sonde_health_options *o)
+{
+    const struct sonde_health *h = &p->h;
+    const int bad = h->front_count >= SONDE_HEALTH_MIN && o->error_ratio_max > 0 &&
+                    h->front_failed / h->front_count > o->error_ratio_max;
+    sonde_json_key_open(out, "front", '{');
+    sonde_json_str(out, "status", isnan(h->front_count) ? "off" : bad ? "failing" : "ok");
+    if (!isnan(h->front_count)) {
+        sonde_json_num(out, "requests", h->front_count);
+        sonde_json_num(out, "not_answered", h->front_failed);
+    }
+    sonde_json_close(out, '}');
+}
+
 static void put_components(struct sonde_buf *out, const struct report *p,
                            const struct sonde_request *r)
 {
@@ -122,6 +147,7 @@ static void put_components(struct sonde_buf *out, const struct report *p,
         sonde_json_str(out, "problem", p->store.failing_since_s > 0 ? p->store.problem : NULL);
     }
     sonde_json_close(out, '}');
+    put_front(out, p, &r->health);
     sonde_json_key_open(out, "profiler", '{');
     sonde_json_str(out, "status", r->profiler ? "ok" : "off");
     sonde_json_bool(out, "continuous", r->continuous != NULL);

@@ -108,9 +108,45 @@ static void test_inference_first(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* Of the front's requests, those that the upstream broke off; not those of clients. */
+static void test_front(void **unused)
+{
+    (void)unused;
+    struct sonde_model *m = new_model();
+    struct sonde_health h;
+    static const struct { const char *family, *label, *value; uint64_t n; } counters[] = {
+        { "sonde_front_requests_total", "status", "200", 7 },
+        { "sonde_front_requests_total", "status", "502", 3 },
+        { "sonde_front_errors_total", "error", "connect_refused", 2 },
+        { "sonde_front_errors_total", "error", "client_closed", 5 },
+    };
+    assert_int_equal(sonde_health_measure(m, 60, &h), 0);
+    assert_true(isnan(h.front_count) && isnan(h.front_failed));
+    series_of(m, "sonde_front_in_flight", SONDE_GAUGE, 1, NULL);
+    struct sonde_model_series *s[4];
+    for (size_t i = 0; i < 4; i++) {
+        const struct sonde_model_family_spec spec = { .name = counters[i].family,
+                                                      .type = SONDE_COUNTER, .scale = 1 };
+        const struct sonde_label label = { counters[i].label, counters[i].value };
+        s[i] = sonde_model_series(m, sonde_model_family(m, &spec), NULL, &label, 1);
+        assert_non_null(s[i]);
+        s[i]->from_zero = 1;
+        s[i]->counter = counters[i].n;
+    }
+    tick(m, 1);
+    assert_int_equal(sonde_health_measure(m, 60, &h), 0);
+    assert_true(h.front_count == 10 && h.front_failed == 2);
+    tick(m, 70);
+    assert_int_equal(sonde_health_measure(m, 60, &h), 0);
+    assert_true(h.front_count == 0 && h.front_failed == 0);
+    sonde_model_destroy(m);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_front),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_inference_first),
