@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "serve/session_findings.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 
@@ -59,6 +60,7 @@ int sonde_sessions_keep(struct sonde_sessions *s, const char *name, const char *
     if (!rc) rc = s->ops->profile_put(s->store, &row, data.data, data.len, id, err);
     sonde_buf_release(&data);
     if (rc) return rc;
+    sonde_session_findings(s->ops, s->store, name, p);
     pthread_mutex_lock(&s->lock);
     if (strcmp(kind, "memory") != 0 || !s->last_id) s->last_id = *id;
     pthread_mutex_unlock(&s->lock);

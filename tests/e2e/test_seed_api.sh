@@ -86,7 +86,7 @@ cp answer compared.json
 api 200 "$at/admin/profile/compare?a=baseline"
 faster 2>judged || complain "the last one: $(tail -n 1 judged)"
 api 200 "$at/admin/profile/compare?a=baseline&b=optimized&format=text"
-has "in words" 'optimized is .* faster than baseline' answer
+has "in words" 'optimized is .* (faster|less) than baseline' answer
 api 200 "$at/admin/profile/compare?a=baseline&b=optimized&format=markdown"
 has "as Markdown" '^\|' answer
 api 200 "$at/admin/profile/compare?a=baseline&b=optimized&format=svg"
@@ -104,7 +104,7 @@ faster 2>judged || complain "by time: $(tail -n 1 judged)"
 # The same on the command line, from the agent and from its store.
 for base in "$at/admin/profiles/" store.db:; do
     status 0 "$sonde" diff "${base}baseline" "${base}optimized"
-    has "sonde diff" 'faster than .*baseline' out
+    has "sonde diff" '(faster|less) than .*baseline' out
     status 0 "$sonde" report "${base}baseline"
     has "sonde report" 'work_1' out
     status 0 "$sonde" flamegraph "${base}baseline" -o cli.svg
@@ -114,6 +114,10 @@ for base in "$at/admin/profiles/" store.db:; do
 done
 status 2 "$sonde" report store.db:no-such
 has "a name that is not there" 'store.db: there is no profile "no-such"' err
+
+# What took the most is listed beyond the session
+api 200 "$at/api/findings?kind=function"
+holds "findings" "any(f['subject'] == 'work_1' and f['text'].startswith('baseline: ') and f['unit'] == 'seconds' for f in r['findings'])"
 
 # What is kept, in every form
 api 200 "$at/admin/profiles"
