@@ -39,8 +39,8 @@ has "its type" '^Content-Type: text/event-stream' headers
 lacks "not compressed" '^Content-Encoding' headers
 same "what comes first" 'retry: 2000' "$(head -n 1 events)"
 for event in series processes inference store; do has "$event" "^event: $event\$" events; done
-sed -n 's/^data: //p' events | head -n 8 | python3 -c 'import json, sys
-for line in sys.stdin: json.loads(line)' || complain "not JSON:" "$(cat events)"
+sed -n 's/^data: //p' events | python3 -c 'import json, sys
+for line in sys.stdin.readlines()[:8]: json.loads(line)' || complain "not JSON:" "$(cat events)"
 curl -sI --max-time 20 -o head "$url/api/stream" || complain "HEAD does not end"
 has "HEAD" '^Content-Type: text/event-stream' head
 same "an unknown event" 400 "$(curl -s -o body -w '%{http_code}' "$url/api/stream?events=series,all")"
