@@ -13,13 +13,8 @@ done
 work=$SONDE_BUILD/browser
 rm -rf "$work/shots"
 mkdir -p "$work/shots"
-cp "$SONDE_SOURCE"/tests/browser/*.mjs "$SONDE_SOURCE"/tests/browser/package*.json \
-    "$SONDE_SOURCE"/tests/browser/.npmrc "$work"
+"$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/browser" "$work"
 cd "$work"
-if ! cmp -s package-lock.json node_modules/.installed; then
-    npm ci --loglevel=error --prefer-offline --no-progress
-    cp package-lock.json node_modules/.installed
-fi
 
 node_modules/.bin/tsc -p "$SONDE_SOURCE/web"
 

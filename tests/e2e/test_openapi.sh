@@ -6,12 +6,7 @@ set -uo pipefail
 : "${SONDE_SOURCE:?set it to the source directory}"
 
 work=$SONDE_BUILD/openapi
-mkdir -p "$work"
-cp "$SONDE_SOURCE"/tests/openapi/*.mjs "$SONDE_SOURCE"/tests/openapi/package*.json \
-    "$SONDE_SOURCE"/tests/openapi/.npmrc "$work"
-(cd "$work" && if ! cmp -s package-lock.json node_modules/.installed; then
-    npm ci --loglevel=error --prefer-offline --no-progress && cp package-lock.json node_modules/.installed
-fi) || { complain "the validator could not be installed"; finish; }
+"$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/openapi" "$work" || { complain "the validator could not be installed"; finish; }
 
 serve() { # OPTIONS…
     "$sonde" serve --listen 127.0.0.1:0 "$@" 2>"$scratch/log" &

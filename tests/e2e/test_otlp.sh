@@ -9,12 +9,7 @@ for tool in node npm curl promtool; do
 done
 
 work=$SONDE_BUILD/otlp
-mkdir -p "$work"
-cp "$SONDE_SOURCE"/tests/otlp/*.mjs "$SONDE_SOURCE"/tests/otlp/package*.json \
-    "$SONDE_SOURCE"/tests/otlp/.npmrc "$work"
-(cd "$work" && if ! cmp -s package-lock.json node_modules/.installed; then
-    npm ci --loglevel=error --prefer-offline --no-progress && cp package-lock.json node_modules/.installed
-fi) || { complain "the SDK could not be installed"; finish; }
+"$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/otlp" "$work" || { complain "the SDK could not be installed"; finish; }
 
 serve() { # OPTIONS…
     "$sonde" serve --listen 127.0.0.1:0 --no-host --no-processes "$@" 2>"$scratch/log" &

@@ -99,12 +99,7 @@ end
 
 # ---- in a browser -----------------------------------------------------------------------------
 work=$SONDE_BUILD/stream
-mkdir -p "$work"
-cp "$SONDE_SOURCE"/tests/browser/stream.mjs "$SONDE_SOURCE"/tests/browser/package*.json \
-    "$SONDE_SOURCE"/tests/browser/.npmrc "$work"
-(cd "$work" && if ! cmp -s package-lock.json node_modules/.installed; then
-    npm ci --loglevel=error --prefer-offline --no-progress && cp package-lock.json node_modules/.installed
-fi) >npm.out 2>&1 || complain "playwright could not be installed:" "$(cat npm.out)"
+"$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/browser" "$work" >npm.out 2>&1 || complain "playwright could not be installed:" "$(cat npm.out)"
 serve
 timeout 120 node "$work/stream.mjs" "$url" >browser.out 2>&1 || complain "in a browser:" "$(cat browser.out)"
 end
