@@ -103,6 +103,9 @@ static int hook_disk(void **unused)
 
 /* ---- Helpers ------------------------------------------------------------------------------------- */
 
+/* On a fast disk there are hundreds of ticks a second here, and each one's span is looked for. */
+enum { SPANS_PER_S = 1000000 };
+
 /* All of the first ticks are there, with their values; returns how many. */
 static uint32_t check_ticks(struct sonde_store *s, uint32_t at_least)
 {
@@ -173,7 +176,8 @@ static int integrity_ok(const char *path)
 static void test_power_cut(void **unused)
 {
     (void)unused;
-    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 25 });
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
+        .block_ticks = 25, .spans_per_s = SPANS_PER_S });
     struct load l = new_load(s, 5, 5, 2);
     for (size_t taken = 0; taken < SNAPSHOTS_MAX && l.ticks < 3000;) {
         pthread_mutex_lock(&disk.lock);
@@ -208,7 +212,8 @@ struct seen { volatile uint32_t flushed; };
 static void record_until_killed(struct seen *seen, uint32_t from)
 {
     struct sonde_store *s = NULL;
-    const struct sonde_store_options o = { .path = build_path, .block_ticks = 30 };
+    const struct sonde_store_options o = { .path = build_path, .block_ticks = 30,
+                                           .spans_per_s = SPANS_PER_S };
     struct sonde_err err = { "" };
     if (OPS->open(&o, &s, &err) != 0) {
         dprintf(2, "%s\n", err.text);
