@@ -4,10 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "analyze/inference_private.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/strip.h"
 
 #define SLACK_NS 200000000u     /* an event may be known this much later than it happened */
@@ -271,9 +271,7 @@ int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *
     if (!(x->o.timeout_s > 0)) x->o.timeout_s = 600;
     x->m = m;
     sonde_timeq_init(&x->waiting, sizeof(struct infer_event), INFER_WAITING_MAX);
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    x->now_s = x->started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    x->now_s = x->started_s = sonde_clock_s(CLOCK_REALTIME);
     x->totals.since_s = x->started_s;
     for (x->slot_count = 64; x->slot_count < x->o.running_max;) x->slot_count *= 2;
     x->slots = sonde__calloc(x->slot_count, sizeof(*x->slots));

@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "sonde/sonde.h"
 
 static const int passed_on[] = { SIGTERM, SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
@@ -212,31 +213,18 @@ static int child_changed(struct sonde_child *c, int *status)
     }
 }
 
-static double monotonic_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static struct timespec timespec_of(double seconds)
-{
-    return (struct timespec){ .tv_sec = (time_t)seconds,
-                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) };
-}
-
 int sonde_child_wait(struct sonde_child *c, double seconds, int *status)
 {
     sigset_t watched;
     watched_signals(&watched);
-    const double until = monotonic_s() + seconds;
+    const double until = sonde_clock_s(CLOCK_MONOTONIC) + seconds;
     /* It may have ended or stopped before we came here; its SIGCHLD is pending then. */
     for (;;) {
         siginfo_t info;
         int got;
         if (seconds > 0) {
-            const double left = until - monotonic_s();
-            const struct timespec t = timespec_of(left > 0 ? left : 0);
+            const double left = until - sonde_clock_s(CLOCK_MONOTONIC);
+            const struct timespec t = sonde_clock_timespec_s(left > 0 ? left : 0);
             got = sigtimedwait(&watched, &info, &t);
             if (got < 0 && errno == EAGAIN) return 0;
         } else {
@@ -262,11 +250,11 @@ void sonde_child_linger(double seconds)
     sigaddset(&stops, SIGTSTP);
     pthread_sigmask(SIG_UNBLOCK, &stops, NULL);
 
-    const double until = monotonic_s() + seconds;
+    const double until = sonde_clock_s(CLOCK_MONOTONIC) + seconds;
     for (;;) {
-        const double left = until - monotonic_s();
+        const double left = until - sonde_clock_s(CLOCK_MONOTONIC);
         if (left <= 0) return;
-        const struct timespec t = timespec_of(left);
+        const struct timespec t = sonde_clock_timespec_s(left);
         if (sigtimedwait(&ends, NULL, &t) >= 0) return;
     }
 }

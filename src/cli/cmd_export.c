@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "collect/collector.h"
@@ -195,15 +196,13 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
 /* Unix time, or negative: so long ago. */
 static int parse_moment(const struct sonde_cli *cli, const char *option, const char *text, double *out)
 {
-    struct timespec now;
     char *end;
     if (!text) return SONDE_EXIT_OK;
     *out = strtod(text, &end);
     if (end == text || *end || !isfinite(*out)) {
         return sonde_cli_usage(cli, "--%s: '%s' is not a unix time, nor seconds ago as -3600", option, text);
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (*out < 0) *out += (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    if (*out < 0) *out += sonde_clock_s(CLOCK_REALTIME);
     return SONDE_EXIT_OK;
 }
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "collect/collector.h"
 #include "present/table.h"
@@ -44,9 +44,7 @@ static const char *const drop_names[] = {
 static double uptime_s(const struct sonde_model_process *p)
 {
     if (p->state != SONDE_PROCESS_RUNNING) return -1;
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    const double up = (double)t.tv_sec + (double)t.tv_nsec * 1e-9 -
+    const double up = sonde_clock_s(CLOCK_BOOTTIME) -
                       (double)p->start_time / (double)sysconf(_SC_CLK_TCK);
     return up > 0 ? up : 0;
 }

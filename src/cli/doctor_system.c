@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/doctor.h"
 #include "collect/cpu.h"
 #include "collect/uprobe_event.h"
@@ -58,13 +59,6 @@ void sonde_doctor_madvise(struct sonde_doctor *d)
 /* ---- Clock -------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-static int64_t mono_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 struct instant { uint64_t tsc; int64_t ns; };
 
 /* Both clocks at one instant: of several tries the one with the least time in between. */
@@ -73,9 +67,9 @@ static struct instant both_clocks(void)
     struct instant best = { 0, 0 };
     int64_t best_gap = INT64_MAX;
     for (int i = 0; i < 16; i++) {
-        const int64_t before = mono_ns();
+        const int64_t before = (int64_t)sonde_clock_ns(CLOCK_MONOTONIC);
         const uint64_t tsc = __builtin_ia32_rdtsc();
-        const int64_t after = mono_ns();
+        const int64_t after = (int64_t)sonde_clock_ns(CLOCK_MONOTONIC);
         if (after - before >= best_gap) continue;
         best_gap = after - before;
         best = (struct instant){ tsc, before + best_gap / 2 };

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/strip.h"
 #include "cli/heap.h"
 #include "present/text.h"
@@ -49,13 +49,6 @@ static int parse_seconds(const struct sonde_cli *cli, const char *option, const 
     return SONDE_EXIT_OK;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static int parse_time(const struct sonde_cli *cli, const char *option, const char *text,
                       const struct sonde_profile *p, uint64_t *out)
 {
@@ -63,7 +56,7 @@ static int parse_time(const struct sonde_cli *cli, const char *option, const cha
     if (!text) return SONDE_EXIT_OK;
     const int status = parse_seconds(cli, option, text, &v);
     if (status) return status;
-    if (v < 0) v += now_s();
+    if (v < 0) v += sonde_clock_s(CLOCK_REALTIME);
     const uint64_t ns = v > 0 ? (uint64_t)(v * 1e9) : 0;
     *out = v >= UNIX_TIME_MIN ? ns : p->start_ns + ns;
     if (!*out) *out = 1; /* 0 would mean that there is no limit */
@@ -210,7 +203,7 @@ static int parse_moment(const struct sonde_cli *cli, const char *option, const c
     const int status = parse_seconds(cli, option, text, &v);
     if (status || (v >= 0 && v < UNIX_TIME_MIN)) return status;
     r->asked = 1;
-    *out = v < 0 ? now_s() + v : v;
+    *out = v < 0 ? sonde_clock_s(CLOCK_REALTIME) + v : v;
     return SONDE_EXIT_OK;
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/continuous.h"
 #include "cli/session_private.h"
 #include "collect/discover.h"
@@ -29,9 +30,7 @@ enum { PORT_TRIES = 20 };
 
 double session_clock_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return sonde_clock_s(CLOCK_MONOTONIC);
 }
 
 void sonde_session_file(char *out, size_t out_size, const char *name)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "sonde/sonde.h"
 
 struct sonde_top_feed {
@@ -61,27 +62,15 @@ static void read_once(struct sonde_top_feed *f, const struct sonde_top_request *
     publish(f, r->page, &d, rc, &err);
 }
 
-static struct timespec after(struct timespec t, double seconds)
-{
-    const time_t whole = (time_t)seconds;
-    t.tv_sec += whole;
-    t.tv_nsec += (long)((seconds - (double)whole) * 1e9);
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
 /* Wait until the next tick is due or something is asked for. Lock held. */
-static void wait_turn(struct sonde_top_feed *f, struct timespec last)
+static void wait_turn(struct sonde_top_feed *f, double last_s)
 {
     while (!f->stop && !f->again) {
         if (f->paused) {
             pthread_cond_wait(&f->wake, &f->lock);
             continue;
         }
-        const struct timespec due = after(last, f->interval_s);
+        const struct timespec due = sonde_clock_timespec_s(last_s + f->interval_s);
         if (pthread_cond_timedwait(&f->wake, &f->lock, &due) == ETIMEDOUT) return;
     }
 }
@@ -91,21 +80,20 @@ static void wait_turn(struct sonde_top_feed *f, struct timespec last)
 static void *run(void *arg)
 {
     struct sonde_top_feed *f = arg;
-    struct timespec last;
-    clock_gettime(CLOCK_MONOTONIC, &last);
+    double last_s = sonde_clock_s(CLOCK_MONOTONIC);
     sonde_top_source_tick(f->source);
 
     pthread_mutex_lock(&f->lock);
     f->again = 1;
     for (;;) {
-        wait_turn(f, last);
+        wait_turn(f, last_s);
         if (f->stop) break;
         const struct sonde_top_request r = f->request;
         const int tick = !f->again && !f->paused;
         f->again = 0;
         pthread_mutex_unlock(&f->lock);
         if (tick) {
-            clock_gettime(CLOCK_MONOTONIC, &last);
+            last_s = sonde_clock_s(CLOCK_MONOTONIC);
             sonde_top_source_tick(f->source);
         }
         read_once(f, &r);
@@ -136,11 +124,7 @@ int sonde_top_feed_start(struct sonde_top_source *source, const struct sonde_top
         sonde__free(f);
         return rc;
     }
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&f->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    sonde_clock_cond_init(&f->wake);
     pthread_mutex_init(&f->lock, NULL);
 
     /* Signals are for the thread that has the terminal. */

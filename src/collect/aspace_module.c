@@ -1,22 +1,15 @@
 /* aspace_module.c - modules and their tables, each once for all processes. */
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/aspace_private.h"
 #include "profile/profile.h"
 
 #define ROWS_MAX ((size_t)16 << 20) /* 256 MiB; the largest programs have a quarter of it */
 #define IDLE_MAX 256u /* modules that no process has mapped: for programs started again and again */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void drop_table(struct sonde_modules *all, struct sonde_module *m)
 {
@@ -183,14 +176,14 @@ struct sonde__unwind_table sonde_mapping_table(struct sonde_modules *all, struct
     module->used = ++all->tick;
     if (!module->rows && !module->tried) {
         struct sonde_module_bytes bytes;
-        const uint64_t start = now_ns();
+        const uint64_t start = sonde_clock_ns(CLOCK_MONOTONIC);
         module->tried = 1;
         /* memory where there was a file, or the other way round, is not what was opened */
         if (module->elf.eh_frame_len && !sonde_module_bytes_open(m, pid, &bytes)) {
             if (bytes.memory == module->in_memory) build_table(all, m, &bytes);
             close(bytes.fd);
         }
-        all->stats.build_ns += now_ns() - start;
+        all->stats.build_ns += sonde_clock_ns(CLOCK_MONOTONIC) - start;
     }
     return (struct sonde__unwind_table){ module->rows, module->row_count };
 }

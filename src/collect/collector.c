@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/foreign.h"
@@ -19,20 +20,6 @@
 #define DRAINS_PER_TICK 10
 #define DRAIN_RECS (SONDE__RING_RECS / 8)  /* records a drain should find in a ring, at most … */
 #define DRAIN_PAUSE_NS_MIN 5000000u        /* … but drains are no closer than this */
-
-double collector_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static uint64_t clock_ns(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- Creating ----------------------------------------------------------------------------- */
 
@@ -79,7 +66,7 @@ static struct sonde_probe_env probe_env(const struct sonde_collector *c, double 
 
 static void probes_open(struct sonde_collector *c, const struct sonde_collector_options *o)
 {
-    struct sonde_probe_env env = probe_env(c, collector_now());
+    struct sonde_probe_env env = probe_env(c, sonde_clock_s(CLOCK_REALTIME));
     for (size_t i = 0; sonde_probes[i] && c->probe_count < COLLECTOR_PROBES; i++) {
         const struct sonde_probe_ops *ops = sonde_probes[i];
         struct sonde_err err;
@@ -92,16 +79,6 @@ static void probes_open(struct sonde_collector *c, const struct sonde_collector_
         }
         c->probes[c->probe_count++] = (struct probe){ ops, state };
     }
-}
-
-static int wake_init(pthread_cond_t *wake)
-{
-    pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0) return SONDE_ENOMEM;
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    int rc = pthread_cond_init(wake, &attr);
-    pthread_condattr_destroy(&attr);
-    return rc == 0 ? 0 : SONDE_ENOMEM;
 }
 
 /* The agent of one program also wants what its shells started; see entry_wanted. */
@@ -129,7 +106,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     if (rc != 0) goto fail;
     if (sonde_model_create(&options->limits, &c->model) != 0 ||
         (options->attach && options->attach(c->model, options->attach_arg) != 0) ||
-        wake_init(&c->wake) != 0) {
+        sonde_clock_cond_init(&c->wake) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory for the model");
         goto fail;
     }
@@ -140,7 +117,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
         pthread_mutex_destroy(&c->lock);
         goto fail;
     }
-    c->model->now_s = collector_now();
+    c->model->now_s = sonde_clock_s(CLOCK_REALTIME);
     c->model->on_span = options->on_span;
     c->model->on_span_arg = options->on_span_arg;
     c->on_tick = options->on_tick;
@@ -223,10 +200,10 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
     }
     if (s->series) s->series->gauge = (double)c->model->series_count;
     if (s->refused) s->refused->counter = c->refused;
-    if (s->cpu) s->cpu->counter = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    if (s->cpu) s->cpu->counter = sonde_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     if (s->memory) s->memory->gauge = (double)resident_bytes();
     if (s->tick_seconds) {
-        s->tick_seconds->gauge = (double)(clock_ns(CLOCK_MONOTONIC) - began_ns) * 1e-9;
+        s->tick_seconds->gauge = (double)(sonde_clock_ns(CLOCK_MONOTONIC) - began_ns) * 1e-9;
     }
 }
 
@@ -242,8 +219,8 @@ static void infer_drained(struct sonde_collector *c)
 static void step_locked(struct sonde_collector *c)
 {
     sonde_tick_clock_update(&c->clock);
-    uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
-    double now_s = collector_now();
+    uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    double now_s = sonde_clock_s(CLOCK_REALTIME);
     pthread_rwlock_wrlock(&c->model->lock);
     collector_entries_step(c, now_s);
     collector_watched_step(c, now_s);
@@ -291,15 +268,15 @@ static void *run(void *arg)
 {
     struct sonde_collector *c = arg;
     const uint64_t tick_ns = (uint64_t)(c->interval_s * 1e9), longest_ns = tick_ns / DRAINS_PER_TICK;
-    uint64_t tick_at_ns = clock_ns(CLOCK_MONOTONIC), pause_ns = longest_ns;
+    uint64_t tick_at_ns = sonde_clock_ns(CLOCK_MONOTONIC), pause_ns = longest_ns;
     pthread_mutex_lock(&c->lock);
     while (!c->stopping) {
-        const uint64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+        const uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
         if (began_ns >= tick_at_ns) {
             step_locked(c);
             /* On schedule, not a pause after the work; but what was missed is not made up for. */
             tick_at_ns += tick_ns;
-            const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+            const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
             if (tick_at_ns < now_ns) tick_at_ns = now_ns;
         } else {
             drain_locked(c);
@@ -307,8 +284,7 @@ static void *run(void *arg)
         pause_ns = next_pause(c, pause_ns, longest_ns);
         uint64_t next_ns = began_ns + pause_ns;
         if (next_ns > tick_at_ns) next_ns = tick_at_ns;
-        struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u),
-                                  .tv_nsec = (long)(next_ns % 1000000000u) };
+        struct timespec until = sonde_clock_timespec(next_ns);
         while (!c->stopping &&
                pthread_cond_timedwait(&c->wake, &c->lock, &until) != ETIMEDOUT) {
         }

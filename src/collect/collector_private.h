@@ -72,8 +72,6 @@ struct sonde_collector {
     int started, stopping;
 };
 
-double collector_now(void);
-
 /* Take down why path was refused, once. */
 void collector_refuse(struct sonde_collector *c, const char *path, const char *reason);
 

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/cpu_engine.h"
 #include "profile/thin.h"
 #include "sonde/sonde.h"
@@ -60,13 +60,6 @@ struct sonde_cpu {
     int copy_rc;
     uint64_t forgotten;                 /* the reading thread's: samples that are not kept any more */
 };
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    if (clock_gettime(clock, &t)) return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- The reading thread ---------------------------------------------------------------------- */
 
@@ -159,12 +152,12 @@ static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
         .rate_hz = c->options.rate_hz,
         .unwound_frames = counts.unwound_frames,
         .achieved_hz = counts.cpu_ns ? (double)counts.samples * 1e9 / (double)counts.cpu_ns : 0,
-        .cpu_s = (double)now_ns(CLOCK_THREAD_CPUTIME_ID) * 1e-9,
+        .cpu_s = sonde_clock_s(CLOCK_THREAD_CPUTIME_ID),
     };
     if (counts.note) snprintf(out->note, sizeof(out->note), "%s", counts.note);
     c->profile->achieved_hz = out->achieved_hz;
     c->profile->lost_records = counts.lost;
-    c->profile->end_ns = now_ns(CLOCK_REALTIME);
+    c->profile->end_ns = sonde_clock_ns(CLOCK_REALTIME);
 }
 
 static enum question next_question(struct sonde_cpu *c)
@@ -321,7 +314,7 @@ static int start(const struct sonde_cpu_options *options, int on_exec, struct so
         sonde_err_set(err, rc, "cannot start sampling: %s", sonde_strerror(rc));
         goto fail;
     }
-    c->profile->start_ns = now_ns(CLOCK_REALTIME);
+    c->profile->start_ns = sonde_clock_ns(CLOCK_REALTIME);
     c->profile->rate_hz = c->options.rate_hz;
     rc = start_engine(c, on_exec, err);
     if (rc) goto fail;

@@ -2,10 +2,10 @@
  * What is opened is in perf_event.h, what becomes of the records in perf_reader.h. */
 #include <errno.h>
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "collect/cpu_engine.h"
 #include "collect/perf_limits.h"
@@ -32,13 +32,6 @@ struct sonde_cpu_engine {
     struct pollfd *polls;     /* of each ring, and last the caller's */
     enum { FIT_ASK, FIT_LESS, FIT_DONE } fit;
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- Draining -------------------------------------------------------------------------------- */
 
@@ -93,7 +86,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     uint64_t count, ns;
     uint32_t ring;
     if (last) sonde_perf_set_disable(&e->set);
-    const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     if (r->returns) sonde_uprobe_returns_wait(r->returns, now - SETTLE_NS);
     r->unix_ns = sonde_unix_offset_ns(); /* as spans have it, which samples are joined with */
     if (e->set.plan.hardware) {
@@ -118,7 +111,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
 
 static void perf_open_ends(struct sonde_cpu_engine *e)
 {
-    sonde_perf_reader_open_ends(&e->reader, clock_ns(CLOCK_MONOTONIC));
+    sonde_perf_reader_open_ends(&e->reader, sonde_clock_ns(CLOCK_MONOTONIC));
 }
 
 static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
@@ -169,7 +162,7 @@ static int know_process(struct sonde_cpu_engine *e, const struct sonde_cpu_optio
                                            : sonde_perf_tasks_find_process(t, o->pid);
     if (!p || (on_exec && !sonde_perf_tasks_add_thread(t, p, o->pid, NULL))) return SONDE_ENOMEM;
     if (o->off_cpu && !on_exec) {
-        sonde_perf_reader_blocked_since(&e->reader, clock_ns(CLOCK_MONOTONIC));
+        sonde_perf_reader_blocked_since(&e->reader, sonde_clock_ns(CLOCK_MONOTONIC));
     }
     return 0;
 }

@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "collect/cpu_engine.h"
 #include "collect/cpu_timer.h"
@@ -25,13 +25,6 @@ struct sonde_cpu_engine {
     char env[SONDE_TIMER_ENV_MAX];
     size_t env_size;
 };
-
-static uint64_t monotonic_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static struct sonde_timer_target *target_at(const struct sonde_cpu_engine *e, uint32_t i)
 {
@@ -118,7 +111,7 @@ static void engine_drain(struct sonde_cpu_engine *e, int last)
 {
     (void)last; /* records that are being written when sampling ends are nobody's */
     sonde_tick_clock_update(&e->clock);
-    e->reader.now_ns = monotonic_ns();
+    e->reader.now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     sonde_preloaded_scan(&e->found);
     for (uint32_t i = 0; i < e->found.target_count; i++) target_read(e, target_at(e, i));
 }

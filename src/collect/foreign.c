@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
 
@@ -57,9 +57,7 @@ int sonde_foreign_create(struct sonde_model *m, const struct sonde_foreign_optio
     f->model = m;
     f->series_max = o->series_max;
     f->stale_s = o->stale_s;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    f->created_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    f->created_s = sonde_clock_s(CLOCK_REALTIME);
     f->labels = sonde__calloc(o->label_count + 1, sizeof(*f->labels));
     for (size_t i = 0; f->labels && i < o->label_count; i++) {
         f->labels[i].name = sonde__strdup(o->labels[i].name);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/mem_private.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
@@ -28,13 +29,6 @@
 #define BYTES_MIN ((size_t)4 << 20)
 #define DEPTH_DEFAULT 128u
 #define MEAN_MAX (1ull << 40)
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    if (clock_gettime(clock, &t)) return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void *read_loop(void *arg)
 {
@@ -73,7 +67,7 @@ static int complete(const struct sonde_mem_options *in, struct sonde_mem_options
     if (o->bytes_max < BYTES_MIN) o->bytes_max = BYTES_MIN;
     while (!o->seed) {
         if (getrandom(&o->seed, sizeof(o->seed), 0) != sizeof(o->seed)) {
-            o->seed = now_ns(CLOCK_MONOTONIC);
+            o->seed = sonde_clock_ns(CLOCK_MONOTONIC);
         }
     }
     return 0;
@@ -144,7 +138,7 @@ static int make_parts(struct sonde_mem *m)
     m->points = sonde__calloc(MEM_POINTS_MAX, sizeof(*m->points));
     m->point_every = 1;
     m->tick_ns = TICK_FIRST_NS;
-    m->start_ns = now_ns(CLOCK_REALTIME);
+    m->start_ns = sonde_clock_ns(CLOCK_REALTIME);
     sonde_tick_clock_init(&m->reader.clock);
     if (m->wake_fd < 0) return SONDE_EIO;
     if (!m->points) return SONDE_ENOMEM;
@@ -296,7 +290,7 @@ void sonde_mem_status(struct sonde_mem *m, struct sonde_mem_status *out)
     make_rates(m, &n, out);
     make_note(m, out->note);
     pthread_mutex_unlock(&m->lock);
-    if (pthread_getcpuclockid(m->thread, &clock) == 0) out->cpu_s = (double)now_ns(clock) * 1e-9;
+    if (pthread_getcpuclockid(m->thread, &clock) == 0) out->cpu_s = sonde_clock_s(clock);
 }
 
 void sonde_mem_mark(struct sonde_mem *m)
@@ -304,7 +298,7 @@ void sonde_mem_mark(struct sonde_mem *m)
     struct sonde_err err;
     pthread_mutex_lock(&m->lock);
     mem_round(m);
-    m->mark_ns = now_ns(CLOCK_REALTIME);
+    m->mark_ns = sonde_clock_ns(CLOCK_REALTIME);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct mem_target *t = mem_target_at(m, i);
         const int rc = mem_is_open(t) ? mem_target_mark(t, &err) : 0;
@@ -343,7 +337,7 @@ static int make_profile(struct sonde_mem *m, struct mem_sum *s, struct sonde_pro
         }
     }
     s->p->start_ns = m->start_ns;
-    s->p->end_ns = now_ns(CLOCK_REALTIME);
+    s->p->end_ns = sonde_clock_ns(CLOCK_REALTIME);
     s->p->engine = sonde_profile_cstring(s->p, "heap");
     s->p->lost_records = h->lost_events;
     const int rc = mem_sum_finish(s, m->root_ended);

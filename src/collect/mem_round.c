@@ -6,8 +6,8 @@
  * judged by as one that ran for a minute. Where reading all sites takes long, they become longer
  * sooner. */
 #include <stdio.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "collect/cpu_engine.h"
 #include "collect/mem_private.h"
@@ -16,13 +16,6 @@
 #define TICK_SHARE 50u            /* a tick may take this part of the time between two */
 #define CATCH_UP 8u               /* readings at once of ticks that are late */
 #define RATE_EVERY_NS 500000000u
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    if (clock_gettime(clock, &t)) return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void mem_give_up(struct sonde_mem *m, struct mem_target *t, int rc, const struct sonde_err *why)
 {
@@ -115,7 +108,7 @@ static void tick(struct sonde_mem *m, uint32_t times)
 {
     struct sonde_err err;
     /* CPU time: that others keep us waiting is no reason to look less often. */
-    const uint64_t start = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    const uint64_t start = sonde_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     m->reader.times = times;
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct mem_target *t = mem_target_at(m, i);
@@ -127,7 +120,7 @@ static void tick(struct sonde_mem *m, uint32_t times)
     for (uint32_t i = 0; i < times; i++) sonde_series_add(&m->growth, n.live_bytes);
     add_point(m, &n, 0);
     m->reader.tick += times;
-    const uint64_t took = now_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+    const uint64_t took = sonde_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
     if (m->tick_ns < MEM_TICK_LAST_NS && m->reader.tick % 2 == 0 &&
         (m->reader.tick == SONDE_SERIES_POINTS || took * TICK_SHARE > m->tick_ns)) {
         coarsen(m);
@@ -241,7 +234,7 @@ void mem_round(struct sonde_mem *m)
 {
     int open = 0, gone = 0;
     sonde_tick_clock_update(&m->reader.clock);
-    m->reader.now_ns = now_ns(CLOCK_MONOTONIC);
+    m->reader.now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     sonde_preloaded_scan(&m->found);
     for (uint32_t i = 0; i < m->found.target_count; i++) target_read(m, mem_target_at(m, i));
     thin_events(m);

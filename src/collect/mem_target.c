@@ -2,9 +2,9 @@
  * runs. Files of code are opened then, since paths mean what the process means by them and build
  * ids can be read; nodes are looked at once, for code without a file. */
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "collect/mem_private.h"
 #include "profile/profile.h"
@@ -205,16 +205,13 @@ static void look_at_memory(const struct mem_reader *r, struct mem_target *t)
 {
     struct sonde_smaps smaps;
     struct sonde_err err;
-    struct timespec now;
     if (t->base.gone || !sonde_smaps_is_due(&t->pace, r->now_ns)) return;
     if (sonde_smaps_read(t->base.id.pid, &smaps, &err) == 0) {
         sonde_smaps_release(&t->smaps);
         t->smaps = smaps;
         t->pss_bytes = smaps.all.pss_bytes;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    sonde_smaps_done(&t->pace, r->now_ns,
-                     (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+    sonde_smaps_done(&t->pace, r->now_ns, sonde_clock_ns(CLOCK_MONOTONIC));
 }
 
 int mem_target_read(struct mem_reader *r, struct mem_target *t, struct sonde_err *err)

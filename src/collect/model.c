@@ -11,9 +11,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/strip.h"
 #include "collect/infer_event.h"
 #include "collect/model_private.h"
@@ -479,9 +479,7 @@ struct sonde_model_series *sonde_model_series(struct sonde_model *m,
     }
     s = series_alloc(&set);
     if (!s) return NULL;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    s->created_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    s->created_s = sonde_clock_s(CLOCK_REALTIME);
     s->family = f;
     s->process = process;
     s->hash = hash;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "collect/otlp_private.h"
 #include "collect/probe_series.h"
@@ -357,9 +357,7 @@ int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const v
     const int metrics = signal == SONDE_OTLP_METRICS;
     struct otlp_taking *t = sonde__calloc(1, sizeof(*t));
     if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for what was sent");
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    t->now_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    t->now_s = sonde_clock_s(CLOCK_REALTIME);
     t->o = o;
     t->result = result;
     sonde_buf_init(&t->labels.text, TEXT_MAX);

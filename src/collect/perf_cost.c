@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "collect/perf_event.h"
 #include "collect/perf_limits.h"
 #include "sonde/sonde.h"
@@ -23,13 +23,6 @@ enum { SAMPLES = 50, MATCHES_MIN = 10, GAPS_MAX = 4096, GAP_NS = 300, STACK_BYTE
 #define RING_BYTES ((size_t)256 << 10)
 
 struct gap { uint64_t from_ns, to_ns; };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* As the engine's own: what is written for each sample is what takes the time. */
 static struct perf_event_attr sampling(int hardware)
@@ -76,10 +69,10 @@ static uint64_t head_of(const struct sonde_perf_ring *ring)
 static size_t spin(const struct sonde_perf_ring *ring, struct gap *gaps)
 {
     size_t count = 0;
-    const uint64_t until = now_ns() + SPIN_NS;
-    uint64_t last = now_ns();
+    const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + SPIN_NS;
+    uint64_t last = sonde_clock_ns(CLOCK_MONOTONIC);
     while (last < until && count < GAPS_MAX && head_of(ring) < RING_BYTES - 2 * STACK_BYTES) {
-        const uint64_t now = now_ns();
+        const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
         if (now - last > GAP_NS) gaps[count++] = (struct gap){ last, now };
         last = now;
     }

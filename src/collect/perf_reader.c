@@ -1,20 +1,13 @@
 #include "collect/perf_reader.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "sonde/sonde.h"
 #include "unwind/arch_call.h"
 
 #define KERNEL_FRAMES_MAX 256u
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
                            const struct sonde_perf_set *set,
@@ -316,7 +309,7 @@ static void look_at(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
     struct sonde_perf_process *p = t->process;
     int truncated;
     t->looked = 1;
-    t->looked_ns = clock_ns();
+    t->looked_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     if (sonde_perf_blocked_read(p->pid, t->tid, &r->asleep)) return;
     const size_t n = sonde_aspace_unwind(p->as, &r->asleep.regs, r->asleep.stack,
                                          r->asleep.regs.sp, r->asleep.stack_len, r->ips,

@@ -7,10 +7,10 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "collect/discover.h"
 #include "segment/segment.h"
@@ -24,10 +24,8 @@
 static uint64_t make_session(void)
 {
     uint64_t session;
-    struct timespec t;
     if (getrandom(&session, sizeof(session), 0) == sizeof(session) && session) return session;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return sonde_clock_ns(CLOCK_MONOTONIC);
 }
 
 int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pid, int children,

@@ -16,10 +16,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/probe.h"
 #include "collect/probe_series.h"
 #include "collect/process_threads.h"
@@ -126,13 +126,6 @@ struct probe {
     struct entry **entry; /* owned */
     size_t count, cap;
 };
-
-static uint64_t monotonic_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static struct sonde_process_reader reader(struct probe *p, struct sonde_model *m)
 {
@@ -293,10 +286,10 @@ static void read_limits(struct probe *p, struct entry *e, struct sonde_model *m)
 static void read_pss(struct probe *p, struct entry *e, struct sonde_model *m)
 {
     struct sonde_procfs_key pss = { "Pss:", 0, 0 };
-    const uint64_t start = monotonic_ns();
+    const uint64_t start = sonde_clock_ns(CLOCK_MONOTONIC);
     if (start < e->pss_next_ns) return;
     const int rc = sonde_procfs_read(&p->buf, e->dir_fd, "smaps_rollup");
-    const uint64_t end = monotonic_ns(), took = end - start;
+    const uint64_t end = sonde_clock_ns(CLOCK_MONOTONIC), took = end - start;
     if (took > PSS_LONG_NS) {
         const uint64_t share = took * PSS_SHARE;
         e->pss_next_ns = end + (share > PSS_PAUSE_NS ? share : PSS_PAUSE_NS);
@@ -359,7 +352,7 @@ static void entry_read(struct probe *p, struct entry *e, struct sonde_model *m)
         return;
     }
     if (rc || sonde_procfs_stat(sonde_procfs_text(&p->buf), &stat) != 0) return;
-    show_stat(p, e, m, &stat, monotonic_ns());
+    show_stat(p, e, m, &stat, sonde_clock_ns(CLOCK_MONOTONIC));
     sonde_process_threads_read(&e->threads, &r, e->process, e->dir_fd);
     show_threads(e, m);
     read_io(p, e, m);

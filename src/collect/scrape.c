@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "collect/exposition.h"
 #include "collect/foreign.h"
@@ -69,13 +69,6 @@ struct sonde_scrape {
     pthread_t thread;
     int stopping;                 /* atomic */
 };
-
-static double clock_s(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- Into the model --------------------------------------------------------------------------- */
 
@@ -132,7 +125,7 @@ static void take(struct target *t, int openmetrics, double took_s, const char *r
         reason = err.text;
     }
     const size_t samples = reason ? 0 : a.samples;
-    a = (struct applying){ .t = t, .now_s = clock_s(CLOCK_REALTIME) };
+    a = (struct applying){ .t = t, .now_s = sonde_clock_s(CLOCK_REALTIME) };
     sink.sample = put_sample;
     pthread_rwlock_wrlock(&m->lock);
     sonde_foreign_begin(t->foreign);
@@ -227,7 +220,7 @@ static void done(struct target *t, CURLcode code)
     long status = 0;
     curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(t->curl, CURLINFO_CONTENT_TYPE, &type);
-    const double took_s = clock_s(CLOCK_MONOTONIC) - t->began_s;
+    const double took_s = sonde_clock_s(CLOCK_MONOTONIC) - t->began_s;
     if (t->body.error == SONDE_EFULL) {
         snprintf(reason, sizeof(reason), "the answer is larger than %zu bytes (scrape.max_megabytes)",
                  t->body.max);
@@ -250,7 +243,7 @@ static void *run(void *arg)
 {
     struct sonde_scrape *s = arg;
     while (!__atomic_load_n(&s->stopping, __ATOMIC_ACQUIRE)) {
-        double now_s = clock_s(CLOCK_MONOTONIC), next_s = now_s + 60;
+        double now_s = sonde_clock_s(CLOCK_MONOTONIC), next_s = now_s + 60;
         for (size_t i = 0; i < s->count; i++) {
             struct target *t = &s->at[i];
             if (!t->running && t->due_s <= now_s) begin(t, now_s);
@@ -266,7 +259,7 @@ static void *run(void *arg)
             done(t, code);
             next_s = 0; /* its next turn has to be looked at */
         }
-        const double wait_s = next_s - clock_s(CLOCK_MONOTONIC);
+        const double wait_s = next_s - sonde_clock_s(CLOCK_MONOTONIC);
         if (wait_s > 0) curl_multi_poll(s->multi, NULL, 0, (int)ceil(wait_s * 1e3), NULL);
     }
     return NULL;
@@ -327,7 +320,7 @@ int sonde_scrape_start(struct sonde_model *m, struct sonde_scrape_targets *targe
     s->multi = curl_multi_init();
     s->at = sonde__calloc(s->targets.count + 1, sizeof(*s->at));
     int rc = s->multi && s->at ? 0 : SONDE_ENOMEM;
-    const double now_s = clock_s(CLOCK_MONOTONIC);
+    const double now_s = sonde_clock_s(CLOCK_MONOTONIC);
     for (size_t i = 0; !rc && i < s->targets.count; i++) {
         struct target *t = &s->at[s->count++];
         t->t = s->targets.at[i];

@@ -6,9 +6,9 @@
  * damage. */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/segment_private.h"
 
 static int went_back(const struct sonde_segment *s, uint32_t id, struct sonde_err *err)
@@ -226,12 +226,10 @@ static int hist_read(struct sonde_segment *s, struct segment_counts *c, uint32_t
 int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err)
 {
     struct segment_counts c;
-    struct timespec now;
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0 || c.lanes == 0) return rc;
     uint32_t count = s->series_count < c.cells ? s->series_count : c.cells;
-    clock_gettime(CLOCK_REALTIME, &now);
-    double now_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    double now_s = sonde_clock_s(CLOCK_REALTIME);
     rc = counters_read(s, &c, count, err);
     if (rc != 0) return rc;
     /* Gauges may be anything, so zeros under a file cut short would not be noticed. */

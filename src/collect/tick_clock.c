@@ -3,22 +3,17 @@
 
 #include <time.h>
 
+#include "base/clock.h"
+
 #define BASELINE_NS 10000000u
 #define STEP_NS 1000000u /* a difference this large is a clock that was set, not noise */
-
-static uint64_t clock_ns(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t tsc_now(void)
 {
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
 #else
-    return clock_ns(CLOCK_MONOTONIC);
+    return sonde_clock_ns(CLOCK_MONOTONIC);
 #endif
 }
 
@@ -30,8 +25,9 @@ static uint64_t offset_now(void)
 {
     uint64_t best = UINT64_MAX, offset = 0;
     for (int i = 0; i < 8; i++) {
-        const uint64_t before = clock_ns(CLOCK_MONOTONIC), real = clock_ns(CLOCK_REALTIME);
-        const uint64_t took = clock_ns(CLOCK_MONOTONIC) - before;
+        const uint64_t before = sonde_clock_ns(CLOCK_MONOTONIC);
+        const uint64_t real = sonde_clock_ns(CLOCK_REALTIME);
+        const uint64_t took = sonde_clock_ns(CLOCK_MONOTONIC) - before;
         if (took >= best) continue;
         best = took;
         offset = real - before - took / 2;
@@ -59,7 +55,7 @@ static void sample(uint64_t *tsc, uint64_t *mono_ns)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < 8; i++) {
-        uint64_t before = tsc_now(), mono = clock_ns(CLOCK_MONOTONIC), after = tsc_now();
+        uint64_t before = tsc_now(), mono = sonde_clock_ns(CLOCK_MONOTONIC), after = tsc_now();
         if (after - before >= best) continue;
         best = after - before;
         *tsc = before + best / 2;

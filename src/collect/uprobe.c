@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/perf_record.h"
 #include "collect/tick_clock.h"
 #include "collect/uprobe_event.h"
@@ -59,13 +59,6 @@ struct sonde_uprobe {
     pthread_mutex_t lock;               /* of what follows */
     struct sonde_uprobe_status status;
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* Before all others where that is permitted, since memory must be read before a call returns. */
 static void hurry(void)
@@ -185,7 +178,8 @@ static void take_hit(struct sonde_uprobe *u, const struct sonde_uprobe_event *e,
 
 static void drain(struct sonde_uprobe *u, int last)
 {
-    const uint64_t now = clock_ns(CLOCK_MONOTONIC), limit = last ? UINT64_MAX : now - SETTLE_NS;
+    const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
+    const uint64_t limit = last ? UINT64_MAX : now - SETTLE_NS;
     const struct perf_event_header *h;
     uint32_t ring;
     u->pairs.unix_ns = sonde_unix_offset_ns(); /* as samples have it, which are joined with calls */
@@ -213,7 +207,7 @@ static void publish(struct sonde_uprobe *u)
     u->now.calls = u->pairs.calls;
     u->now.late = u->pairs.late;
     u->now.unpaired = u->pairs.unpaired;
-    u->now.cpu_s = (double)clock_ns(CLOCK_THREAD_CPUTIME_ID) * 1e-9;
+    u->now.cpu_s = sonde_clock_s(CLOCK_THREAD_CPUTIME_ID);
     pthread_mutex_lock(&u->lock);
     u->status = u->now;
     if (u->rings.count) u->status.lost += sonde_perf_rings_damaged(&u->rings);
@@ -248,9 +242,9 @@ static void *scan_loop(void *arg)
     struct pollfd stop = { .fd = u->scan_fd, .events = POLLIN };
     uint64_t pause_ms = SCAN_MS;
     while (poll(&stop, 1, (int)pause_ms) <= 0) {
-        const uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+        const uint64_t begin = sonde_clock_ns(CLOCK_MONOTONIC);
         sonde_uprobe_files_scan(u->files);
-        pause_ms = (clock_ns(CLOCK_MONOTONIC) - begin) / 1000000u * SCAN_SHARE;
+        pause_ms = (sonde_clock_ns(CLOCK_MONOTONIC) - begin) / 1000000u * SCAN_SHARE;
         if (pause_ms < SCAN_MS) pause_ms = SCAN_MS;
         if (pause_ms > SCAN_MS * SCAN_SHARE) pause_ms = SCAN_MS * SCAN_SHARE;
     }

@@ -1,9 +1,9 @@
 #include "collect/uprobe_memory.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "sonde/sonde.h"
 
 enum {
@@ -143,12 +143,10 @@ static int read_one(struct sonde_uprobe_reader *r, uint64_t at, void *out, size_
 
 static struct sonde_uprobe_memory *make(uint32_t parts)
 {
-    struct timespec t;
     struct sonde_uprobe_memory *m =
         sonde__calloc(1, sizeof(*m) + parts * sizeof(m->parts[0]));
     if (!m) return NULL;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    m->read_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    m->read_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     m->part_count = parts;
     return m;
 }

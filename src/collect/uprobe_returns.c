@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "sonde/sonde.h"
 
 enum {
@@ -30,7 +31,6 @@ struct sonde_uprobe_returns {
 
 int sonde_uprobe_returns_create(struct sonde_uprobe_returns **out)
 {
-    pthread_condattr_t attr;
     struct sonde_uprobe_returns *r = sonde__calloc(1, sizeof(*r));
     if (!r) return SONDE_ENOMEM;
     r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -40,10 +40,7 @@ int sonde_uprobe_returns_create(struct sonde_uprobe_returns **out)
     }
     r->seen_ns = UINT64_MAX; /* nobody reads probes yet */
     pthread_mutex_init(&r->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->seen, &attr);
-    pthread_condattr_destroy(&attr);
+    sonde_clock_cond_init(&r->seen);
     *out = r;
     return 0;
 }
@@ -107,16 +104,11 @@ void sonde_uprobe_returns_seen(struct sonde_uprobe_returns *r, uint64_t time_ns)
 
 void sonde_uprobe_returns_wait(struct sonde_uprobe_returns *r, uint64_t time_ns)
 {
-    struct timespec until;
     const uint64_t one = 1;
     pthread_mutex_lock(&r->lock);
     if (r->seen_ns < time_ns) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += WAIT_NS;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_sec++;
-            until.tv_nsec -= 1000000000;
-        }
+        const struct timespec until =
+            sonde_clock_timespec(sonde_clock_ns(CLOCK_MONOTONIC) + WAIT_NS);
         const ssize_t n = write(r->fd, &one, sizeof(one));
         (void)n; /* fails only when it is readable anyway */
         while (r->seen_ns < time_ns && !pthread_cond_timedwait(&r->seen, &r->lock, &until)) continue;

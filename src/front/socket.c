@@ -2,20 +2,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "front/front_private.h"
 
-static uint64_t clock_ns(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t front_now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-uint64_t front_unix_ns(void) { return clock_ns(CLOCK_REALTIME); }
+uint64_t front_now_ns(void) { return sonde_clock_ns(CLOCK_MONOTONIC); }
+uint64_t front_unix_ns(void) { return sonde_clock_ns(CLOCK_REALTIME); }
 
 /* ---- Buffers ------------------------------------------------------------------------------ */
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/strip.h"
 #include "push/otlp.h"
@@ -82,15 +83,8 @@ int sonde_push_signals(const char *text, uint32_t *out, struct sonde_err *err)
     return 0;
 }
 
-static double clock_s(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-double push_clock_s(void) { return clock_s(CLOCK_MONOTONIC); }
-double push_unix_s(void) { return clock_s(CLOCK_REALTIME); }
+double push_clock_s(void) { return sonde_clock_s(CLOCK_MONOTONIC); }
+double push_unix_s(void) { return sonde_clock_s(CLOCK_REALTIME); }
 
 const struct push_origin *push_origin(const struct push_dest *d) { return &d->push->origin; }
 double push_timeout_s(const struct push_dest *d) { return d->push->timeout_s; }
@@ -211,8 +205,7 @@ static void update_series(struct sonde_push *p)
 /* Until then, or until the end. 1 = the end. */
 static int sleep_until(struct sonde_push *p, double when_s)
 {
-    const time_t whole = (time_t)when_s;
-    const struct timespec until = { whole, (long)((when_s - (double)whole) * 1e9) };
+    const struct timespec until = sonde_clock_timespec_s(when_s);
     int rc = 0;
     pthread_mutex_lock(&p->lock);
     while (!p->stopping && rc != ETIMEDOUT) rc = pthread_cond_timedwait(&p->wake, &p->lock, &until);
@@ -268,15 +261,6 @@ void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static void cond_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 static uint64_t hash_of(const char *s)
 {
     uint64_t h = 0xcbf29ce484222325ull;
@@ -325,7 +309,7 @@ static int open_dest(struct sonde_push *p, struct push_dest *d, const struct son
     d->made_end = &d->made;
     pthread_mutex_init(&d->made_lock, NULL);
     pthread_mutex_init(&d->lock, NULL);
-    cond_init(&d->wake);
+    sonde_clock_cond_init(&d->wake);
     for (size_t i = 0; sonde_push_kinds[i]; i++) {
         if (!strcmp(sonde_push_kinds[i]->name, t->kind)) d->ops = sonde_push_kinds[i];
     }
@@ -366,7 +350,7 @@ static void close_dest(struct push_dest *d)
 static int init(struct sonde_push *p, const struct sonde_push_options *o, struct sonde_err *err)
 {
     pthread_mutex_init(&p->lock, NULL);
-    cond_init(&p->wake);
+    sonde_clock_cond_init(&p->wake);
     if (sonde_strip_on() ||
         gethostname(p->origin.host, sizeof(p->origin.host) - 1) != 0 || !p->origin.host[0]) {
         snprintf(p->origin.host, sizeof(p->origin.host), "localhost");

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "sonde/sonde.h"
 
 enum { OVERHEAD = 256 }; /* of a batch in memory, or of a file on disk, beside its body */
@@ -36,12 +36,7 @@ struct push_queue {
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-static uint64_t unix_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
+static uint64_t unix_ms(void) { return sonde_clock_ns(CLOCK_REALTIME) / 1000000; }
 
 struct push_batch *push_batch_create(uint32_t signal, const char *target, uint32_t items,
                                      char *body, size_t body_len)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "push/push_private.h"
 #include "sonde/sonde.h"
@@ -118,8 +119,7 @@ static int wait_for_work(struct push_dest *d, double not_before_s)
         if (empty) {
             pthread_cond_wait(&d->wake, &d->lock);
         } else {
-            const time_t whole = (time_t)not_before_s;
-            const struct timespec until = { whole, (long)((not_before_s - (double)whole) * 1e9) };
+            const struct timespec until = sonde_clock_timespec_s(not_before_s);
             pthread_cond_timedwait(&d->wake, &d->lock, &until);
         }
     }

@@ -2,9 +2,9 @@
 #include "serve/api_store.h"
 
 #include <math.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/strip.h"
 
@@ -120,11 +120,9 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
     struct sonde_store_query one_more = *q;
     one_more.series_max = a.series_max + 1;
     const struct sonde_store_sink sink = { .series = put_series, .gap = put_gap, .arg = &a };
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     sonde_buf_init(&a.gaps, GAPS_BYTES_MAX);
     sonde_buf_putc(out, '{');
-    sonde_json_time(out, "time", (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
     sonde_json_time(out, "from", q->from_s);
     sonde_json_time(out, "to", q->to_s);
     sonde_json_num(out, "step_s", q->step_s);

@@ -4,22 +4,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "profile/profile.h"
 #include "serve/api_store.h"
 #include "serve/json.h"
 #include "sonde/sonde.h"
 
 #define REQUESTS_BYTES_MAX ((size_t)256 << 20)
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void put_counts(struct sonde_buf *out, const struct sonde_store_counts *c)
 {
@@ -53,7 +46,7 @@ int sonde_api_stored_spans(const struct sonde_store_ops *ops, struct sonde_store
     const struct sonde_store_range range = { .from_s = q->from_s, .to_s = q->to_s };
     struct sonde_store_counts counts = { 0 };
     sonde_buf_putc(out, '{');
-    sonde_json_time(out, "time", now_s());
+    sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
     sonde_json_key_open(out, "spans", '[');
     const int rc = ops->spans(s, &range, put_span, &a, &counts, err);
     sonde_json_close(out, ']');
@@ -113,7 +106,7 @@ int sonde_api_stored_requests(const struct sonde_store_ops *ops, struct sonde_st
     const int rc = ops->requests(s, &range, copy_request, &a, &counts, err);
     if (!rc) {
         sonde_buf_putc(out, '{');
-        sonde_json_time(out, "time", now_s());
+        sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
         put_requests(&a, out);
         put_counts(out, &counts);
         sonde_buf_puts(out, "}\n");
@@ -178,7 +171,7 @@ int sonde_api_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
     struct sonde_store_range range = q->range;
     range.limit = 0; /* not all that are read pass */
     sonde_buf_putc(out, '{');
-    sonde_json_time(out, "time", now_s());
+    sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
     sonde_json_key_open(out, "findings", '[');
     const int rc = ops->findings(s, &range, put_finding, &a, err);
     sonde_json_close(out, ']');

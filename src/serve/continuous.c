@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "serve/continuous_private.h"
 #include "sonde/sonde.h"
@@ -19,15 +20,6 @@
 #define STEP_S 0.05            /* between steps, when there is */
 #define LOOK_S 1.0             /* the thread wakes at least so often while it is on */
 #define RETRY_S 5.0            /* after something could not be begun */
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static double now_s(clockid_t clock) { return (double)now_ns(clock) * 1e-9; }
 
 /* ---- What is wanted now -------------------------------------------------------------------------- */
 
@@ -43,7 +35,7 @@ static struct wanted what_is_wanted(struct sonde_continuous *c, double unix_s)
     const struct sonde_continuous_settings *s = &c->settings;
     struct wanted w = { .heaps = s->enabled && s->memory, .until_s = unix_s + LOOK_S };
     if (!s->enabled || !s->cpu || c->stopping) return w;
-    const double mono_s = now_s(CLOCK_MONOTONIC);
+    const double mono_s = sonde_clock_s(CLOCK_MONOTONIC);
     const double phase_s = fmod(unix_s, s->interval_s);
     if (c->burst_until_s > mono_s) {
         w.hz = fmax(c->burst_hz, s->rate_hz);
@@ -121,7 +113,7 @@ static void sample(struct sonde_continuous *c, const struct wanted *w, double un
         c->cut_due_s = unix_s + RETRY_S;
         return;
     }
-    continuous_write(c, now_ns(CLOCK_REALTIME));
+    continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
     continuous_cost_look(c);
     continuous_cost_mark(c);
     c->cut_due_s = c->taking ? next_cut(c, unix_s) : 0;
@@ -142,7 +134,7 @@ static void look_at_heaps(struct sonde_continuous *c, int wanted, double interva
         const uint64_t since_ns = since_of(c, c->heap_taking);
         if (sonde_profiler_end(c->o.profiler, c->heap_taking, &p, &err) == 0) {
             continuous_take_heaps(c, p, since_ns);
-            continuous_write(c, now_ns(CLOCK_REALTIME));
+            continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
             sonde_profile_destroy(p);
         } else {
             continuous_problem(c, "%s", err.text);
@@ -171,12 +163,11 @@ static void tidy(struct sonde_continuous *c, double unix_s)
 /* lock held. Until something is due, or settings change. */
 static void wait_until(struct sonde_continuous *c, double until_unix_s)
 {
-    double left_s = until_unix_s - now_s(CLOCK_REALTIME);
+    double left_s = until_unix_s - sonde_clock_s(CLOCK_REALTIME);
     if (left_s > LOOK_S) left_s = LOOK_S;
     if (left_s < 0.001) left_s = 0.001;
-    const uint64_t until = now_ns(CLOCK_MONOTONIC) + (uint64_t)(left_s * 1e9);
-    const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
-                                .tv_nsec = (long)(until % 1000000000u) };
+    const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(left_s * 1e9);
+    const struct timespec t = sonde_clock_timespec(until);
     while (!c->changed && !c->stopping &&
            pthread_cond_timedwait(&c->wake, &c->lock, &t) != ETIMEDOUT) {
     }
@@ -190,7 +181,7 @@ static void *work(void *arg)
     continuous_cost_mark(c);
     pthread_mutex_lock(&c->lock);
     while (!c->stopping) {
-        const double unix_s = now_s(CLOCK_REALTIME);
+        const double unix_s = sonde_clock_s(CLOCK_REALTIME);
         const struct wanted w = what_is_wanted(c, unix_s);
         const int on = c->settings.enabled;
         const double interval_s = c->settings.interval_s;
@@ -209,8 +200,8 @@ static void *work(void *arg)
     }
     pthread_mutex_unlock(&c->lock);
     cut(c, 0);
-    look_at_heaps(c, 0, 1, now_s(CLOCK_REALTIME));
-    continuous_write(c, now_ns(CLOCK_REALTIME));
+    look_at_heaps(c, 0, 1, sonde_clock_s(CLOCK_REALTIME));
+    continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
     continuous_parts_release(c);
     return NULL;
 }
@@ -279,7 +270,7 @@ int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_contin
     if (!rc) {
         c->settings = s;
         if (burst) {
-            c->burst_until_s = now_s(CLOCK_MONOTONIC) + change->burst_s;
+            c->burst_until_s = sonde_clock_s(CLOCK_MONOTONIC) + change->burst_s;
             c->burst_hz = change->burst_hz;
         }
         if (!s.enabled) c->burst_until_s = 0;
@@ -320,11 +311,7 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     if (!(c->o.flush_s > 0)) c->o.flush_s = FLUSH_DEFAULT_S;
     c->settings = o->settings;
     c->sampled_heaps = -1;
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    sonde_clock_cond_init(&c->wake);
     pthread_mutex_init(&c->lock, NULL);
     int rc = o->store ? 0 : open_memory(c, err);
     c->history = (struct sonde_history){ .ops = c->o.store_ops, .store = c->o.store,

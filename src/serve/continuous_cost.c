@@ -14,22 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/perf_cost.h"
 #include "serve/continuous_private.h"
 #include "sonde/sonde.h"
 
 static const char *const thread_names[] = { "sonde-cpu", "sonde-takings", "sonde-always" };
-
-static uint64_t mono_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void continuous_cost_try(struct sonde_continuous *c)
 {
@@ -112,7 +105,7 @@ void continuous_cost_look(struct sonde_continuous *c)
     if (c->cost.children_ns) c->cost.agent_ns += children - c->cost.children_ns;
     c->cost.children_ns = children ? children : 1;
     if (!c->cost.since_ns) {
-        c->cost.since_ns = mono_ns();
+        c->cost.since_ns = sonde_clock_ns(CLOCK_MONOTONIC);
         c->cost.agent_ns = 0;
     }
     pthread_mutex_unlock(&c->lock);
@@ -125,8 +118,8 @@ void continuous_cost_mark(struct sonde_continuous *c)
     struct continuous_cost *cost = &c->cost;
     pthread_mutex_lock(&c->lock);
     cost->marks[cost->mark_count++ % CONTINUOUS_MARKS] = (struct continuous_mark){
-        .mono_ns = mono_ns(), .agent_ns = cost->agent_ns, .samples = c->parts.samples,
-        .weight_ns = c->parts.weight_ns };
+        .mono_ns = sonde_clock_ns(CLOCK_MONOTONIC), .agent_ns = cost->agent_ns,
+        .samples = c->parts.samples, .weight_ns = c->parts.weight_ns };
     pthread_mutex_unlock(&c->lock);
 }
 

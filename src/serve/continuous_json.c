@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "serve/continuous_private.h"
 #include "sonde/sonde.h"
@@ -65,16 +65,13 @@ static void put_gpu(const struct sonde_continuous *c, struct sonde_buf *out)
 
 static void put_burst(const struct sonde_continuous *c, struct sonde_buf *out)
 {
-    struct timespec mono, real;
-    clock_gettime(CLOCK_MONOTONIC, &mono);
-    clock_gettime(CLOCK_REALTIME, &real);
-    const double left_s = c->burst_until_s - ((double)mono.tv_sec + (double)mono.tv_nsec * 1e-9);
+    const double left_s = c->burst_until_s - sonde_clock_s(CLOCK_MONOTONIC);
     const int active = left_s > 0;
     sonde_json_key_open(out, "burst", '{');
     sonde_json_bool(out, "active", active);
     sonde_json_num(out, "rate_hz", active ? c->burst_hz : NAN);
     sonde_json_time(out, "until",
-                    active ? (double)real.tv_sec + (double)real.tv_nsec * 1e-9 + left_s : 0);
+                    active ? sonde_clock_s(CLOCK_REALTIME) + left_s : 0);
     sonde_json_close(out, '}');
 }
 

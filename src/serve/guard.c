@@ -10,10 +10,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "sonde/sonde.h"
 
 enum { HOSTS_MAX = 1024, WRONG_BURST = 20, WRONG_PER_S = 2 };
@@ -199,18 +199,11 @@ int sonde_guard_is_open(const struct sonde_guard *g, const char *path)
     return sonde_guard_is_health(path) || (g->open_metrics && strcmp(path, "/metrics") == 0);
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* One more wrong token, or none: 1 if there were too many lately. A right one is always taken, so
  * that nobody can be locked out by others' guesses. */
 static int too_many(struct sonde_guard *g)
 {
-    const double now = now_s();
+    const double now = sonde_clock_s(CLOCK_MONOTONIC);
     pthread_mutex_lock(&g->lock);
     g->wrong -= (now - g->wrong_s) * WRONG_PER_S;
     if (g->wrong < 0) g->wrong = 0;

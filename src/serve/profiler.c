@@ -1,4 +1,5 @@
 /* profiler.c - see profiler.h. */
+#include "base/clock.h"
 #include "serve/profiler_private.h"
 
 #include <errno.h>
@@ -17,11 +18,7 @@ int sonde_profiler_create(const struct sonde_profiler_options *options,
     if (!p) return SONDE_ENOMEM;
     p->o = *options;
     if (!(p->o.rate_hz > 0)) p->o.rate_hz = 99;
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    sonde_clock_cond_init(&p->wake);
     pthread_mutex_init(&p->lock, NULL);
     profiler_heap_init(&p->heap);
     profiler_pool_init(&p->pool);
@@ -58,18 +55,10 @@ void sonde_profiler_cancel(struct sonde_profiler *p)
 
 /* ---- Waiting ---------------------------------------------------------------------------------- */
 
-uint64_t profiler_now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 int profiler_pause(struct sonde_profiler *p, double seconds, struct sonde_err *err)
 {
-    const uint64_t until = profiler_now_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
-    const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
-                                .tv_nsec = (long)(until % 1000000000u) };
+    const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
+    const struct timespec t = sonde_clock_timespec(until);
     pthread_mutex_lock(&p->lock);
     while (!p->cancelled && pthread_cond_timedwait(&p->wake, &p->lock, &t) != ETIMEDOUT) {
     }

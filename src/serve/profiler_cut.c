@@ -6,10 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "analyze/inference.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "profile/select.h"
 #include "serve/profiler_private.h"
 #include "sonde/sonde.h"
@@ -19,13 +19,6 @@
 #define WINDOW_BYTES_MAX ((size_t)64 << 20)    /* of everything that was sampled meanwhile */
 #define KEPT_BYTES_MAX ((size_t)8 << 20)       /* of what is left of it */
 #define LATE_NS 2000000u                       /* is worth telling */
-
-static uint64_t unix_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 __attribute__((format(printf, 2, 3)))
 static void note(struct sonde_request_profile *r, const char *format, ...)
@@ -81,8 +74,8 @@ static void start_engines(struct sonde_profiler *p)
                                              .profile_bytes_max = ENGINE_BYTES_MAX };
         struct sonde_cpu *cpu;
         if (sonde_cpu_start(&o, &cpu, &q->why) != 0) continue;
-        q->engines[q->engine_count++] =
-            (struct profiler_engine){ .pid = pids[i], .cpu = cpu, .since_ns = unix_ns() };
+        q->engines[q->engine_count++] = (struct profiler_engine){
+            .pid = pids[i], .cpu = cpu, .since_ns = sonde_clock_ns(CLOCK_REALTIME) };
     }
 }
 
@@ -172,7 +165,7 @@ static int add_running(const struct sonde_infer *x, const struct sonde_request_p
     const size_t count = sonde_infer_running(x, 0, NULL, 0);
     struct sonde_infer_request *running = sonde__calloc(count + 1, sizeof(*running));
     int rc = running ? 0 : SONDE_ENOMEM;
-    if (!rc) sonde_infer_running(x, (double)unix_ns() * 1e-9, running, count);
+    if (!rc) sonde_infer_running(x, sonde_clock_s(CLOCK_REALTIME), running, count);
     for (size_t i = 0; !rc && i < count; i++) rc = add_request(&running[i], r, exact, into);
     sonde__free(running); /* what they point to is the model's */
     return rc;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "profile/thin.h"
 #include "serve/profiler_private.h"
@@ -21,11 +22,7 @@
 
 void profiler_pool_init(struct profiler_pool *q)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    sonde_clock_cond_init(&q->wake);
     pthread_mutex_init(&q->lock, NULL);
     pthread_mutex_init(&q->naming, NULL);
 }
@@ -43,7 +40,7 @@ static uint64_t count_samples(const struct sonde_profile *p)
 static void thin(struct sonde_taking *t)
 {
     if (t->samples->samples_count < ROWS_MAX) return;
-    const uint64_t all_ns = profiler_now_ns(CLOCK_REALTIME) - t->from_ns;
+    const uint64_t all_ns = sonde_clock_ns(CLOCK_REALTIME) - t->from_ns;
     for (uint64_t slices = SLICES; slices >= 1; slices /= 2) {
         const uint64_t slice_ns = all_ns / slices + 1;
         if (slice_ns > t->slice_ns) t->slice_ns = slice_ns;
@@ -150,7 +147,7 @@ static int use_running(struct sonde_profiler *p, double rate)
         profiler_cpu_give(p);
         return 0;
     }
-    const uint64_t now = profiler_now_ns(CLOCK_REALTIME);
+    const uint64_t now = sonde_clock_ns(CLOCK_REALTIME);
     for (size_t i = q->source_count; i-- > 0;) remove_source(p, i, now);
     struct profiler_source *s = &q->sources[q->source_count++];
     *s = (struct profiler_source){ .cpu = cpu, .from_ns = now };
@@ -176,7 +173,7 @@ static void start_source(struct sonde_profiler *p, uint32_t pid, size_t old)
         }
         return;
     }
-    const uint64_t now = profiler_now_ns(CLOCK_REALTIME);
+    const uint64_t now = sonde_clock_ns(CLOCK_REALTIME);
     if (old < q->source_count) remove_source(p, old, now);
     q->sources[q->source_count++] =
         (struct profiler_source){ .pid = pid, .cpu = cpu, .from_ns = now };
@@ -221,9 +218,8 @@ static void *work(void *arg)
     struct profiler_pool *q = &p->pool;
     pthread_mutex_lock(&q->lock);
     for (unsigned round = 1; !q->stopping; round++) {
-        const uint64_t until = profiler_now_ns(CLOCK_MONOTONIC) + ROUND_NS;
-        const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
-                                    .tv_nsec = (long)(until % 1000000000u) };
+        const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + ROUND_NS;
+        const struct timespec t = sonde_clock_timespec(until);
         if (!q->count) {
             pthread_cond_wait(&q->wake, &q->lock);
             continue;
@@ -297,7 +293,7 @@ int profiler_pool_add(struct sonde_profiler *p, struct sonde_taking *t, struct s
         q->count--;
         settle(p);
     }
-    t->from_ns = profiler_now_ns(CLOCK_REALTIME);
+    t->from_ns = sonde_clock_ns(CLOCK_REALTIME);
     pthread_cond_broadcast(&q->wake);
 out:
     pthread_mutex_unlock(&q->lock);

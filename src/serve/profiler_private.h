@@ -154,7 +154,6 @@ struct sonde_profiler {
 struct sonde_cpu *profiler_cpu_take(struct sonde_profiler *p);
 void profiler_cpu_give(struct sonde_profiler *p);
 
-uint64_t profiler_now_ns(clockid_t clock);
 /* 0, or SONDE_EOFF when cancelled. */
 int profiler_pause(struct sonde_profiler *p, double seconds, struct sonde_err *err);
 

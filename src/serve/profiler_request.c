@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/infer_event.h"
 #include "serve/profiler_private.h"
 #include "sonde/sonde.h"
@@ -28,20 +29,9 @@ struct profiler_request {
     uint64_t due_ns;                 /* ENDED: CLOCK_MONOTONIC */
 };
 
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 void profiler_requests_init(struct profiler_requests *q)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    sonde_clock_cond_init(&q->wake);
     pthread_mutex_init(&q->lock, NULL);
 }
 
@@ -137,7 +127,7 @@ void sonde_profiler_request_end(struct sonde_profiler *p, uint64_t id, uint64_t 
     pthread_mutex_lock(&q->lock);
     struct profiler_request *e = find(q, id);
     if (e && e->state < TAKING) {
-        const uint64_t now = now_ns(CLOCK_MONOTONIC);
+        const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
         if (e->state != ENDED) {
             e->r.ended_ns = ended_ns;
             e->due_ns = now + SETTLE_NS;
@@ -219,7 +209,7 @@ static void keep(struct profiler_requests *q, struct profiler_request *e)
 static void step(struct sonde_profiler *p)
 {
     struct profiler_requests *q = &p->requests;
-    const uint64_t now = now_ns(CLOCK_MONOTONIC);
+    const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     uint64_t until = now + IDLE_NS;
     const size_t waiting = unsampled(q);
     struct profiler_request *e = waiting ? NULL : next_due(q, now, &until);
@@ -236,15 +226,14 @@ static void step(struct sonde_profiler *p)
         pthread_mutex_lock(&q->lock);
         keep(q, e);
         drop(e);
-        q->idle_ns = now_ns(CLOCK_MONOTONIC) + IDLE_NS;
+        q->idle_ns = sonde_clock_ns(CLOCK_MONOTONIC) + IDLE_NS;
     } else if (q->count == q->done && q->engine_count && now >= q->idle_ns) {
         pthread_mutex_unlock(&q->lock);
         profiler_cut_stop(p);
         pthread_mutex_lock(&q->lock);
     } else {
         if (q->count == q->done && q->engine_count && q->idle_ns < until) until = q->idle_ns;
-        const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
-                                    .tv_nsec = (long)(until % 1000000000u) };
+        const struct timespec t = sonde_clock_timespec(until);
         pthread_cond_timedwait(&q->wake, &q->lock, &t);
     }
 }

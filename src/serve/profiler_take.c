@@ -7,6 +7,7 @@
 
 #include "analyze/inference.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "profile/infer.h"
 #include "profile/thin.h"
 #include "serve/profiler_private.h"
@@ -139,7 +140,7 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_opt
 int sonde_profiler_end(struct sonde_profiler *p, struct sonde_taking *t,
                        struct sonde_profile **out, struct sonde_err *err)
 {
-    const uint64_t to_ns = profiler_now_ns(CLOCK_REALTIME);
+    const uint64_t to_ns = sonde_clock_ns(CLOCK_REALTIME);
     int rc = 0;
     if (out) profiler_pause(p, SETTLE_S, NULL); /* cut short, if the agent ends */
     profiler_pool_remove(p, t);
@@ -171,7 +172,7 @@ int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_taking *t,
 {
     struct profiler_pool *q = &p->pool;
     struct sonde_profile *copy = NULL, *heap = NULL;
-    const uint64_t to_ns = profiler_now_ns(CLOCK_REALTIME);
+    const uint64_t to_ns = sonde_clock_ns(CLOCK_REALTIME);
     pthread_mutex_lock(&q->lock);
     profiler_pool_drain(p);
     const uint64_t dropped = t->dropped;
@@ -189,7 +190,7 @@ int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_taking *t,
 void profiler_take_keep_heaps(struct sonde_profiler *p)
 {
     struct profiler_pool *q = &p->pool;
-    const uint64_t now = profiler_now_ns(CLOCK_REALTIME);
+    const uint64_t now = sonde_clock_ns(CLOCK_REALTIME);
     pthread_mutex_lock(&q->lock);
     for (size_t i = 0; i < q->count; i++) {
         struct sonde_taking *t = q->takings[i];

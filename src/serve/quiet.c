@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 struct list {
     struct sonde_quiet_one *first, *last;
@@ -31,13 +32,6 @@ struct sonde_quiet {
     pthread_t watcher;
 };
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void unlist(struct sonde_quiet_one *one)
 {
     struct list *l = one->list;
@@ -53,7 +47,7 @@ static void unlist(struct sonde_quiet_one *one)
 static void list_last(struct sonde_quiet *q, struct list *l, struct sonde_quiet_one *one)
 {
     unlist(one);
-    one->since_s = now_s();
+    one->since_s = sonde_clock_s(CLOCK_MONOTONIC);
     one->list = l;
     one->before = l->last;
     if (l->last) l->last->after = one;
@@ -83,15 +77,14 @@ static void *watch(void *arg)
     struct sonde_quiet *q = arg;
     pthread_mutex_lock(&q->lock);
     while (!q->ending) {
-        const double now = now_s(), asking = sweep(&q->asking, now);
+        const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = sweep(&q->asking, now);
         const double reading = sweep(&q->reading, now);
         const double next = !asking || (reading && reading < asking) ? reading : asking;
         if (!next) {
             pthread_cond_wait(&q->changed, &q->lock);
             continue;
         }
-        const struct timespec until = { (time_t)next,
-                                        (long)((next - (double)(time_t)next) * 1e9) };
+        const struct timespec until = sonde_clock_timespec_s(next);
         pthread_cond_timedwait(&q->changed, &q->lock, &until);
     }
     pthread_mutex_unlock(&q->lock);
@@ -102,17 +95,13 @@ static void *watch(void *arg)
 
 struct sonde_quiet *sonde_quiet_create(unsigned max, double ask_s, double read_s)
 {
-    pthread_condattr_t attributes;
     struct sonde_quiet *q = sonde__calloc(1, sizeof(*q));
     if (!q) return NULL;
     q->max = max;
     q->asking.max_s = ask_s;
     q->reading.max_s = read_s;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    sonde_clock_cond_init(&q->changed);
     if (pthread_create(&q->watcher, NULL, watch, q) == 0) return q;
     pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);

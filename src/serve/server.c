@@ -9,13 +9,13 @@
  * origin cannot read answers without a CORS header, which we do not send, and a page that
  * rebinds its own name to 127.0.0.1 is told by its Host header. What is more than reading (POST) is
  * refused when a page of another origin asks for it. */
+#include "base/clock.h"
 #include "serve/server_private.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -142,9 +142,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
         release(s);
         return rc;
     }
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    s->started_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    s->started_s = sonde_clock_s(CLOCK_REALTIME);
     s->collector = options->collector;
     s->profiler = options->profiler;
     s->health = options->health;

@@ -1,10 +1,10 @@
 /* server_admit.c - who may ask for what: the names this machine goes by, the token, how many requests a
  * client may send, whether the path takes the method, and whether all parameters are right. */
+#include "base/clock.h"
 #include "serve/server_private.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "collect/scrape.h"
 #include "serve/param.h"
@@ -37,7 +37,6 @@ static int host_ok(const struct sonde_server_call *c, struct sonde_response *a)
 static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
     struct sonde_rate_client client;
-    struct timespec now;
     const struct sonde_server *s = c->server;
     if (!s->rate || sonde_guard_is_health(c->path)) return 1;
     const union MHD_ConnectionInfo *info =
@@ -46,9 +45,7 @@ static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
                            &client)) {
         return 1;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const double wait_s = sonde_rate_take(s->rate, &client,
-                                          (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    const double wait_s = sonde_rate_take(s->rate, &client, sonde_clock_s(CLOCK_MONOTONIC));
     if (wait_s <= 0) return 1;
     a->retry_after_s = (unsigned)fmin(3600, ceil(wait_s));
     sonde_response_error(a, 429, "more than %g requests a second: try again in %u s, or raise "

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "serve/session_findings.h"
 #include "sonde/sonde.h"
@@ -36,13 +37,6 @@ struct sonde_sessions {
     int stopping, has_thread;
     pthread_t thread;                /* ends sessions whose time is over */
 };
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- Keeping ---------------------------------------------------------------------------------- */
 
@@ -242,7 +236,7 @@ int sonde_sessions_end(struct sonde_sessions *s, const char *name, struct sonde_
 /* Lock held: the first whose time is over; until: when that is for another. */
 static struct session *overdue(const struct sonde_sessions *s, uint64_t *until)
 {
-    const uint64_t now = now_ns(CLOCK_MONOTONIC);
+    const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     for (size_t i = 0; i < s->count; i++) {
         struct session *x = s->list[i];
         if (!x->end_ns || !x->taking) continue;
@@ -281,8 +275,7 @@ static void *work(void *arg)
         } else if (until == UINT64_MAX) {
             pthread_cond_wait(&s->wake, &s->lock);
         } else {
-            const struct timespec t = { .tv_sec = (time_t)(until / 1000000000u),
-                                        .tv_nsec = (long)(until % 1000000000u) };
+            const struct timespec t = sonde_clock_timespec(until);
             pthread_cond_timedwait(&s->wake, &s->lock, &t);
         }
     }
@@ -364,7 +357,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
     } else {
         x->taking = taking;
         if (ask->duration_s > 0) {
-            x->end_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)(ask->duration_s * 1e9);
+            x->end_ns = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(ask->duration_s * 1e9);
         }
     }
     pthread_cond_broadcast(&s->wake);
@@ -445,11 +438,7 @@ int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_st
         sonde__free(s);
         return rc;
     }
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    sonde_clock_cond_init(&s->wake);
     pthread_mutex_init(&s->lock, NULL);
     *out = s;
     return 0;

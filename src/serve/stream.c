@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "serve/route.h"
 #include "sonde/sonde.h"
 
@@ -77,13 +78,6 @@ struct sonde_streams {
     int stopping;
     pthread_t thread;
 };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- Pieces ------------------------------------------------------------------------------------- */
 
@@ -255,7 +249,7 @@ static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tic
 static int look(struct sonde_streams *s)
 {
     int any = 0;
-    const double now = now_s();
+    const double now = sonde_clock_s(CLOCK_MONOTONIC);
     pthread_mutex_unlock(&s->lock);
     const uint64_t tick = tick_of(s);
     pthread_mutex_lock(&s->lock);
@@ -287,11 +281,8 @@ static void *run(void *arg)
             if (!s->stopping && !s->readers) pthread_cond_wait(&s->changed, &s->lock);
             continue;
         }
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += s->look_ms * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        const struct timespec until = sonde_clock_timespec(
+            sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)s->look_ms * 1000000);
         if (!s->stopping) pthread_cond_timedwait(&s->changed, &s->lock, &until);
     }
     pthread_mutex_unlock(&s->lock);
@@ -303,19 +294,13 @@ static void *run(void *arg)
 int sonde_streams_create(struct sonde_collector *collector, unsigned max,
                          struct sonde_streams **out)
 {
-    pthread_condattr_t attributes;
-    struct timespec now;
     struct sonde_streams *s = sonde__calloc(1, sizeof(*s));
     if (!s) return SONDE_ENOMEM;
     s->collector = collector;
     s->max = max;
-    clock_gettime(CLOCK_REALTIME, &now);
-    s->life = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    s->life = sonde_clock_ns(CLOCK_REALTIME) / 1000000;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    sonde_clock_cond_init(&s->changed);
     if (pthread_create(&s->thread, NULL, run, s) == 0) {
         *out = s;
         return 0;
@@ -341,8 +326,8 @@ void sonde_streams_stop(struct sonde_streams *s)
 
 void sonde_streams_drain(struct sonde_streams *s, double seconds)
 {
-    const double end = now_s() + seconds;
-    const struct timespec until = { (time_t)end, (long)((end - (double)(time_t)end) * 1e9) };
+    const struct timespec until =
+        sonde_clock_timespec_s(sonde_clock_s(CLOCK_MONOTONIC) + seconds);
     int rc = 0;
     pthread_mutex_lock(&s->lock);
     while (s->readers && rc == 0) rc = pthread_cond_timedwait(&s->changed, &s->lock, &until);
@@ -382,7 +367,7 @@ static void add_reader(struct sonde_streams *s, struct sonde_stream *r, struct c
 {
     r->streams = s;
     r->channel = c;
-    r->sent_s = now_s();
+    r->sent_s = sonde_clock_s(CLOCK_MONOTONIC);
     r->note_len = (size_t)snprintf(r->note, sizeof(r->note), "retry: %d\n\n", RETRY_MS);
     place(r, last_id);
     c->readers++;
@@ -495,7 +480,7 @@ ssize_t sonde_stream_read(struct sonde_stream *r, char *out, size_t max)
         }
     }
     if (n) {
-        r->sent_s = now_s();
+        r->sent_s = sonde_clock_s(CLOCK_MONOTONIC);
         r->beat = 0;
     } else {
         r->paused = 1;
@@ -514,7 +499,7 @@ void sonde_stream_close(struct sonde_stream *r)
     else s->readers = r->after;
     if (r->after) r->after->before = r->before;
     s->reader_count--;
-    if (--r->channel->readers == 0) r->channel->unused_s = now_s();
+    if (--r->channel->readers == 0) r->channel->unused_s = sonde_clock_s(CLOCK_MONOTONIC);
     release_piece(r->piece);
     if (s->stopping) pthread_cond_signal(&s->changed); /* somebody may wait for the last to go */
     pthread_mutex_unlock(&s->lock);

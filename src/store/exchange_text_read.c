@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "collect/exposition.h"
 #include "sonde/sonde.h"
 #include "store/exchange.h"
@@ -380,9 +380,7 @@ static int take_plain(struct reader *r, struct plain *p)
 int sonde_exchange_text_read(const char *text, size_t len, int openmetrics, struct sonde_exchange *x,
                              uint64_t *rounded, struct sonde_err *err)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    struct reader r = { .x = x, .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 };
+    struct reader r = { .x = x, .now_ms = (int64_t)(sonde_clock_ns(CLOCK_REALTIME) / 1000000) };
     const struct sonde_exposition_sink sink = { on_sample, &r };
     sonde_buf_init(&r.key, 1 << 20);
     sonde_buf_init(&r.base, 1 << 20);

@@ -11,10 +11,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/strip.h"
 #include "sonde/sonde.h"
@@ -52,26 +52,11 @@ static const char *const statements[SQL_COUNT] = {
     [SQL_RUN_EVENTS] = "UPDATE runs SET spans = spans + ?2, requests = requests + ?3 WHERE id = ?1",
 };
 
-int64_t store_now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+int64_t store_now_ms(void) { return (int64_t)(sonde_clock_ns(CLOCK_REALTIME) / 1000000); }
 
-double store_clock_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+double store_clock_s(void) { return sonde_clock_s(CLOCK_MONOTONIC); }
 
-double store_cpu_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+double store_cpu_s(void) { return sonde_clock_s(CLOCK_THREAD_CPUTIME_ID); }
 
 /* ---- Errors ------------------------------------------------------------------------------------- */
 
@@ -404,15 +389,11 @@ static int store_open(const struct sonde_store_options *o, struct sonde_store **
     s->pending_end = &s->pending;
     s->rows_end = &s->rows;
     store_events_init(s);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->db_lock, NULL);
     pthread_mutex_init(&s->read_lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->wake, &monotonic);
-    pthread_cond_init(&s->done, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    sonde_clock_cond_init(&s->wake);
+    sonde_clock_cond_init(&s->done);
     int rc = SONDE_ENOMEM;
     if (!s->path || (o->run_name && !s->o.run_name) || (o->config && !s->o.config)) {
         sonde_err_set(err, rc, "out of memory");

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "sonde/sonde.h"
 #include "store/store_private.h"
@@ -290,9 +291,8 @@ static void *run(void *arg)
     int more = 0;
     for (;;) {
         pthread_mutex_lock(&s->lock);
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += 1;
+        const struct timespec until =
+            sonde_clock_timespec(sonde_clock_ns(CLOCK_MONOTONIC) + 1000000000u);
         while (!more && !s->pending && !s->stopping && !s->hurry) {
             if (pthread_cond_timedwait(&s->wake, &s->lock, &until) != 0) break;
         }

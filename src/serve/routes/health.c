@@ -3,27 +3,20 @@
  * Live: the server answers. Ready: the model was filled once and is fresh. Fresh: the last tick
  * is younger than three intervals and two seconds. */
 #include <math.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/strip.h"
 #include "serve/json.h"
 #include "serve/route.h"
 
 enum { REFUSALS_SHOWN = 20 };
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* "starting", "ok" or "stale"; *age of the last tick, NaN before the first. Lock held. */
 static const char *collector_state(const struct sonde_model *m, double *age)
 {
     *age = NAN;
     if (m->tick == 0) return "starting";
-    *age = fmax(0, now_s() - m->now_s);
+    *age = fmax(0, sonde_clock_s(CLOCK_REALTIME) - m->now_s);
     return *age <= 3 * m->interval_s + 2 ? "ok" : "stale";
 }
 
@@ -150,7 +143,8 @@ static void healthz(const struct sonde_request *r, struct sonde_response *a)
     a->status = fresh ? 200 : 503;
     sonde_buf_putc(&a->body, '{');
     sonde_json_str(&a->body, "status", fresh && degraded ? "degraded" : c.state);
-    sonde_json_num(&a->body, "uptime_s", fmax(0, round((now_s() - r->started_s) * 1e3) / 1e3));
+    const double up_s = sonde_clock_s(CLOCK_REALTIME) - r->started_s;
+    sonde_json_num(&a->body, "uptime_s", fmax(0, round(up_s * 1e3) / 1e3));
     sonde_json_u64(&a->body, "ticks", c.ticks);
     sonde_json_num(&a->body, "last_tick_age_s", c.age);
     sonde_json_u64(&a->body, "series", c.series);

@@ -7,9 +7,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "analyze/health.h"
+#include "base/clock.h"
 #include "serve/json.h"
 #include "serve/route.h"
 
@@ -34,13 +34,6 @@ __attribute__((format(printf, 3, 4))) static void reason(struct report *p, int *
     va_start(args, format);
     vsnprintf(p->reasons[p->reason_count++], REASON_MAX, format, args);
     va_end(args);
-}
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* Also when there are NaN of them: then not at all. */
@@ -162,7 +155,7 @@ static void health(const struct sonde_request *r, struct sonde_response *a)
     struct report p = { .age_s = NAN };
     pthread_rwlock_rdlock(&m->lock);
     const int rc = sonde_health_measure(m, window_s, &p.h);
-    if (m->tick) p.age_s = fmax(0, now_s() - m->now_s);
+    if (m->tick) p.age_s = fmax(0, sonde_clock_s(CLOCK_REALTIME) - m->now_s);
     p.interval_s = m->interval_s;
     pthread_rwlock_unlock(&m->lock);
     if (rc) {

@@ -1,8 +1,8 @@
 /* session.c - profiling sessions with names (sessions.h): POST /admin/profile/start and stop, GET
  * /admin/profile/status. */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "profile/infer.h"
 #include "serve/route.h"
@@ -43,9 +43,7 @@ static void put_kept(const struct sonde_request *r, struct sonde_buf *out)
 static void put_row(const struct sonde_session_row *row, struct sonde_buf *out)
 {
     const struct sonde_taking_status *t = &row->status;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    const uint64_t now_ns = sonde_clock_ns(CLOCK_REALTIME);
     sonde_json_str(out, "name", row->name);
     sonde_json_ns(out, "since", t->since_ns);
     sonde_json_ns(out, "seconds", now_ns > t->since_ns ? now_ns - t->since_ns : 0);
