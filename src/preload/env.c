@@ -1,9 +1,12 @@
 /* env.c - what the environment asks for, and taking that out of it.
  *
  * Entries are changed where they are and removed by closing the gap: setenv and unsetenv would
- * allocate, and this runs before the program's own constructors. */
+ * allocate, and this runs before the program's own constructors. The gap is closed from below, and
+ * environ moved up: behind the NULL that ends the kernel's array is the auxiliary vector, and who
+ * looks for it there (Go's runtime in every program that is linked dynamically) has to find it. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "preload/preload.h"
@@ -12,6 +15,7 @@
 #define PERIOD_MIN_NS 100000u      /* 10 kHz */
 #define PERIOD_MAX_NS 1000000000u  /* 1 Hz */
 #define MEAN_MAX (64u << 20)       /* bytes; beyond it sums of variances would not fit */
+#define BEHIND_ENVIRON_MAX 4096u   /* bytes: the auxiliary vector, and what it points to first */
 
 /* ---- LD_PRELOAD ---------------------------------------------------------------------------- */
 
@@ -144,23 +148,52 @@ static char *value_of(char *entry, const char *name)
     return !strncmp(entry, name, len) && entry[len] == '=' ? entry + len + 1 : NULL;
 }
 
+/* Is it the array that the kernel made? Then this end of it is just below what AT_RANDOM says. */
+static int by_kernel(char **end)
+{
+    const uintptr_t random = getauxval(AT_RANDOM), here = (uintptr_t)end;
+    return here < random && random - here < BEHIND_ENVIRON_MAX;
+}
+
+/* Entries that are kept, from the last one down to the first, end where they ended. Whoever counts
+ * from argv finds empty ones before them. */
+static void close_from_below(char **end)
+{
+    static char empty[1];
+    char **to = end;
+    for (char **from = end; from-- != environ;) {
+        if (*from) *--to = *from;
+    }
+    for (char **gap = environ; gap != to; gap++) *gap = empty;
+    environ = to;
+}
+
+/* An array that setenv made has to stay where it is. */
+static void close_from_above(char **end)
+{
+    char **to = environ;
+    for (char **from = environ; from != end; from++) {
+        if (*from) *to++ = *from;
+    }
+    *to = NULL;
+}
+
 static void environ_clean(int keep_sampler, int keep_heap, int keep_llama,
                           struct sonde__host *host)
 {
     const int remove = !keep_sampler && !keep_heap && !keep_llama;
-    char **to = environ;
-    for (char **from = environ; *from; from++) {
-        char *preload = value_of(*from, "LD_PRELOAD");
-        if (!keep_sampler && value_of(*from, SONDE__SAMPLER_ENV)) continue;
-        if (!keep_heap && value_of(*from, SONDE__HEAP_ENV)) continue;
-        if (!keep_llama && value_of(*from, SONDE__LLAMA_ENV)) continue;
-        if (preload && !list_pass(preload, remove, host->library, sizeof(host->library)) &&
-            remove) {
-            continue;
-        }
-        *to++ = *from;
+    char **at = environ;
+    for (; *at; at++) {
+        char *preload = value_of(*at, "LD_PRELOAD");
+        const int ours = (!keep_sampler && value_of(*at, SONDE__SAMPLER_ENV)) ||
+                         (!keep_heap && value_of(*at, SONDE__HEAP_ENV)) ||
+                         (!keep_llama && value_of(*at, SONDE__LLAMA_ENV));
+        const int alone = preload && !list_pass(preload, remove, host->library,
+                                                sizeof(host->library)) && remove;
+        if (ours || alone) *at = NULL;
     }
-    *to = NULL;
+    if (by_kernel(at)) close_from_below(at);
+    else close_from_above(at);
 }
 
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
