@@ -4,9 +4,12 @@
  * action says so, waiting for it does not find it, and if somebody else sends it, it ends the
  * program. Installing a handler for it, or ignoring it, takes it away from us for good. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -183,6 +186,66 @@ EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
     sigset_t copy;
     return SONDE__REAL(signalfd)(fd, without_ours(set, &copy), flags);
+}
+
+/* What waits for these, too, is not there. */
+EXPORT int sigpending(sigset_t *set)
+{
+    const int rc = SONDE__REAL(sigpending)(set);
+    if (!rc && is_ours(sonde__timer.signal)) sigdelset(set, sonde__timer.signal);
+    return rc;
+}
+
+/* ---- Interposed: waiting with another mask --------------------------------------------------- */
+
+/* A program that blocks all signals while it computes, and lets them in where it waits, would find
+ * that it was interrupted whenever ours had become due before: these calls are not begun again. So
+ * ours stays out. One that is due comes now. */
+static const sigset_t *with_ours(const sigset_t *set, sigset_t *copy)
+{
+    const int saved = errno;
+    uint64_t pending = 0;
+    if (!set || !is_ours(sonde__timer.signal)) return set;
+    syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+    if (pending >> (sonde__timer.signal - 1) & 1 && sonde__signal_block(0)) sonde__signal_block(1);
+    errno = saved;
+    *copy = *set;
+    sigaddset(copy, sonde__timer.signal);
+    return copy;
+}
+
+EXPORT int sigsuspend(const sigset_t *mask)
+{
+    sigset_t copy;
+    return SONDE__REAL(sigsuspend)(with_ours(mask, &copy));
+}
+
+EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *mask)
+{
+    sigset_t copy;
+    return SONDE__REAL(ppoll)(fds, count, timeout, with_ours(mask, &copy));
+}
+
+EXPORT int pselect(int count, fd_set *in, fd_set *out, fd_set *except,
+                   const struct timespec *timeout, const sigset_t *mask)
+{
+    sigset_t copy;
+    return SONDE__REAL(pselect)(count, in, out, except, timeout, with_ours(mask, &copy));
+}
+
+EXPORT int epoll_pwait(int fd, struct epoll_event *events, int count, int timeout,
+                       const sigset_t *mask)
+{
+    sigset_t copy;
+    return SONDE__REAL(epoll_pwait)(fd, events, count, timeout, with_ours(mask, &copy));
+}
+
+EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int count,
+                        const struct timespec *timeout, const sigset_t *mask)
+{
+    sigset_t copy;
+    return SONDE__REAL(epoll_pwait2)(fd, events, count, timeout, with_ours(mask, &copy));
 }
 
 /* ---- Interposed: stacks --------------------------------------------------------------------- */
