@@ -318,6 +318,7 @@ __attribute__((noinline)) static uint32_t walk_here(struct sonde__mem_thread *t,
     if (t->unmaps == unmaps && k->w.regs.sp >= t->memory.low && k->w.regs.sp < t->memory.high) {
         k->w.memory = t->memory;
     }
+    if (!sonde__walk_room(&k->w.memory, k->w.regs.sp)) k->w.known_only = 1;
     if (leave(&k->w)) k->remember = 0;
     else walk(k);
     sonde__walk_end();

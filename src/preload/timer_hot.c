@@ -12,8 +12,7 @@
 #define FRAMES_MAX 4096u      /* walked of a stack; depth_max of them are kept */
 #define LATE_NS 100000000u    /* more CPU time than this at once: the signal was blocked. Ticks of
                                  virtual machines are missing for tens of milliseconds at times */
-#define ROOM_TO_FIND 5120u    /* stack that looking up a rule may take, with what it calls */
-#define ROOM_TO_WALK 1536u    /* … and walking by rules that are remembered */
+#define ROOM_TO_WALK 1536u    /* stack that walking by rules that are remembered may take */
 
 /* *jumps: it went through a function that ends in a jump, with such an idea of it. */
 static uint32_t walk(struct sonde__thread *t, const void *context, int known_only,
@@ -46,15 +45,18 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
     return n;
 }
 
-/* What is left of the alternate signal stack, if that is where we are. */
+/* What is left of the stack, at least: of the alternate signal stack, if that is where we are; else
+ * of the thread's own, which may be down to its last bytes. */
 static size_t room(const ucontext_t *c)
 {
     const uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
     const uint64_t low = (uint64_t)(uintptr_t)c->uc_stack.ss_sp;
-    if (c->uc_stack.ss_flags & SS_DISABLE || here < low || here - low >= c->uc_stack.ss_size) {
-        return SIZE_MAX;
+    struct sonde__memory m = { 0, 0 };
+    if (!(c->uc_stack.ss_flags & SS_DISABLE) && here >= low && here - low < c->uc_stack.ss_size) {
+        return (size_t)(here - low);
     }
-    return (size_t)(here - low);
+    if (sonde__walk_room(&m, here)) return SONDE__ROOM_TO_FIND;
+    return sonde__readable((here - ROOM_TO_WALK) & ~7ull) ? ROOM_TO_WALK : 0;
 }
 
 __attribute__((noinline)) static void sample(struct sonde__thread *t, uint32_t overrun,
@@ -63,7 +65,7 @@ __attribute__((noinline)) static void sample(struct sonde__thread *t, uint32_t o
     uint32_t flags;
     int jumps;
     const int modules_go = sonde__walk_begin();
-    const int known_only = room_left < ROOM_TO_FIND || modules_go;
+    const int known_only = room_left < SONDE__ROOM_TO_FIND || modules_go;
     uint32_t frames = walk(t, context, known_only, SONDE__LANDING_CALLER, &jumps, &flags);
     for (int i = 1; i <= SONDE__LANDINGS && flags && jumps; i++) { /* in the end as it was */
         frames = walk(t, context, known_only, (enum sonde__landing)(i % SONDE__LANDINGS), &jumps,

@@ -55,6 +55,9 @@ static inline uint32_t sonde__unloads(void)
 
 enum sonde__rule { SONDE__RULE_ROW, SONDE__RULE_FP, SONDE__RULE_NOWHERE, SONDE__RULE_UNKNOWN };
 
+/* Stack that looking up a rule may take, with what it calls. */
+#define SONDE__ROOM_TO_FIND 5120u
+
 /* Which part of memory is known to be there: it grows upwards, as stacks are walked. */
 struct sonde__memory { uint64_t low, high; };
 
@@ -76,6 +79,10 @@ enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *
 
 /* One word of the stack; arg is a struct sonde__memory. */
 int sonde__walk_word(void *arg, uint64_t addr, uint64_t *out);
+
+/* Is there stack below sp for looking up a rule? Threads may have very little, and what is below
+ * it can only be a guess: that it ends where memory does. */
+int sonde__walk_room(struct sonde__memory *m, uint64_t sp);
 
 /* ---- rules_hot.c ---------------------------------------------------------------------------- */
 

@@ -28,6 +28,16 @@ int sonde__walk_word(void *arg, uint64_t addr, uint64_t *out)
     return 0;
 }
 
+/* A word of every page, upwards: then they are one stretch of what is known. */
+int sonde__walk_room(struct sonde__memory *m, uint64_t sp)
+{
+    uint64_t unused;
+    const uint64_t low = (sp - SONDE__ROOM_TO_FIND) & ~7ull;
+    _Static_assert(SONDE__ROOM_TO_FIND > PAGE && SONDE__ROOM_TO_FIND < 2 * PAGE, "two pages");
+    return sp > SONDE__ROOM_TO_FIND && !sonde__walk_word(m, low, &unused) &&
+           !sonde__walk_word(m, low + PAGE, &unused);
+}
+
 enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *ip)
 {
     struct sonde__regs *r = &w->regs;
