@@ -56,17 +56,26 @@ uint64_t sonde__mem_draw(uint64_t *rng, uint64_t mean)
     x ^= x << 25;
     x ^= x >> 27;
     *rng = x;
-    const double u = (double)((x * 0x2545f4914f6cdd1dull >> 11) + 1) * 0x1p-53; /* (0, 1] */
-    return (uint64_t)(minus_log(u) * (double)mean); /* rounded down: one less than rounded up */
+    const uint32_t theirs = sonde__arch_float_begin();
+    const uint64_t random = sonde__arch_float_here(x * 0x2545f4914f6cdd1dull >> 11);
+    const double u = (double)(random + 1) * 0x1p-53; /* (0, 1] */
+    /* Rounded down: one less than rounded up. */
+    const uint64_t n = sonde__arch_float_here(
+        (uint64_t)(minus_log(u) * (double)sonde__arch_float_here(mean)));
+    sonde__arch_float_end(theirs);
+    return n;
 }
 
-static uint64_t rounded(double v) { return (uint64_t)(v + 0.5); }
+static uint64_t rounded(double v) { return sonde__arch_float_here((uint64_t)(v + 0.5)); }
 
 struct sonde__mem_weight sonde__mem_weigh(uint64_t size, uint64_t mean)
 {
-    const double s = (double)size;
-    const double p = sonde__mem_chance((s + 1) / (double)mean);
+    const uint32_t theirs = sonde__arch_float_begin();
+    const double s = (double)sonde__arch_float_here(size);
+    const double p = sonde__mem_chance((s + 1) / (double)sonde__arch_float_here(mean));
     const double var = (1 - p) / (p * p);
-    return (struct sonde__mem_weight){ rounded(65536 / p), p < 1 ? rounded(s / p) : size,
-                                       rounded(var * s * s / 4096), rounded(var) };
+    const struct sonde__mem_weight w = { rounded(65536 / p), p < 1 ? rounded(s / p) : size,
+                                         rounded(var * s * s / 4096), rounded(var) };
+    sonde__arch_float_end(theirs);
+    return w;
 }

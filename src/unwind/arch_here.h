@@ -42,6 +42,29 @@ static inline __attribute__((always_inline)) void sonde__arch_spill(void)
     __asm__ volatile("" ::: "rbx", "r12", "r13", "r14", "r15", "memory");
 }
 
+/* Arithmetic inside of somebody else's: between these the processor raises no exception that the
+ * program has asked for, and what it notes of ours is not left behind. Nothing keeps a compiler from
+ * moving arithmetic across them but what goes in and comes out, which has to pass through _here. */
+static inline uint32_t sonde__arch_float_begin(void)
+{
+    const uint32_t usual = 0x1f80; /* all masked, round to nearest */
+    uint32_t theirs;
+    __asm__ volatile("stmxcsr %0" : "=m"(theirs));
+    __asm__ volatile("ldmxcsr %0" ::"m"(usual) : "memory");
+    return theirs;
+}
+
+static inline void sonde__arch_float_end(uint32_t theirs)
+{
+    __asm__ volatile("ldmxcsr %0" ::"m"(theirs) : "memory");
+}
+
+static inline uint64_t sonde__arch_float_here(uint64_t v)
+{
+    __asm__ volatile("" : "+r"(v));
+    return v;
+}
+
 /* In a loop that waits for another processor. */
 static inline void sonde__arch_pause(void) { __builtin_ia32_pause(); }
 
