@@ -289,8 +289,7 @@ static int map_new(int fd, struct sonde__header *plan)
         lay_out(plan, small);
         if (fsize.rlim_cur != RLIM_INFINITY && plan->file_bytes > fsize.rlim_cur) continue;
         if (ftruncate(fd, (off_t)plan->file_bytes)) return from_errno(errno);
-        void *base = mmap(NULL, plan->file_bytes, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_NORESERVE, fd, 0);
+        void *base = mmap(NULL, plan->file_bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (base == MAP_FAILED) continue;
         madvise(base, plan->file_bytes, MADV_DONTDUMP);
         madvise(base, plan->file_bytes, MADV_RANDOM); /* on a disk: do not read holes ahead */
@@ -331,16 +330,26 @@ static int populate_tables(struct sonde__header *h, const struct sonde__header *
     return 0;
 }
 
-/* The parent's definitions up to what it had published when it forked. */
+/* Of the parent's segment there may be more by now than could be accessed when it forked. */
+static int take_over(uint64_t to, const struct sonde__header *from, uint64_t off, uint64_t len)
+{
+    char *old = (char *)(uintptr_t)from + off;
+    if (mprotect(old, page_up(len), PROT_READ | PROT_WRITE)) return SONDE_ENOMEM;
+    memcpy(sonde__at(to), old, len);
+    return 0;
+}
+
+/* The parent's definitions up to what it has published. */
 static int inherit(struct sonde__header *h, const struct sonde__header *from)
 {
-    const char *old = (const char *)from;
-    memcpy(sonde__at(h->family_off), old + from->family_off,
-           (size_t)h->family_count * sizeof(struct sonde__family));
-    memcpy(sonde__at(h->series_off), old + from->series_off,
-           (size_t)h->series_count * sizeof(struct sonde__series));
-    memcpy(sonde__at(h->string_off), old + from->string_off, (size_t)h->string_used);
-    return sonde__define_reindex();
+    int rc = take_over(h->family_off, from, from->family_off,
+                       (uint64_t)h->family_count * sizeof(struct sonde__family));
+    if (!rc) {
+        rc = take_over(h->series_off, from, from->series_off,
+                       (uint64_t)h->series_count * sizeof(struct sonde__series));
+    }
+    if (!rc) rc = take_over(h->string_off, from, from->string_off, h->string_used);
+    return rc ? rc : sonde__define_reindex();
 }
 
 static int format(struct sonde__header *plan, int fd, const struct sonde__header *from)
@@ -364,7 +373,10 @@ static int format(struct sonde__header *plan, int fd, const struct sonde__header
     plan->map_addr = (uint64_t)(uintptr_t)sonde__g.base;
     plan->check = sonde__header_check(plan);
     /* The page that populate() itself counts in. */
-    if (posix_fallocate(fd, 0, SONDE__PAGE)) return SONDE_ENOSPC;
+    if (posix_fallocate(fd, 0, SONDE__PAGE) ||
+        mprotect(sonde__g.base, SONDE__PAGE, PROT_READ | PROT_WRITE)) {
+        return SONDE_ENOSPC;
+    }
     memcpy(sonde__g.h, plan, sizeof(*plan));
     int rc = populate_tables(sonde__g.h, from);
     if (!rc && from) rc = inherit(sonde__g.h, from);

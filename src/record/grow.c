@@ -1,5 +1,6 @@
 /* grow.c - memory of the segment. Pages are populated before anyone touches them: on a full
- * tmpfs a hole maps fine and kills the writer with SIGBUS.
+ * tmpfs a hole maps fine and kills the writer with SIGBUS. Until then they cannot be accessed either:
+ * mlockall, which populates all that can be, would otherwise fill more than a gigabyte of tmpfs.
  *
  * MADV_POPULATE_WRITE does that through the mapping alone. Keeping a descriptor open for
  * fallocate was rejected: programs close all descriptors they do not know, the number comes back
@@ -55,7 +56,8 @@ int sonde__populate(uint64_t off, uint64_t len)
     const int saved = errno;
     int rc = 0;
     int tries = 0;
-    while (madvise(sonde__g.base + first, bytes, MADV_POPULATE_WRITE)) {
+    if (mprotect(sonde__g.base + first, bytes, PROT_READ | PROT_WRITE)) rc = SONDE_ENOSPC;
+    while (!rc && madvise(sonde__g.base + first, bytes, MADV_POPULATE_WRITE)) {
         if ((errno == EINTR || errno == EAGAIN) && tries++ < 100) continue;
         rc = errno == EINVAL ? populate_by_path(first, bytes) : SONDE_ENOSPC;
         break;

@@ -461,6 +461,24 @@ CHILD_TEST(handlers_stack)
     NEED_EQ(readback_counter(sonde_counter("stack_total", "x")), 1);
 }
 
+/* ---- A program that keeps its memory -------------------------------------------------------------- */
+
+/* mlockall must not make pages of the file that nobody asked for. */
+static void locked(int before)
+{
+    struct stat st;
+    if (SANITIZED) _exit(CHILD_SKIPPED);
+    if (!before) work();
+    if (mlockall(before ? MCL_CURRENT | MCL_FUTURE : MCL_CURRENT)) _exit(CHILD_SKIPPED);
+    work();
+    NEED(sonde_is_enabled() && !stat(sonde__g.path, &st));
+    NEED((uint64_t)st.st_blocks * 512 <= sonde__g.h->populated_bytes);
+    NEED_EQ(drops(), 0);
+}
+
+CHILD_TEST(locked_once_open) { locked(0); }
+CHILD_TEST(locked_from_the_start) { locked(1); }
+
 /* ---- A program that closes what it does not know ------------------------------------------------ */
 
 #define OWN 30
@@ -526,6 +544,8 @@ int main(void)
         cmocka_unit_test(three_descriptors_once_open),
         cmocka_unit_test(smallest_stack),
         cmocka_unit_test(handlers_stack),
+        cmocka_unit_test(locked_once_open),
+        cmocka_unit_test(locked_from_the_start),
         cmocka_unit_test(descriptors_are_the_programs),
     };
     readback_private_dir();
