@@ -37,6 +37,15 @@ void sonde__thread_setup(void)
     }
 }
 
+void sonde__thread_forget(void)
+{
+    sonde__tls.lane = NULL;
+    __atomic_signal_fence(__ATOMIC_RELEASE);
+    sonde__tls.ring = NULL;
+    sonde__tls.rng = 0;
+    sonde__tls.retry = 0;
+}
+
 static uint32_t own_first(const struct sonde__header *h) { return 1 + h->lanes_shared; }
 
 static void take(struct sonde__lane *l)
@@ -118,6 +127,10 @@ char *sonde__lane_get(int *shared)
     t->busy = 1;
     char *cells = NULL;
     if (!sonde__ensure_open()) {
+        if (t->lane && t->base != sonde__g.base) { /* another thread found that we were forked */
+            sonde__thread_forget();
+            sonde__thread_setup();
+        }
         if (!t->lane && t->retry-- == 0) {
             char *own = claim();
             t->base = sonde__g.base;

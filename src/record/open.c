@@ -81,15 +81,6 @@ static void stop_waiting(void)
     }
 }
 
-static void forget_thread(void)
-{
-    sonde__tls.lane = NULL;
-    __atomic_signal_fence(__ATOMIC_RELEASE);
-    sonde__tls.ring = NULL;
-    sonde__tls.rng = 0;
-    sonde__tls.retry = 0;
-}
-
 static int wanted(void)
 {
     const char *env = getenv("SONDE_ENABLED");
@@ -114,14 +105,30 @@ static void set_base(char *base)
     sonde__g.h = (struct sonde__header *)(void *)base;
 }
 
+/* The parent's segment, in a child. If other copies of the library ever joined it, they have yet to
+ * find out that they were forked, and read it for the definitions. And if the child was made behind
+ * libc's back, the thread that it began with still has its lane there, unless that is this one: what
+ * it records is lost, into memory of nobody's, until it comes to sonde__lane_get. */
+static void let_go(const struct sonde__header *from, int lane_known)
+{
+    void *base = (void *)(uintptr_t)from;
+    const size_t bytes = (size_t)from->file_bytes;
+    if (from->copies != 1) return;
+    if (lane_known) munmap(base, bytes);
+    else mmap(base, bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 static int open_now(void)
 {
     const uint32_t pid = (uint32_t)getpid();
     const struct sonde__header *from = NULL;
+    int lane_known = sonde__g.forked == pid;
     if (sonde__g.opening) set_base(sonde__g.opening_base); /* forked while another thread was here */
     sonde__g.opening = 0;
     if (sonde__g.base && sonde__g.pid != pid) { /* forked */
-        forget_thread();
+        lane_known |= sonde__tls.rng != 0;
+        sonde__thread_forget();
         from = sonde__g.h;
     }
     if (!wanted()) return SONDE_EOFF;
@@ -133,9 +140,7 @@ static int open_now(void)
     const int rc = sonde__file_open(from);
     if (rc) set_base(NULL);
     sonde__g.opening = 0;
-    /* If other copies of the library ever joined it, they have yet to find out that they were
-     * forked, and read it for the definitions. */
-    if (from && from->copies == 1) munmap((void *)(uintptr_t)from, from->file_bytes);
+    if (from) let_go(from, lane_known);
     return rc;
 }
 
@@ -264,7 +269,8 @@ const char *sonde_strerror(int error)
 static void in_child(void)
 {
     memset(&sonde__gate, 0, sizeof(sonde__gate));
-    forget_thread();
+    sonde__g.forked = (uint32_t)getpid();
+    sonde__thread_forget();
     if (sonde__g.clock_ready) sonde__clock_start(); /* durations come before the first record */
 }
 

@@ -29,6 +29,7 @@ struct sonde__state {
     char *base;               /* the mapping; NULL = none yet. Never unmapped while it is ours */
     struct sonde__header *h;  /* = base */
     uint32_t pid;             /* the process that opened it */
+    uint32_t forked;          /* the process that fork() made last, as a child */
     uint32_t copy;            /* this copy's number in the segment */
     int user;                 /* sonde_enable: 1 on, -1 off, 0 = nobody said */
     int error;                /* why opening failed; 0 = it has not */
@@ -106,6 +107,7 @@ void sonde__drop(int reason);     /* SONDE__DROP_… */
 /* ---- lane.c ------------------------------------------------------------------------------- */
 
 void sonde__thread_setup(void);   /* rng, tid, inherited trace; idempotent */
+void sonde__thread_forget(void);  /* its lane, which is another process's, and all of that */
 
 /* Where this thread may add: *shared = 0 its own lane's cells, 1 a shared lane's (locked adds).
  * NULL: recording is off. */

@@ -116,6 +116,72 @@ static void raw_clone_is_apart(void **state)
     assert_int_equal(readback_counter(counter), before);
 }
 
+static void *count_one(void *arg)
+{
+    (void)arg;
+    sonde_counter_add(counter, 1);
+    return NULL;
+}
+
+/* The same, and the child's first record is another thread's: the one it began with still has what
+ * it knew in the parent. */
+static void raw_clone_with_threads(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* it does not see such a child */
+#endif
+    const uint64_t before = readback_counter(counter);
+    const uint32_t name = sonde_name("raw");
+    struct sonde_span s;
+    sonde_counter_add(counter, 0);
+    sonde_span_begin(&s, name);
+    sonde_span_end(&s, SONDE_OK);
+    const pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) {
+        pthread_t t;
+        NEED(!pthread_create(&t, NULL, count_one, NULL) && !pthread_join(t, NULL));
+        for (int i = 0; i < 10; i++) {
+            sonde_counter_add(counter, 1);
+            sonde_hist_record(hist, 1000);
+            sonde_span_begin(&s, name);
+            sonde_span_end(&s, SONDE_OK);
+        }
+        NEED(sonde__g.pid == (uint32_t)getpid());
+        NEED(readback_counter(counter) >= 1);
+        readback_hist(hist, &seen);
+        NEED(seen.count == 10);
+        _exit(0);
+    }
+    expect_child_ok(pid);
+    assert_int_equal(readback_counter(counter), before);
+}
+
+/* By the time a child makes its segment, the parent's has grown. */
+static void parent_defines_more(void **state)
+{
+    (void)state;
+    int go[2];
+    char name[32];
+    assert_int_equal(pipe(go), 0);
+    const uint32_t me = (uint32_t)getpid();
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(go[1]);
+        NEED(read(go[0], name, 1) == 0);
+        child_work(me);
+        _exit(0);
+    }
+    for (int i = 0; i < 4000; i++) {
+        snprintf(name, sizeof(name), "more_%d", i);
+        assert_int_not_equal(sonde_name(name), 0);
+        assert_int_not_equal(sonde_counter_bind(family, (const char *const[]){ name, "" }).off, 0);
+    }
+    close(go[0]);
+    close(go[1]);
+    expect_child_ok(pid);
+}
+
 static int stop;
 
 static void *restless(void *arg)
@@ -231,6 +297,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forked_child_is_apart),
         cmocka_unit_test(raw_clone_is_apart),
+        cmocka_unit_test(raw_clone_with_threads),
+        cmocka_unit_test(parent_defines_more),
         cmocka_unit_test(fork_while_others_define),
         cmocka_unit_test(fork_and_exec_leaves_nothing),
         cmocka_unit_test(off_is_inherited),
