@@ -82,6 +82,15 @@ static struct sonde_infer_memory *memory_kind(struct sonde_infer *x, struct infe
     return &f->memory[f->memory_count++];
 }
 
+/* What the process had freed before it ended may come to be known after that. */
+static void set_memory(struct sonde_infer *x, struct infer_model *m)
+{
+    uint64_t now = 0;
+    for (uint32_t i = 0; !m->ended && i < m->facts.memory_count; i++) now += m->facts.memory[i].bytes;
+    x->totals.memory_bytes += now - m->memory_now;
+    m->memory_now = now;
+}
+
 static void on_memory(struct sonde_infer *x, struct infer_model *m,
                       const struct sonde_infer_event *e)
 {
@@ -90,11 +99,9 @@ static void on_memory(struct sonde_infer *x, struct infer_model *m,
         infer_count(x, k ? SONDE_INFER_BAD_bad_value : SONDE_INFER_BAD_queue_full);
         return;
     }
-    const uint64_t before = k->bytes;
     k->bytes = e->value;
     if (k->bytes > k->peak) k->peak = k->bytes;
-    m->memory_now += k->bytes - before;
-    x->totals.memory_bytes += k->bytes - before;
+    set_memory(x, m);
     if (m->memory_now > m->facts.memory_peak) m->facts.memory_peak = m->memory_now;
     if (x->totals.memory_bytes > x->totals.memory_peak) {
         x->totals.memory_peak = x->totals.memory_bytes;
@@ -182,10 +189,11 @@ void infer_models_tick(struct sonde_infer *x, double seconds)
     for (size_t i = 0; i < x->model_count; i++) {
         struct infer_model *m = x->models[i];
         /* Of its last requests the ends may not be known yet: they had it. */
-        if (m->process && m->process->state != SONDE_PROCESS_RUNNING && !m->running &&
-            !m->waiting) {
-            x->totals.memory_bytes -= m->memory_now; /* it has given it back */
-            m->memory_now = m->told_waiting = 0;
+        m->ended = m->process && m->process->state != SONDE_PROCESS_RUNNING && !m->running &&
+                   !m->waiting;
+        if (m->ended) {
+            set_memory(x, m);
+            m->told_waiting = 0;
         }
         if (m->waiting_told) m->waiting = m->told_waiting;
         const uint64_t prefill = m->facts.phase_tokens[SONDE_PHASE_PREFILL];

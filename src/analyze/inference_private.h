@@ -56,6 +56,7 @@ struct infer_model {
     uint64_t last_prefill, last_decode, last_output; /* at the last tick */
     double prefill_per_s, decode_per_s, output_per_s;
     uint64_t memory_now;
+    int ended;                     /* its process has, at the last tick: it has no memory */
 };
 
 struct infer_flight {

@@ -51,9 +51,10 @@ static const struct sonde_llama_ops ops = { on_event, on_span };
 static struct segment_llama *llama_of(struct segment_drain *d)
 {
     struct segment_llama *l = d->s->llama;
-    if (l) return l;
-    l = sonde__calloc(1, sizeof(*l));
+    if (!l) l = sonde__calloc(1, sizeof(*l));
     if (!l) return NULL;
+    l->d = d; /* a call that there is no room for has the tracker tell of earlier ones */
+    if (l->tracker) return l;
     l->tracker = sonde_llama_create(d->p->pid, SONDE_INFER_HOOK, &ops, l);
     if (!l->tracker) {
         sonde__free(l);

@@ -699,6 +699,39 @@ static void totals_and_reset(void **state)
     play_release(&g);
 }
 
+/* What a process frees at its end may be known only when it is gone already, with all it had. */
+static void memory_of_the_dead(void **state)
+{
+    (void)state;
+    struct play g;
+    struct sonde_infer_totals t;
+    struct sonde_infer_event e = { .type = SONDE_INFER_MEMORY, .time_ns = MS(1), .model = "tiny",
+                                   .text = "weights", .value = 1000 };
+    play_init(&g, NULL);
+    play_event(&g, &e);
+    strcpy(e.text, "kv");
+    e.value = 500;
+    play_event(&g, &e);
+    play_until(&g, 1000);
+    g.p->state = SONDE_PROCESS_EXITED;
+    g.p->ended_s = (double)T0 + 2;
+    play_until(&g, 2000);
+    sonde_infer_totals(g.x, (double)T0 + 2, &t);
+    assert_int_equal(t.memory_bytes, 0);
+
+    e.time_ns = MS(1999);
+    e.value = 0;
+    play_event(&g, &e);
+    play_until(&g, 3000);
+    sonde_infer_totals(g.x, (double)T0 + 3, &t);
+    assert_int_equal(t.memory_bytes, 0);
+    assert_int_equal(t.memory_peak, 1500);
+    struct sonde_infer_model_view view;
+    sonde_infer_model_at(g.x, 0, &view);
+    assert_int_equal(view.facts.memory_peak, 1500);
+    play_release(&g);
+}
+
 static void aliases(void **state)
 {
     (void)state;
@@ -980,6 +1013,7 @@ int main(void)
         cmocka_unit_test(which_timelines_are_kept),
         cmocka_unit_test(goodput),
         cmocka_unit_test(totals_and_reset),
+        cmocka_unit_test(memory_of_the_dead),
         cmocka_unit_test(aliases),
         cmocka_unit_test(models),
         cmocka_unit_test(posted_by_threads),

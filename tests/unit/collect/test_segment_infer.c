@@ -16,6 +16,7 @@
 #include "base/utf8.h"
 #include "collect/infer_event.h"
 #include "collect/segment_read.h"
+#include "segment/llama.h"
 #include "unit/collect/segment_build.h"
 
 #define NAME "4242.777"
@@ -132,14 +133,16 @@ static uint64_t text_word(const char *text)
     return w;
 }
 
-static void drain(struct fixture *f)
+static void drain_as(struct fixture *f, int last)
 {
     build_seal(&f->b);
     build_write(&f->b, f->dirfd, NAME, f->b.bytes);
     int rc = f->s ? 0 : sonde_segment_open(f->dirfd, NAME, 0, &f->s, &f->err);
-    if (rc == 0) rc = sonde_segment_drain(f->s, f->m, f->p, &f->clock, 1, &f->err);
+    if (rc == 0) rc = sonde_segment_drain(f->s, f->m, f->p, &f->clock, last, &f->err);
     if (rc) fail_msg("%d: %s", rc, f->err.text);
 }
+
+static void drain(struct fixture *f) { drain_as(f, 1); }
 
 static uint64_t unix_ns(const struct fixture *f, uint64_t ticks)
 {
@@ -436,6 +439,28 @@ static void overrun_is_counted(void **state)
     fixture_release(&f);
 }
 
+/* Calls of llama.cpp wait until nothing earlier can come. Of those that say they are of the future
+ * more than there is room for are worked out while the ring is still being read. */
+static void calls_of_the_future(void **state)
+{
+    (void)state;
+    enum { ROOM = 65536, OVER = 100 };
+    struct fixture f;
+    fixture_init(&f);
+    const uint64_t later = f.clock.now_mono_ns + 3600000000000ull;
+    for (uint32_t i = 1; i <= ROOM + OVER; i++) {
+        PUT(&f, LLAMA_CALL, later, later + i, 0, 0, 0, 0, who(SONDE__LLAMA_MODEL_LOAD, 0));
+        if (i % SONDE__RING_RECS == 0 || i == ROOM + OVER) drain_as(&f, 0);
+    }
+    assert_int_equal(f.p->spans_lost, 0);
+    assert_int_equal(seen_count, OVER);
+    for (uint32_t i = 0; i < OVER; i++) { /* the earliest of them */
+        assert_int_equal(seen[i].e.type, SONDE_INFER_LOAD);
+        assert_int_equal(seen[i].e.time_ns, unix_ns(&f, later + i + 1));
+    }
+    fixture_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +473,7 @@ int main(void)
         cmocka_unit_test(what_never_comes),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(overrun_is_counted),
+        cmocka_unit_test(calls_of_the_future),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
