@@ -14,6 +14,9 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
+#include "collect/preloaded.h"
+
+#define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
 
 void collector_refuse(struct sonde_collector *c, const char *path, const char *reason)
 {
@@ -225,6 +228,7 @@ static void entry_end(struct sonde_collector *c, struct entry *e, int replaced, 
     struct sonde_model_process *p = e->process;
     e->ended = 1;
     e->ended_s = now_s;
+    e->ended_ns = c->clock.now_mono_ns;
     sonde_segment_close(e->segment);
     e->segment = NULL;
     if (!p) return;
@@ -249,6 +253,21 @@ static void entry_step(struct sonde_collector *c, struct entry *e, double now_s)
     else if (e->process) e->process->threads = st.threads;
 }
 
+/* A program that is recorded may start thousands of others, and each leaves a file of a megabyte.
+ * They go as soon as everybody here who reads them has them open, and other agents had time to. Of a
+ * process that has replaced itself they stay, since they number its images. */
+static void entry_remove(const struct sonde_collector *c, struct entry *e, int dirfd)
+{
+    struct sonde_proc_stat st;
+    if (!c->agent || c->pid == 0 || !e->wanted || !e->ended || !e->seen || dirfd < 0) return;
+    if (c->clock.now_mono_ns - e->ended_ns < READ_BY_OTHERS_NS ||
+        sonde_preloaded_scanned_ns() <= e->ended_ns ||
+        (sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start)) {
+        return;
+    }
+    if (unlinkat(dirfd, e->name, 0) == 0 || errno == ENOENT) e->seen = 0;
+}
+
 static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, double now_s)
 {
     if (!e->ended || now_s - e->ended_s < c->retain_s) return;
@@ -267,6 +286,7 @@ void collector_entries_step(struct sonde_collector *c, double now_s)
     size_t kept = 0;
     for (size_t i = 0; i < c->entry_count; i++) {
         struct entry *e = &c->entries[i];
+        entry_remove(c, e, dirfd);
         entry_expire(c, e, dirfd, now_s);
         /* A file that is still there stays known, or it would be found as a new one. */
         if (e->seen || e->process) c->entries[kept++] = *e;

@@ -24,6 +24,7 @@ struct entry {
     int wanted;                           /* had a process in the model */
     int ended;                            /* its process is gone, or went on as another image */
     double ended_s;
+    uint64_t ended_ns;                    /* the same by CLOCK_MONOTONIC */
 };
 
 struct watched {

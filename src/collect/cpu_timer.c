@@ -19,7 +19,7 @@ struct sonde_cpu_engine {
     struct sonde_preloaded found;  /* struct sonde_timer_target */
     struct sonde_tick_clock clock;
     struct sonde_timer_reader reader;
-    int described;
+    int described, any;          /* any: some target was ours */
     uint32_t told;               /* bit n: the note of state n was made */
     char note[SONDE_CPU_NOTE_MAX];
     char env[SONDE_TIMER_ENV_MAX];
@@ -88,10 +88,10 @@ static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t
     if (!t->base.ours) {
         const int rc = is_ours(e, t);
         if (rc != 0) {
-            if (t->base.gone || rc != SONDE_ENOENT) sonde_timer_target_release(t);
+            if (t->base.gone || rc != SONDE_ENOENT) sonde_timer_target_release(&e->reader, t);
             return;
         }
-        t->base.ours = 1;
+        t->base.ours = e->any = 1;
     }
     if (!e->described && t->base.id.pid == e->options.pid) {
         sonde_cpu_describe(e->reader.profile, t->base.id.pid,
@@ -104,7 +104,7 @@ static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t
     }
     note_state(e, t);
     note_threads(e, t);
-    if (rc != 0 || t->base.gone) sonde_timer_target_release(t);
+    if (rc != 0 || t->base.gone) sonde_timer_target_release(&e->reader, t);
 }
 
 static void engine_drain(struct sonde_cpu_engine *e, int last)
@@ -129,16 +129,15 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
 {
     const struct sonde_timer_figures *f = &e->reader.figures;
     *out = (struct sonde_cpu_counts){ .samples = f->samples, .truncated = f->truncated,
-                                      .unwound_frames = f->frames };
-    int any = 0;
+                                      .unwound_frames = f->frames, .lost = f->lost,
+                                      .cpu_ns = f->cpu_ns };
     for (uint32_t i = 0; i < e->found.target_count; i++) {
         const struct sonde_timer_target *t = target_at(e, i);
         out->lost += t->lost;
         out->cpu_ns += t->cpu_ns;
-        any |= t->base.ours;
     }
     out->note = e->note;
-    if (!any) {
+    if (!e->any) {
         out->note = "the program has not loaded libsonde_preload (yet): one that is linked "
                     "statically, or changes its user, never does";
     }
@@ -224,7 +223,7 @@ static void engine_destroy(struct sonde_cpu_engine *e)
 {
     if (!e) return;
     for (uint32_t i = 0; i < e->found.target_count; i++) {
-        sonde_timer_target_release(target_at(e, i));
+        sonde_timer_target_release(&e->reader, target_at(e, i));
     }
     sonde_preloaded_release(&e->found);
     sonde_cpu_stacks_destroy(e->reader.stacks);

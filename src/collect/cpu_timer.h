@@ -23,7 +23,8 @@ int sonde_timer_environment(uint64_t session, uint64_t period_ns, uint32_t depth
 #define SONDE_TIMER_NAMES 256u
 
 struct sonde_timer_figures {   /* of all targets */
-    uint64_t samples, truncated, frames, lost;
+    uint64_t samples, truncated, frames;
+    uint64_t lost, cpu_ns;     /* of those that are done with */
 };
 
 struct sonde_timer_target {
@@ -48,7 +49,7 @@ struct sonde_timer_reader {           /* what reading a target needs */
 /* All that is new, into the profile. last: pass over what is unfinished. */
 int sonde_timer_read(struct sonde_timer_reader *r, struct sonde_timer_target *t, int last,
                      struct sonde_err *err);
-/* What it holds on to but its figures. */
-void sonde_timer_target_release(struct sonde_timer_target *t);
+/* Done with it: lets go of what it holds, and its figures are the reader's. */
+void sonde_timer_target_release(struct sonde_timer_reader *r, struct sonde_timer_target *t);
 
 #endif

@@ -129,8 +129,11 @@ int sonde_timer_read(struct sonde_timer_reader *r, struct sonde_timer_target *t,
     return sonde_segment_samples(t->base.segment, &sink, last, &t->lost, err);
 }
 
-void sonde_timer_target_release(struct sonde_timer_target *t)
+void sonde_timer_target_release(struct sonde_timer_reader *r, struct sonde_timer_target *t)
 {
+    r->figures.lost += t->lost;
+    r->figures.cpu_ns += t->cpu_ns;
+    t->lost = t->cpu_ns = 0;
     sonde_preloaded_close(&t->base);
     sonde_aspace_destroy(t->as);
     t->as = NULL;

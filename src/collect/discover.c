@@ -89,7 +89,8 @@ int sonde_proc_stat(uint32_t pid, struct sonde_proc_stat *out)
                "%*d %llu", &state, &ppid, &threads, &start) != 4) {
         return SONDE_ENOENT;
     }
-    if (state == 'Z' || state == 'X' || state == 'x') return SONDE_ENOENT;
+    /* A main thread may end before the others: then it stays as a zombie, and is counted too. */
+    if ((state == 'Z' && threads <= 1) || state == 'X' || state == 'x') return SONDE_ENOENT;
     *out = (struct sonde_proc_stat){ .start = start, .ppid = (uint32_t)ppid,
                                      .threads = (uint32_t)threads };
     sonde__utf8_copy(out->comm, sizeof(out->comm) - 1, name + 1, (size_t)(end - name - 1),

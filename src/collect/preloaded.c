@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -18,6 +19,46 @@
 
 #define TARGETS_MAX 65536u
 #define SCAN_EVERY_NS 200000000u
+
+/* ---- All of them ------------------------------------------------------------------------------ */
+
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sonde_preloaded *all;
+
+static void all_add(struct sonde_preloaded *p)
+{
+    pthread_mutex_lock(&all_lock);
+    p->next = all;
+    all = p;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void all_remove(const struct sonde_preloaded *p)
+{
+    pthread_mutex_lock(&all_lock);
+    struct sonde_preloaded **link = &all;
+    while (*link && *link != p) link = &(*link)->next;
+    if (*link) *link = p->next;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void all_scanned(struct sonde_preloaded *p, uint64_t began_ns)
+{
+    pthread_mutex_lock(&all_lock);
+    p->scanned_ns = began_ns;
+    pthread_mutex_unlock(&all_lock);
+}
+
+uint64_t sonde_preloaded_scanned_ns(void)
+{
+    uint64_t earliest = UINT64_MAX;
+    pthread_mutex_lock(&all_lock);
+    for (const struct sonde_preloaded *p = all; p; p = p->next) {
+        if (p->scanned_ns < earliest) earliest = p->scanned_ns;
+    }
+    pthread_mutex_unlock(&all_lock);
+    return earliest;
+}
 
 /* ---- Starting and ending --------------------------------------------------------------------- */
 
@@ -49,7 +90,9 @@ int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pi
     rc = sonde_discover_open(p->dir, &p->dirfd, err);
     if (rc != 0) return rc;
     p->lock_fd = sonde_discover_lock(p->dirfd, err);
-    return p->lock_fd < 0 ? p->lock_fd : 0;
+    if (p->lock_fd < 0) return p->lock_fd;
+    all_add(p);
+    return 0;
 }
 
 static void remove_read(struct sonde_preloaded *p)
@@ -63,6 +106,7 @@ static void remove_read(struct sonde_preloaded *p)
 
 void sonde_preloaded_release(struct sonde_preloaded *p)
 {
+    all_remove(p);
     remove_read(p);
     for (uint32_t i = 0; i < p->target_count; i++) {
         sonde_preloaded_close(p->targets[i]);
@@ -76,13 +120,14 @@ void sonde_preloaded_release(struct sonde_preloaded *p)
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-static int is_known(const struct sonde_preloaded *p, const struct sonde_segment_name *id)
+static struct sonde_preloaded_target *find_known(const struct sonde_preloaded *p,
+                                                 const struct sonde_segment_name *id)
 {
     for (uint32_t i = p->target_count; i-- > 0;) {
         const struct sonde_segment_name *k = &p->targets[i]->id;
-        if (k->pid == id->pid && k->start == id->start && k->n == id->n) return 1;
+        if (k->pid == id->pid && k->start == id->start && k->n == id->n) return p->targets[i];
     }
-    return 0;
+    return NULL;
 }
 
 static struct sonde_preloaded_target *target_add(struct sonde_preloaded *p)
@@ -114,9 +159,11 @@ static void found(const char *name, const struct sonde_segment_name *id, void *a
 {
     struct sonde_preloaded *p = arg;
     struct sonde_err err;
-    if ((!p->children && id->pid != p->pid) || is_known(p, id)) return;
-    struct sonde_preloaded_target *t = target_add(p);
-    if (!t) return;
+    if (!p->children && id->pid != p->pid) return;
+    struct sonde_preloaded_target *t = find_known(p, id);
+    if (t) t->seen = 1;
+    if (t || !(t = target_add(p))) return;
+    t->seen = 1;
     t->id = *id;
     snprintf(t->name, sizeof(t->name), "%s", name);
     if (sonde_segment_open(p->dirfd, name, p->session != 0, &t->segment, &err) != 0) {
@@ -126,14 +173,30 @@ static void found(const char *name, const struct sonde_segment_name *id, void *a
     t->other_root = is_other_root(id->pid);
 }
 
+/* A name does not come again, so those that are gone need not be known any more. */
+static void free_removed(struct sonde_preloaded *p)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        struct sonde_preloaded_target *t = p->targets[i];
+        if (t->segment || t->seen) p->targets[kept++] = t;
+        else sonde__free(t);
+    }
+    p->target_count = kept;
+}
+
 void sonde_preloaded_scan(struct sonde_preloaded *p)
 {
     struct sonde_err err;
+    const uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     if (p->dirfd < 0 && sonde_discover_open(p->dir, &p->dirfd, &err) != 0) {
         p->dirfd = -1;
         return;
     }
-    sonde_discover_scan(p->dirfd, found, p, &err);
+    for (uint32_t i = 0; i < p->target_count; i++) p->targets[i]->seen = 0;
+    if (sonde_discover_scan(p->dirfd, found, p, &err) != 0) return;
+    free_removed(p);
+    all_scanned(p, began_ns);
 }
 
 /* Another image of the same process is there: this one was replaced by exec. */

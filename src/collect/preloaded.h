@@ -38,6 +38,7 @@ struct sonde_preloaded_target {
     int gone;                         /* the process has ended, or replaced itself */
     int replaced;                     /* it has replaced itself */
     int other_root;                   /* it is in another mount namespace than we are */
+    int seen;                         /* its file was there at the last scan */
     uint64_t scanned_ns;              /* when /proc/PID/maps was last looked at */
 };
 
@@ -51,6 +52,8 @@ struct sonde_preloaded {
     int lock_fd;                      /* agent.lock, so that the program leaves its segment to us */
     struct sonde_preloaded_target **targets;
     uint32_t target_count, target_cap;
+    struct sonde_preloaded *next;     /* of all there are in this process, as the next */
+    uint64_t scanned_ns;              /* CLOCK_MONOTONIC when the last scan began; 0 = none yet */
 };
 
 /* dir NULL or "" = the default one; made if need be. new_session: with a number of its own. On
@@ -62,8 +65,12 @@ int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pi
  * hung on them. */
 void sonde_preloaded_release(struct sonde_preloaded *p);
 
-/* Look for new segments: they are appended to targets, opened. */
+/* Look for new segments: they are appended to targets, opened. Targets that are done with and whose
+ * file has been removed are freed: what they counted must be elsewhere by then. */
 void sonde_preloaded_scan(struct sonde_preloaded *p);
+/* CLOCK_MONOTONIC before which a file must have been there for every reader in this process to have
+ * it open; UINT64_MAX = there is no reader. Any thread. */
+uint64_t sonde_preloaded_scanned_ns(void);
 /* Set t->gone and t->replaced, before a last look, so that nothing comes after that. */
 void sonde_preloaded_look(struct sonde_preloaded *p, struct sonde_preloaded_target *t);
 /* Close its segment: done with. */

@@ -1,5 +1,6 @@
 /* The collector on real processes: forked children that record, end, are killed or replaced. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include "base/log.h"
 #include "collect/collector.h"
 #include "collect/discover.h"
+#include "collect/preloaded.h"
 #include "unit/collect/segment_build.h"
 
 static char dir[64];
@@ -173,6 +175,47 @@ static void exited_and_killed(void **state)
     sonde_collector_destroy(c);
 }
 
+static void *wait_for_good(void *arg)
+{
+    for (;;) pause();
+    return arg;
+}
+
+static char state_letter(pid_t pid)
+{
+    char path[64], letter = '?';
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%*d %*s %c", &letter) != 1) letter = '?';
+    if (f) fclose(f);
+    return letter;
+}
+
+/* The main thread may end before the others do: the process goes on. */
+static void main_thread_ends(void **state)
+{
+    (void)state;
+    struct sonde_proc_stat st;
+    const pid_t pid = child_fork();
+    if (pid == 0) {
+        pthread_t other;
+        if (pthread_create(&other, NULL, wait_for_good, NULL)) _exit(1);
+        pthread_exit(NULL);
+    }
+    for (int i = 0; i < 6000 && state_letter(pid) != 'Z'; i++) pause_ms(10);
+    assert_int_equal(state_letter(pid), 'Z');
+    assert_int_equal(sonde_proc_stat((uint32_t)pid, &st), 0);
+    assert_int_equal(st.ppid, getpid());
+    kill(pid, SIGKILL);
+    int rc = 0;
+    for (int i = 0; i < 6000 && rc == 0; i++) {
+        rc = sonde_proc_stat((uint32_t)pid, &st);
+        if (rc == 0) pause_ms(10);
+    }
+    assert_int_equal(rc, SONDE_ENOENT); /* though nobody has waited for it yet */
+    wait_for(pid);
+}
+
 static void retention(void **state)
 {
     (void)state;
@@ -193,6 +236,51 @@ static void retention(void **state)
     assert_int_equal(sonde_collector_model(c)->process_count, 0);
     assert_int_equal(count_files(0), 0);
     sonde_collector_destroy(looker);
+    sonde_collector_destroy(c);
+}
+
+static void step_for_ms(struct sonde_collector *c, int ms)
+{
+    for (int i = 0; i < ms; i += 100) {
+        pause_ms(100);
+        sonde_collector_step(c);
+    }
+}
+
+/* Of a program that is recorded the files of its children go long before what they said is
+ * forgotten, but not before another reader in this process has them open. */
+static void children_that_ended(void **state)
+{
+    (void)state;
+    struct sonde_preloaded reader;
+    struct sonde_err err;
+    const uint32_t me = (uint32_t)getpid();
+    assert_int_equal(sonde_preloaded_init(&reader, dir, me, 1, 0, sizeof(*reader.targets[0]), &err),
+                     0);
+    struct sonde_collector *c = collector(1, 1000, me);
+    const pid_t pid = child_start(1);
+    wait_for(pid);
+    sonde_collector_step(c);
+    check_child(c, pid, SONDE_PROCESS_EXITED);
+    step_for_ms(c, 2500);
+    assert_int_equal(count_files(0), 1);
+
+    sonde_preloaded_scan(&reader);
+    assert_int_equal(reader.target_count, 1);
+    for (int i = 0; i < 300 && count_files(0) > 0; i++) step_for_ms(c, 100);
+    assert_int_equal(count_files(0), 0);
+    check_child(c, pid, SONDE_PROCESS_EXITED); /* still known */
+
+    sonde_preloaded_scan(&reader);
+    assert_int_equal(reader.target_count, 1); /* it is not done with */
+    assert_non_null(reader.targets[0]->segment);
+    sonde_preloaded_look(&reader, reader.targets[0]);
+    assert_int_equal(reader.targets[0]->gone, 1);
+    sonde_preloaded_close(reader.targets[0]);
+    sonde_preloaded_scan(&reader);
+    assert_int_equal(reader.target_count, 0);
+    sonde_preloaded_release(&reader);
+    assert_true(sonde_preloaded_scanned_ns() == UINT64_MAX);
     sonde_collector_destroy(c);
 }
 
@@ -500,7 +588,8 @@ static void probes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(exited_and_killed), TEST(retention), TEST(file_is_gone), TEST(lock_tells_of_agents),
+        TEST(exited_and_killed), TEST(main_thread_ends), TEST(retention),
+        TEST(children_that_ended), TEST(file_is_gone), TEST(lock_tells_of_agents),
         TEST(images_of_one_process), TEST(pid_comes_back), TEST(refusals), TEST(directories),
         TEST(one_process_only), TEST(watched), TEST(watched_then_recording), TEST(thread),
         TEST(probes),
