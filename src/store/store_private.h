@@ -60,6 +60,7 @@ enum store_sql {
 struct store_slot {
     struct sonde_store_series spec;  /* its texts are owned, in one piece at spec.name */
     uint64_t prev;                   /* counter: as of the last tick */
+    uint64_t since;                  /* ticks that were appended before it was defined */
     uint32_t column;                 /* of the open block; UINT32_MAX = none yet */
     uint8_t used, found, saved, has_prev, seen, gone, tried;
 };
@@ -67,6 +68,7 @@ struct store_slot {
 struct store_pending {
     struct store_pending *next;
     size_t bytes;
+    uint64_t number;                 /* of all that were appended, from 0 */
     struct sonde_store_tick tick;    /* values and data are behind it */
 };
 
@@ -238,7 +240,7 @@ int store_flush(struct sonde_store *s, struct sonde_err *err);
 /* The rest with lock held. */
 void store_note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason);
 void store_block_put(struct block *b);
-void store_take_tick(struct sonde_store *s, const struct sonde_store_tick *t);
+void store_take_tick(struct sonde_store *s, const struct store_pending *p);
 void store_close_block(struct sonde_store *s);
 void store_drop_rows(struct sonde_store *s);
 

@@ -56,7 +56,7 @@ static int define_locked(struct sonde_store *s, const struct sonde_store_series 
     } else if (slot_room(s)) {
         return SONDE_ENOMEM;
     }
-    struct store_slot new = { .used = 1, .column = UINT32_MAX };
+    struct store_slot new = { .used = 1, .column = UINT32_MAX, .since = s->appended };
     if (copy_spec(&new.spec, spec)) return SONDE_ENOMEM;
     if (at == s->slot_count) s->slot_count++;
     s->slots[at] = new;

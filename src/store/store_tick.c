@@ -39,7 +39,7 @@ static int append_locked(struct sonde_store *s, struct store_pending *p, int64_t
     *s->pending_end = p;
     s->pending_end = &p->next;
     s->pending_bytes += p->bytes;
-    s->appended++;
+    p->number = s->appended++;
     s->stats.ticks++;
     s->stats.points += p->tick.count;
     pthread_cond_signal(&s->wake);
@@ -226,8 +226,9 @@ static void queue_row(struct sonde_store *s, int64_t time_ms, const struct sonde
     s->rows_bytes += sizeof(*r) + row->len;
 }
 
-void store_take_tick(struct sonde_store *s, const struct sonde_store_tick *t)
+void store_take_tick(struct sonde_store *s, const struct store_pending *p)
 {
+    const struct sonde_store_tick *t = &p->tick;
     struct sonde_buf row;
     if (needs_new_block(s, t)) store_close_block(s);
     if (!s->open && block_create(s->next_head, s->run, &s->open) == 0) s->next_head++;
@@ -246,10 +247,11 @@ void store_take_tick(struct sonde_store *s, const struct sonde_store_tick *t)
         s->rows_lost = 1;
         store_close_block(s);
     }
-    /* A series that was not in the tick is gone. */
+    /* A series that was not in the tick is gone, unless it was defined after the tick: that may have
+     * waited for the disk. */
     for (uint32_t i = 0; i < s->slot_count; i++) {
         struct store_slot *slot = &s->slots[i];
-        slot->gone |= slot->used && slot->found && !slot->seen;
+        slot->gone |= slot->used && slot->found && !slot->seen && slot->since <= p->number;
         if (slot->gone && slot->saved) store_slot_free(s, slot); /* else when it is saved */
         slot->seen = 0;
     }

@@ -153,7 +153,7 @@ static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err
         s->pending = p->next;
         if (!s->pending) s->pending_end = &s->pending;
         s->pending_bytes -= p->bytes;
-        store_take_tick(s, &p->tick);
+        store_take_tick(s, p);
         pthread_mutex_unlock(&s->lock);
         sonde__free(p);
         ++*count;

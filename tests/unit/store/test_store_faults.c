@@ -348,6 +348,39 @@ static void test_disk_hangs(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* A series that is new while an older tick still waits for the disk is not in that tick, and is
+ * there all the same from its own first one on. */
+static void test_new_while_disk_hangs(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
+    struct load l = new_load(s, 1, 0, 0);
+    add_ticks(&l, 2);
+    flush(s);
+    pthread_mutex_lock(&disk.lock);
+    disk.hangs = 1;
+    pthread_mutex_unlock(&disk.lock);
+    add_ticks(&l, 1);
+    pthread_mutex_lock(&disk.lock);
+    while (!disk.hanging) pthread_cond_wait(&disk.changed, &disk.lock);
+    pthread_mutex_unlock(&disk.lock);
+    add_ticks(&l, 1); /* waits */
+    const struct sonde_store_series spec = { .name = "late", .type = SONDE_GAUGE, .scale = 1 };
+    assert_int_equal(OPS->define(s, &spec, &l.slot[l.gauges++]), 0);
+    pthread_mutex_lock(&disk.lock);
+    disk.hangs = 0;
+    pthread_cond_broadcast(&disk.changed);
+    pthread_mutex_unlock(&disk.lock);
+    flush(s);
+    add_ticks(&l, 3);
+    flush(s);
+    must_ask(s, "late", START_S, 0, 0);
+    assert_int_equal(build_answer.count, 3);
+    assert_true(build_answer.point[0].time_s == START_S + 4 && build_answer.point[2].last == 1006);
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 /* For longer than memory lasts: recording goes on after, and the gap is shown. */
 static void test_gap(void **unused)
 {
@@ -495,7 +528,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_power_cut), TEST(test_killed),           TEST(test_disk_full),
         TEST(test_gap),       TEST(test_damaged_at_start), TEST(test_damaged_while_open),
-        TEST(test_disk_hangs),     TEST(test_no_memory),
+        TEST(test_disk_hangs),     TEST(test_new_while_disk_hangs), TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, hook_disk, NULL);
 }
