@@ -2,7 +2,8 @@
  * rolled up for long times, and profiles. One engine = one `struct sonde_store_ops`; the embedded
  * one is SQLite (store_sqlite.c).
  *
- * A *run* is the time from opening a store for writing to closing it: one life of an agent. Series
+ * A *run* is the time from opening a store for writing to closing it: one life of an agent (two, if
+ * the clock is set back by more than a minute meanwhile). Series
  * are the store's, over all runs; what was recorded is of a run, and can be named, tagged, deleted
  * and copied out by it.
  *

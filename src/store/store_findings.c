@@ -41,10 +41,10 @@ int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f
                       struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
-    int64_t run = s->run;
     int rc = check(f, err);
     if (rc) return rc;
     pthread_mutex_lock(&s->db_lock);
+    int64_t run = s->run;
     rc = store_writable(s, err);
     if (!rc && !run) rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
     if (!rc && sqlite3_prepare_v2(s->db, "INSERT INTO findings(run, time_ms, kind, subject,"

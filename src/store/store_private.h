@@ -137,13 +137,14 @@ struct sonde_store {
     char *path;
     int lock_fd;                     /* -1 = read only */
     int version;                     /* of the file: less than ours if it is only read */
-    uint32_t run;
+    uint32_t run;                    /* changed with db_lock and read_lock held */
 
     /* The writer's connection; db_lock is held while it is used. Rank 1. */
     pthread_mutex_t db_lock;
     sqlite3 *db;
     sqlite3_stmt *sql[SQL_COUNT];
     struct store_job job;
+    int64_t last_ms;                 /* of the last tick that was taken; 0 = none */
     uint32_t next_series, next_block;
     int damaged;                     /* atomic: something was found wrong, begin a new file */
     uint64_t gc_turn;
@@ -201,6 +202,8 @@ int store_run_sql(struct sonde_store *s, enum store_sql which, struct sonde_err 
 int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t arg, int64_t *out,
                  struct sonde_err *err);
 int store_begin_run(struct sonde_store *s, struct sonde_err *err);
+/* What is recorded from now on is of another run. */
+int store_next_run(struct sonde_store *s, struct sonde_err *err);
 /* 1 if another process has the lock. */
 int store_is_locked(struct sonde_store *s);
 /* A new store without a run at s->path, which nobody else sees: s is all zero but for that. */

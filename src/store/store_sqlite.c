@@ -262,9 +262,26 @@ int store_is_locked(struct sonde_store *s)
     return locked;
 }
 
-int store_begin_run(struct sonde_store *s, struct sonde_err *err)
+static int add_run(struct sonde_store *s, uint32_t id, struct sonde_err *err)
 {
     struct utsname u;
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(s->db, "INSERT INTO runs VALUES(?1, ?2, '', ?3, '" SONDE_VERSION
+                           "', ?4, ?5, ?5, 0, 0, 0, 0)", -1, &st, NULL)) {
+        return store_failed(s, s->db, err);
+    }
+    sqlite3_bind_int64(st, 1, id);
+    sqlite3_bind_text(st, 2, s->o.run_name ? s->o.run_name : "", -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 3, !sonde_strip_on() && uname(&u) == 0 ? u.nodename : "", -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 4, s->o.config ? s->o.config : "", -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 5, store_now_ms());
+    const int rc = store_step(s, st, err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+int store_begin_run(struct sonde_store *s, struct sonde_err *err)
+{
     int64_t run = 0, block = 0, series = 0;
     int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
     if (!rc) rc = store_number(s, s->db, "SELECT max(id) FROM blocks", 0, &block, err);
@@ -283,19 +300,23 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
     sqlite3_bind_int64(st, 1, (sqlite3_int64)s->next_block << STORE_SERIES_BITS);
     rc = store_step(s, st, err);
     sqlite3_finalize(st);
+    return rc ? rc : add_run(s, s->run, err);
+}
+
+int store_next_run(struct sonde_store *s, struct sonde_err *err)
+{
+    int64_t last = 0;
+    int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &last, err);
+    if (!rc) rc = add_run(s, (uint32_t)last + 1, err);
     if (rc) return rc;
-    if (sqlite3_prepare_v2(s->db, "INSERT INTO runs VALUES(?1, ?2, '', ?3, '" SONDE_VERSION
-                           "', ?4, ?5, ?5, 0, 0, 0, 0)", -1, &st, NULL)) {
-        return store_failed(s, s->db, err);
-    }
-    sqlite3_bind_int64(st, 1, s->run);
-    sqlite3_bind_text(st, 2, s->o.run_name ? s->o.run_name : "", -1, SQLITE_STATIC);
-    sqlite3_bind_text(st, 3, !sonde_strip_on() && uname(&u) == 0 ? u.nodename : "", -1, SQLITE_STATIC);
-    sqlite3_bind_text(st, 4, s->o.config ? s->o.config : "", -1, SQLITE_STATIC);
-    sqlite3_bind_int64(st, 5, store_now_ms());
-    rc = store_step(s, st, err);
-    sqlite3_finalize(st);
-    return rc;
+    pthread_mutex_lock(&s->read_lock);
+    pthread_mutex_lock(&s->lock);
+    store_close_block(s);
+    s->run = (uint32_t)last + 1;
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->read_lock);
+    s->roll_wanted = 1; /* the one before has ended */
+    return 0;
 }
 
 /* For writing: with a run of its own, or only to change what is there. */

@@ -17,6 +17,7 @@ enum {
     CHECKPOINT_PAGES = 64,       /* of the log, before they are moved to the file */
     IDLE_STEPS = 8,              /* of packing, rolling up and deleting, for each tick */
     GC_EVERY = 10,               /* turns */
+    CLOCK_BACK_MS = 60000,       /* set back by more: another run */
 };
 
 /* ---- Writing rows (db_lock held) ------------------------------------------------------------------- */
@@ -138,6 +139,21 @@ static int move_to_new_file(struct sonde_store *s, struct sonde_err *err)
     return 0;
 }
 
+/* Rolling up and asking go by a run's time, which only goes on: of hours that are recorded a second
+ * time after a clock was set back the first would hide the others. So these are another run. */
+static int follow_clock(struct sonde_store *s, int64_t time_ms, struct sonde_err *err)
+{
+    const int64_t back_ms = s->last_ms ? s->last_ms - time_ms : 0;
+    if (back_ms > CLOCK_BACK_MS) {
+        const int rc = store_next_run(s, err);
+        if (rc) return rc;
+        sonde_log(SONDE_LOG_WARN, "the clock was set back by %.0f s: store '%s' goes on with run %u",
+                  (double)back_ms * 1e-3, s->path, s->run);
+    }
+    s->last_ms = time_ms;
+    return 0;
+}
+
 /* The ticks that are there, once all their series have a number. The lock is given up after each:
  * whoever appends waits for one of them at the most. */
 static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err *err)
@@ -146,10 +162,14 @@ static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err
     pthread_mutex_lock(&s->lock);
     for (const struct store_pending *p = s->pending; p; p = p->next) waiting++;
     pthread_mutex_unlock(&s->lock);
-    const int rc = store_slots_find(s, err);
+    int rc = store_slots_find(s, err);
     for (; !rc && waiting > 0; waiting--) {
         pthread_mutex_lock(&s->lock);
-        struct store_pending *p = s->pending;
+        struct store_pending *p = s->pending; /* only this thread takes it away */
+        pthread_mutex_unlock(&s->lock);
+        rc = follow_clock(s, p->tick.time_ms, err);
+        if (rc) break;
+        pthread_mutex_lock(&s->lock);
         s->pending = p->next;
         if (!s->pending) s->pending_end = &s->pending;
         s->pending_bytes -= p->bytes;

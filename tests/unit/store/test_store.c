@@ -245,6 +245,36 @@ static void test_rollup(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* Hours that are recorded twice, since the clock was set back, are there twice in long steps too. */
+static void test_hours_again(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
+    struct load l = new_load(s, 1, 1, 0);
+    for (int i = 0; i < 96; i++) { /* 160 minutes */
+        add_ticks(&l, 100);
+        flush(s);
+    }
+    wait_for(&l, "SELECT count(*) FROM blocks WHERE tier = 1", 2);
+    l.start_ms -= (int64_t)l.ticks * 1000; /* the same time once more */
+    for (int i = 0; i < 72; i++) { /* 120 minutes */
+        add_ticks(&l, 100);
+        flush(s);
+    }
+    must_ask(s, "g0", START_S, 0, 0);
+    assert_int_equal(build_answer.count, l.ticks);
+    must_ask(s, "g0", START_S, 0, 600);
+    assert_true(build_answer.all.count == l.ticks);
+    must_ask(s, "c0", START_S, 0, 600);
+    assert_true(build_answer.all.sum == l.ticks);
+    assert_int_equal(number("SELECT count(*) FROM runs"), 2);
+    wait_for(&l, "SELECT count(*) FROM runs WHERE rolled = 1", 1);
+    must_ask(s, "c0", START_S, 0, 600);
+    assert_true(build_answer.all.sum == l.ticks);
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -297,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_append_and_ask), TEST(test_restart),
         TEST(test_coming_and_going), TEST(test_twins), TEST(test_clock_set_back), TEST(test_rollup),
+        TEST(test_hours_again),
         TEST(test_refused),        TEST(test_too_many_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
