@@ -201,6 +201,8 @@ int store_run_sql(struct sonde_store *s, enum store_sql which, struct sonde_err 
 /* A number from db; 0 if there is none. */
 int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t arg, int64_t *out,
                  struct sonde_err *err);
+/* Numbers of blocks that are written from now on. db_lock held, nobody else writes. */
+int store_begin_blocks(struct sonde_store *s, struct sonde_err *err);
 int store_begin_run(struct sonde_store *s, struct sonde_err *err);
 /* What is recorded from now on is of another run. */
 int store_next_run(struct sonde_store *s, struct sonde_err *err);

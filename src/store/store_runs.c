@@ -182,6 +182,40 @@ int store_run_delete(struct sonde_store *s, uint32_t id, struct sonde_err *err)
     return rc;
 }
 
+/* A little of what a run lacks in roll-ups; 1 = there is more. db_lock held. */
+static int roll_step(struct sonde_store *s, uint32_t id, struct sonde_err *err)
+{
+    int64_t rolled = 0;
+    int rc = store_number(s, s->db, "SELECT rolled FROM runs WHERE id = ?1", id, &rolled, err);
+    if (rc || rolled) return rc;
+    if (!s->started && s->lock_fd < 0) {
+        return sonde_err_set(err, SONDE_EBUSY, "run %u is not rolled up yet: the sonde that writes "
+                             "this store is about to; try again in a minute", id);
+    }
+    if (!s->started && !s->next_block) {
+        rc = store_recover(s, s->db, err);
+        if (!rc) rc = store_begin_blocks(s, err);
+    }
+    s->roll_wanted = 1;
+    if (!rc && !s->job.tier) rc = store_pack_step(s, err);
+    if (rc >= 0) rc = store_rollup_step(s, err);
+    return rc < 0 ? rc : 1;
+}
+
+/* Roll-ups end where their run ends. In a run that is longer they would be taken for all there is of
+ * that time, and points of the other run that are not rolled up would be found no more. */
+static int roll_up(struct sonde_store *s, uint32_t id, struct sonde_err *err)
+{
+    int more;
+    do { /* a writer gets its turn between steps */
+        pthread_mutex_lock(&s->db_lock);
+        more = check_run(s, id, 1, err);
+        if (!more) more = roll_step(s, id, err);
+        pthread_mutex_unlock(&s->db_lock);
+    } while (more > 0);
+    return more;
+}
+
 int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct sonde_err *err)
 {
     static const char *const moves[] = {
@@ -203,8 +237,11 @@ int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct so
         "DELETE FROM runs WHERE id = ?2 AND ?1 <> ?2",
     };
     if (to == from) return sonde_err_set(err, SONDE_EINVAL, "run %u is one already", to);
+    int rc = roll_up(s, to, err);
+    if (!rc) rc = roll_up(s, from, err);
+    if (rc) return rc;
     pthread_mutex_lock(&s->db_lock);
-    int rc = check_run(s, to, 1, err);
+    rc = check_run(s, to, 1, err);
     if (!rc) rc = check_run(s, from, 1, err);
     if (!rc) rc = store_run_sql(s, SQL_BEGIN, err);
     if (!rc) {

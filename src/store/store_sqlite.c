@@ -280,27 +280,29 @@ static int add_run(struct sonde_store *s, uint32_t id, struct sonde_err *err)
     return rc;
 }
 
-int store_begin_run(struct sonde_store *s, struct sonde_err *err)
+int store_begin_blocks(struct sonde_store *s, struct sonde_err *err)
 {
-    int64_t run = 0, block = 0, series = 0;
-    int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
-    if (!rc) rc = store_number(s, s->db, "SELECT max(id) FROM blocks", 0, &block, err);
-    if (!rc) rc = store_number(s, s->db, "SELECT max(id) FROM series", 0, &series, err);
-    if (!rc) rc = store_events_begin(s, err);
+    int64_t block = 0;
+    int rc = store_number(s, s->db, "SELECT max(id) FROM blocks", 0, &block, err);
     if (rc) return rc;
-    s->run = (uint32_t)run + 1;
     s->next_block = (uint32_t)block + 1;
     s->roll_wanted = 1;
-    if (s->next_series <= series) s->next_series = (uint32_t)series + 1;
-    sqlite3_stmt *st = NULL;
     /* What a crash left of a block that was not finished. */
-    if (sqlite3_prepare_v2(s->db, "DELETE FROM chunks WHERE id >= ?1", -1, &st, NULL)) {
-        return store_failed(s, s->db, err);
-    }
-    sqlite3_bind_int64(st, 1, (sqlite3_int64)s->next_block << STORE_SERIES_BITS);
-    rc = store_step(s, st, err);
-    sqlite3_finalize(st);
-    return rc ? rc : add_run(s, s->run, err);
+    return store_do(s, "DELETE FROM chunks WHERE id >= ?1",
+                    (int64_t)s->next_block << STORE_SERIES_BITS, 0, err);
+}
+
+int store_begin_run(struct sonde_store *s, struct sonde_err *err)
+{
+    int64_t run = 0, series = 0;
+    int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
+    if (!rc) rc = store_number(s, s->db, "SELECT max(id) FROM series", 0, &series, err);
+    if (!rc) rc = store_events_begin(s, err);
+    if (!rc) rc = store_begin_blocks(s, err);
+    if (rc) return rc;
+    s->run = (uint32_t)run + 1;
+    if (s->next_series <= series) s->next_series = (uint32_t)series + 1;
+    return add_run(s, s->run, err);
 }
 
 int store_next_run(struct sonde_store *s, struct sonde_err *err)

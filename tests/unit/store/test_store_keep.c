@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -204,6 +206,54 @@ static void test_runs(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* Runs of one hour that become one, the first of them rolled up already: nothing is hidden by that,
+ * whatever the step. */
+static void test_merge_is_whole(void **unused)
+{
+    (void)unused;
+    struct sonde_err err = { "" };
+    struct sonde_store *s;
+    for (int i = 0; i < 2; i++) {
+        s = open_at(build_path, (struct sonde_store_options){ 0 });
+        struct load l = load_from(s, START_S + 400 * i);
+        record(&l, 300);
+        for (int k = 0; i && k < 1000 && !number("SELECT rolled FROM runs WHERE id = 1"); k++) {
+            record(&l, 1);
+        }
+        OPS->close(s);
+    }
+    assert_int_equal(number("SELECT rolled FROM runs WHERE id = 1"), 1);
+    assert_int_equal(number("SELECT rolled FROM runs WHERE id = 2"), 0);
+    s = open_at(build_path, (struct sonde_store_options){ .maintain = 1 });
+    assert_int_equal(ask(s, "c7", START_S, 0, 60, &err), 0);
+    const struct sonde_store_point all = build_answer.all;
+    const size_t count = build_answer.count;
+    assert_true(all.count >= 600);
+    assert_int_equal(OPS->run_merge(s, 1, 2, &err), 0);
+    assert_int_equal(ask(s, "c7", START_S, 0, 60, &err), 0);
+    assert_true(build_answer.all.sum == all.sum && build_answer.all.count == all.count);
+    assert_int_equal(build_answer.count, count);
+    assert_int_equal(OPS->run_merge(s, 1, 2, &err), SONDE_ENOENT);
+    OPS->close(s);
+    /* What another sonde is about to roll up is left to it. */
+    char lock_path[160];
+    snprintf(lock_path, sizeof(lock_path), "%s.lock", build_path);
+    const int lock_fd = open(lock_path, O_RDWR);
+    assert_true(lock_fd >= 0 && flock(lock_fd, LOCK_EX | LOCK_NB) == 0);
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(build_path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "INSERT INTO runs VALUES(2, '', '', '', '', '', 0, 0, 0, 0, 0, 0),"
+                                  "(3, '', '', '', '', '', 0, 0, 0, 0, 0, 0)", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    s = open_at(build_path, (struct sonde_store_options){ .maintain = 1 });
+    assert_int_equal(OPS->run_merge(s, 1, 2, &err), SONDE_EBUSY);
+    assert_non_null(strstr(err.text, "not rolled up yet"));
+    OPS->close(s);
+    close(lock_fd);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 /* ---- Profiles ------------------------------------------------------------------------------------ */
 
 static void newest_profile(const struct sonde_store_profile *p, void *arg)
@@ -273,7 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_day_under_limit), TEST(test_age),      TEST(test_much),
-        TEST(test_runs), TEST(test_profiles),
+        TEST(test_runs), TEST(test_merge_is_whole), TEST(test_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
