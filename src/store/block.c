@@ -2,6 +2,7 @@
 #include "store/block.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -253,6 +254,25 @@ void block_forget_tick(struct block *b)
         if (c->type == SONDE_HISTOGRAM) c->entries.len = c->last;
         c->count--;
     }
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double block_interval_ms(const struct block *b)
+{
+    double length[BLOCK_TICKS_MAX], sum = 0; /* double: times of a damaged file may be any */
+    const uint32_t n = b->ticks > 1 ? b->ticks - 1 : 0;
+    if (!n) return 1000;
+    for (uint32_t i = 0; i < n; i++) length[i] = (double)b->time_ms[i + 1] - (double)b->time_ms[i];
+    qsort(length, n, sizeof(length[0]), by_length);
+    /* The mean of the middle half: the median alone would have whole milliseconds. */
+    const uint32_t from = n / 4, to = n - n / 4;
+    for (uint32_t i = from; i < to; i++) sum += length[i];
+    return sum / (to - from);
 }
 
 /* ---- Chunks ------------------------------------------------------------------------------------- */

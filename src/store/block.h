@@ -74,6 +74,10 @@ int block_replay(struct block *b, int64_t time_ms, const void *row, size_t len,
 /* The last tick never was. */
 void block_forget_tick(struct block *b);
 
+/* From one tick to the next, as a rule: a tick that is late, since the machine slept, the clock was
+ * set forward or ticks were lost, does not count. */
+double block_interval_ms(const struct block *b);
+
 /* What is kept of a block, and of a column of it. out keeps any error. */
 void block_put_times(const struct block *b, struct sonde_buf *out);
 void block_put_column(const struct block_column *c, struct sonde_buf *out);

@@ -35,7 +35,7 @@ static int finish_block(struct sonde_store *s, const struct block *b, struct son
     sqlite3_bind_int64(st, 4, from);
     sqlite3_bind_int64(st, 5, to);
     sqlite3_bind_int64(st, 6, b->ticks);
-    sqlite3_bind_double(st, 7, b->ticks > 1 ? (double)(to - from) / (b->ticks - 1) : 1000);
+    sqlite3_bind_double(st, 7, block_interval_ms(b));
     sqlite3_bind_blob64(st, 8, data->data, data->len, SQLITE_STATIC);
     int rc = store_step(s, st, err);
     if (!rc && (st = store_sql(s, SQL_DELETE_HEAD))) {

@@ -327,7 +327,7 @@ void store_rolled_put(const struct store_rolled *r, enum sonde_type type, struct
 struct store_source {
     int64_t id, from_ms, to_ms;
     uint32_t run, tier, ticks;
-    double interval_ms;              /* of a tick, on average */
+    double interval_ms;              /* of a tick, as a rule */
     int64_t *time_ms;                /* tier 0: read when first needed */
     struct block *block;             /* in memory; NULL = on disk */
     int64_t use_from_ms, use_to_ms;  /* points from … up to, not with, are of interest */

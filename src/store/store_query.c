@@ -305,7 +305,7 @@ static int note_block(struct asking *k, struct block *b)
     if (to < k->from_ms || from > k->to_ms) return 0;
     const struct store_source one = {
         .block = b, .run = b->run, .from_ms = from, .to_ms = to, .ticks = b->ticks,
-        .interval_ms = b->ticks > 1 ? (double)(to - from) / (b->ticks - 1) : 1000,
+        .interval_ms = block_interval_ms(b),
         .use_from_ms = k->from_ms, .use_to_ms = k->to_ms + 1,
     };
     if (!store_sources_add(&k->sources, &one)) return SONDE_ENOMEM;

@@ -98,7 +98,10 @@ int store_sources_find(struct sonde_store *s, sqlite3 *db, uint32_t run, int tie
             .use_from_ms = from_ms,
             .use_to_ms = to_ms + 1,
         };
-        if (one.tier >= STORE_TIERS || one.id < 0 || one.id >> (62 - STORE_SERIES_BITS)) continue;
+        if (one.tier >= STORE_TIERS || one.id < 0 || one.id >> (62 - STORE_SERIES_BITS) ||
+            one.from_ms < 0 || one.from_ms > INT64_MAX / 4) {
+            continue;
+        }
         if (!store_sources_add(out, &one)) {
             rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to read the store");
         }
@@ -193,7 +196,7 @@ static void each_tick(const struct store_source *source, const struct column *k,
         const int64_t time_ms = k->time_ms[tick];
         if (time_ms < source->use_from_ms) continue;
         if (time_ms >= source->use_to_ms) break;
-        const double length_ms = tick ? (double)(time_ms - k->time_ms[tick - 1])
+        const double length_ms = tick ? (double)time_ms - (double)k->time_ms[tick - 1]
                                       : source->interval_ms;
         struct store_in p = { .time_ms = time_ms, .seconds = length_ms * 1e-3, .count = 1,
                               .is_tick = 1 };

@@ -233,12 +233,15 @@ static int begin_job(struct sonde_store *s, struct sonde_err *err)
         rc = store_sources_find(s, s->db, s->job.run, (int)s->job.tier - 1, s->job.from_ms,
                                 s->job.to_ms, &roll->sources, err);
     }
-    double ticks = 0;
+    /* A block of one tick does not know how long that was, and others by what they have. */
+    double weights = 0;
     for (size_t i = 0; i < roll->sources.count; i++) {
-        roll->interval_ms += roll->sources.at[i].interval_ms;
-        ticks++;
+        const struct store_source *b = &roll->sources.at[i];
+        const double weight = b->ticks > 1 ? b->ticks - 1 : 1e-6;
+        roll->interval_ms += b->interval_ms * weight;
+        weights += weight;
     }
-    if (ticks > 0) roll->interval_ms /= ticks;
+    if (weights > 0) roll->interval_ms /= weights;
     if (rc) {
         store_rollup_release(s);
         s->job = (struct store_job){ 0 };

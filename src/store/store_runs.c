@@ -198,7 +198,7 @@ static int roll_step(struct sonde_store *s, uint32_t id, struct sonde_err *err)
     }
     s->roll_wanted = 1;
     if (!rc && !s->job.tier) rc = store_pack_step(s, err);
-    if (rc >= 0) rc = store_rollup_step(s, err);
+    if (!rc) rc = store_rollup_step(s, err); /* once all is packed */
     return rc < 0 ? rc : 1;
 }
 

@@ -275,6 +275,33 @@ static void test_hours_again(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* The machine sleeps for an hour: that changes no rate but that of the tick after it. */
+static void test_late_tick(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
+    struct load l = new_load(s, 0, 2, 0);
+    add_ticks(&l, 300);
+    l.start_ms += 3600000;
+    add_ticks(&l, 200);
+    OPS->close(s);
+    s = open_at(build_path, (struct sonde_store_options){ 0 });
+    l = new_load(s, 1, 0, 0);
+    l.start_ms += 40000000;
+    for (int rolled = 0; rolled < 2; rolled++) {
+        must_ask(s, "c1", START_S, START_S + 300, 10);
+        assert_int_equal(build_answer.count, 30);
+        for (size_t i = 0; i < 30; i++) {
+            assert_true(build_answer.point[i].sum == 20);
+            assert_true(fabs(build_answer.point[i].seconds - 10) < 0.1);
+            assert_true(fabs(build_answer.point[i].max - 2) < 0.1);
+        }
+        wait_for(&l, "SELECT count(*) FROM runs WHERE rolled = 1", 1);
+    }
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -327,7 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_append_and_ask), TEST(test_restart),
         TEST(test_coming_and_going), TEST(test_twins), TEST(test_clock_set_back), TEST(test_rollup),
-        TEST(test_hours_again),
+        TEST(test_hours_again), TEST(test_late_tick),
         TEST(test_refused),        TEST(test_too_many_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
