@@ -41,21 +41,40 @@ int store_check_pages(struct sonde_store *s, int whatever_size, char *what, size
     return damaged;
 }
 
-static void move_aside(const struct sonde_store *s, const char *suffix, const char *aside)
+/* The errno of what failed, or 0. */
+static int move_aside(const struct sonde_store *s, const char *suffix, const char *aside)
 {
     struct sonde_buf from, to;
     sonde_buf_init(&from, 1 << 16);
     sonde_buf_init(&to, 1 << 16);
     sonde_buf_printf(&from, "%s%s", s->path, suffix);
     sonde_buf_printf(&to, "%s%s", aside, suffix);
-    if (!from.error && !to.error && rename(from.data, to.data) != 0 && errno != ENOENT) {
-        unlink(from.data); /* a log that does not belong to the new file would be replayed into it */
+    int failure = from.error || to.error ? ENOMEM : 0;
+    if (!failure && rename(from.data, to.data) != 0 && errno != ENOENT) {
+        failure = errno;
+        /* A log that does not belong to the new file would be replayed into it. */
+        if (*suffix && unlink(from.data) == 0) failure = 0;
     }
     sonde_buf_release(&from);
     sonde_buf_release(&to);
+    return failure;
 }
 
-int store_start_over(struct sonde_store *s, struct sonde_err *err)
+/* Whatever can be, is kept: without its place nothing is begun in it. */
+static int move_all_aside(const struct sonde_store *s, const char *aside, struct sonde_err *err)
+{
+    static const char *const suffixes[] = { "", "-wal", "-shm" };
+    int failure = 0;
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]) && !failure; i++) {
+        failure = move_aside(s, suffixes[i], aside);
+    }
+    return !failure ? 0 : sonde_err_set(err, SONDE_EIO, "store '%s' is damaged and cannot be kept as "
+                                        "'%s': %s; move it yourself, or choose another file",
+                                        s->path, aside, strerror(failure));
+}
+
+/* The damaged file; s has none then. */
+static int put_aside(struct sonde_store *s, struct sonde_err *err)
 {
     char when[32], what[256] = "";
     const time_t now = time(NULL);
@@ -74,10 +93,12 @@ int store_start_over(struct sonde_store *s, struct sonde_err *err)
         sonde_buf_reset(&aside);
         sonde_buf_printf(&aside, "%s.damaged-%s.%d", s->path, when, n);
     }
-    if (aside.error) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
-    move_aside(s, "", aside.data);
-    move_aside(s, "-wal", aside.data);
-    move_aside(s, "-shm", aside.data);
+    const int rc = aside.error ? sonde_err_set(err, SONDE_ENOMEM, "out of memory")
+                               : move_all_aside(s, aside.data, err);
+    if (rc) {
+        sonde_buf_release(&aside);
+        return rc;
+    }
     sonde_log(SONDE_LOG_ERROR, "store '%s' is damaged (%s): it is kept as '%s', and recording goes "
               "on in a new file. `sqlite3 '%s' .recover | sqlite3 rescued.db` may save what is "
               "in it; a damaged file often means a failing disk", s->path,
@@ -88,6 +109,15 @@ int store_start_over(struct sonde_store *s, struct sonde_err *err)
     sonde_buf_release(&aside);
     __atomic_store_n(&s->damaged, 0, __ATOMIC_RELAXED);
     s->job = (struct store_job){ 0 };
-    const int rc = store_set_up(s, err);
-    return rc ? rc : store_connect(s, SQLITE_OPEN_READONLY, &s->read, err);
+    return 0;
+}
+
+int store_start_over(struct sonde_store *s, struct sonde_err *err)
+{
+    int rc = store_is_damaged(s) ? put_aside(s, err) : 0;
+    if (!rc && !s->db) {
+        rc = store_set_up(s, err);
+        if (rc) store_disconnect(s); /* a disk may be full as well: another time */
+    }
+    return rc || s->read ? rc : store_connect(s, SQLITE_OPEN_READONLY, &s->read, err);
 }

@@ -261,7 +261,7 @@ int store_gc(struct sonde_store *s, const struct sonde_store_retention *keep, ui
         names_left = s->gc_series != 0;
         pthread_mutex_unlock(&s->db_lock);
     }
-    int64_t unused = 1;
+    int64_t unused = INT64_MAX;
     int rc = more;
     while (!rc && unused > 0) {
         pthread_mutex_lock(&s->db_lock);
@@ -270,7 +270,7 @@ int store_gc(struct sonde_store *s, const struct sonde_store_retention *keep, ui
         if (!rc) rc = store_number(s, s->db, "PRAGMA freelist_count", 0, &unused, err);
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         pthread_mutex_unlock(&s->db_lock);
-        if (unused == last && last != 1) break; /* a reader holds on to it */
+        if (unused >= last) break; /* a reader holds on to it, or the file cannot get shorter */
     }
     const uint64_t after = file_bytes(s);
     if (freed) *freed = before > after ? before - after : 0;

@@ -46,7 +46,8 @@ void sonde_store_feed_destroy(struct sonde_store_feed *f)
  * goes on as another series of the store. */
 static void choose_scale(struct sonde_model_series *s)
 {
-    static const double billionth = 1e-9, billionths_max = 1.8e10, fraction_max = 1e9;
+    static const double billionth = 1e-9, fraction_max = 1e9;
+    static const double billionths_max = 9.2e9; /* more of them are over 2^63 */
     const double v = s->gauge;
     if (!(v >= 0 && v < 0x1p63)) return; /* stands still */
     double scale = s->stored_scale;

@@ -147,6 +147,7 @@ struct sonde_store {
     int64_t last_ms;                 /* of the last tick that was taken; 0 = none */
     uint32_t next_series, next_block;
     int damaged;                     /* atomic: something was found wrong, begin a new file */
+    int moving;                      /* which was begun with, and is not done */
     uint64_t gc_turn;
     int gc_more;
     uint32_t gc_series;              /* looked at up to here, of names that nothing is left of */
@@ -227,7 +228,8 @@ int store_migrate(struct sonde_store *s, struct sonde_err *err);
 int store_is_damage(int code);
 /* Whether pages are damaged, and what SQLite says of it. Large files are looked at if wanted only. */
 int store_check_pages(struct sonde_store *s, int whatever_size, char *what, size_t what_size);
-/* Put the damaged file aside and begin a new one. db_lock held. */
+/* Put the damaged file aside and begin a new one; what failed is made up for by calling it again.
+ * db_lock held. */
 int store_start_over(struct sonde_store *s, struct sonde_err *err);
 
 /* ---- store_slot.c -------------------------------------------------------------------------------- */

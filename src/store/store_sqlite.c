@@ -300,7 +300,9 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
     if (!rc) rc = store_events_begin(s, err);
     if (!rc) rc = store_begin_blocks(s, err);
     if (rc) return rc;
+    pthread_mutex_lock(&s->read_lock);
     s->run = (uint32_t)run + 1;
+    pthread_mutex_unlock(&s->read_lock);
     if (s->next_series <= series) s->next_series = (uint32_t)series + 1;
     return add_run(s, s->run, err);
 }

@@ -124,12 +124,23 @@ static void tell_success(struct sonde_store *s)
     }
 }
 
+static int count_pages(void *arg, sqlite3 *db, const char *name, int pages)
+{
+    (void)db;
+    (void)name;
+    ((struct sonde_store *)arg)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
 /* Everything in memory moves to the new file, and is of its run. */
 static int move_to_new_file(struct sonde_store *s, struct sonde_err *err)
 {
+    s->moving = 1;
     int rc = store_start_over(s, err);
     if (!rc) rc = store_begin_run(s, err);
     if (rc) return rc;
+    s->moving = 0;
+    sqlite3_wal_hook(s->db, count_pages, s);
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->slot_count; i++) s->slots[i].saved = 0;
     store_close_block(s); /* the old file had its rows */
@@ -201,14 +212,6 @@ static void note_longest(struct sonde_store *s, const struct watch *began, doubl
 }
 
 /* The log is moved to the file before it is long, so that it never takes long. */
-static int count_pages(void *arg, sqlite3 *db, const char *name, int pages)
-{
-    (void)db;
-    (void)name;
-    ((struct sonde_store *)arg)->wal_pages = pages;
-    return SQLITE_OK;
-}
-
 static void checkpoint(struct sonde_store *s)
 {
     if (s->wal_pages < CHECKPOINT_PAGES) return;
@@ -278,7 +281,7 @@ static int work(struct sonde_store *s)
     struct sonde_err err = { "" };
     uint64_t taken = 0;
     pthread_mutex_lock(&s->db_lock);
-    int rc = store_is_damaged(s) ? move_to_new_file(s, &err) : 0;
+    int rc = store_is_damaged(s) || s->moving ? move_to_new_file(s, &err) : 0;
     if (!rc) rc = take_pending(s, &taken, &err);
     const struct watch began = watch_start();
     pthread_mutex_lock(&s->lock);

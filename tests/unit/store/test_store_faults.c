@@ -432,18 +432,20 @@ static size_t aside(char *out, size_t size)
 }
 
 /* Bytes in the middle of the file are not what they were. */
-static void scribble(void)
+static void scribble_at(const char *path)
 {
     struct stat st;
     char noise[8192];
     memset(noise, 0x5a, sizeof(noise));
-    const int fd = open(build_path, O_RDWR);
+    const int fd = open(path, O_RDWR);
     assert_true(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 5 * 8192);
     for (off_t at = 2 * 8192; at < st.st_size; at += 8192) {
         assert_int_equal(pwrite(fd, noise, sizeof(noise), at), sizeof(noise));
     }
     close(fd);
 }
+
+static void scribble(void) { scribble_at(build_path); }
 
 static void test_damaged_at_start(void **unused)
 {
@@ -504,6 +506,69 @@ static void test_damaged_while_open(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* Damaged, and the disk is full: the new file is made when that is possible, and only one. */
+static void test_damaged_and_full(void **unused)
+{
+    (void)unused;
+    char name[256];
+    struct sonde_err err = { "" };
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+    struct load l = new_load(s, 5, 5, 2);
+    add_ticks(&l, 400);
+    OPS->close(s);
+    s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+    scribble();
+    disk_fails(ENOSPC);
+    assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), SONDE_EFORMAT);
+    l = new_load(s, 5, 5, 2);
+    for (int i = 0; i < 3; i++) {
+        add_ticks(&l, 10);
+        assert_int_equal(OPS->flush(s, &err), SONDE_EIO);
+    }
+    assert_non_null(strstr(err.text, "no space left"));
+    disk_fails(0);
+    flush(s);
+    /* The log is moved to the new file as well. */
+    for (int i = 0; i < 300; i++) {
+        add_ticks(&l, 1);
+        flush(s);
+    }
+    char wal[160];
+    struct stat st;
+    snprintf(wal, sizeof(wal), "%s-wal", build_path);
+    assert_int_equal(stat(wal, &st), 0);
+    assert_in_range(st.st_size, 1, 2 << 20);
+    assert_int_equal(check_ticks(s, l.ticks), l.ticks);
+    assert_in_range(aside(name, sizeof(name)), 1, 3); /* with its log */
+    OPS->close(s);
+    s = open_at(build_path, (struct sonde_store_options){ .read_only = 1 });
+    assert_int_equal(check_ticks(s, l.ticks), l.ticks);
+    OPS->close(s);
+    assert_int_equal(number("SELECT count(*) FROM runs"), 1);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
+/* What cannot be put aside, since its name would be too long, is left where it is. */
+static void test_damaged_and_stuck(void **unused)
+{
+    (void)unused;
+    char path[320], name[241];
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    snprintf(path, sizeof(path), "%s/%s", build_dir, name);
+    struct sonde_store *s = open_at(path, (struct sonde_store_options){ .block_ticks = 20 });
+    struct load l = new_load(s, 5, 5, 2);
+    add_ticks(&l, 500);
+    OPS->close(s);
+    scribble_at(path);
+    struct sonde_err err = { "" };
+    const struct sonde_store_options o = { .path = path };
+    assert_int_equal(OPS->open(&o, &s, &err), SONDE_EIO);
+    assert_non_null(strstr(err.text, "cannot be kept as"));
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 static void test_no_memory(void **unused)
 {
     (void)unused;
@@ -528,7 +593,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_power_cut), TEST(test_killed),           TEST(test_disk_full),
         TEST(test_gap),       TEST(test_damaged_at_start), TEST(test_damaged_while_open),
-        TEST(test_disk_hangs),     TEST(test_new_while_disk_hangs), TEST(test_no_memory),
+        TEST(test_disk_hangs),     TEST(test_new_while_disk_hangs), TEST(test_damaged_and_full),
+        TEST(test_damaged_and_stuck), TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, hook_disk, NULL);
 }
