@@ -196,9 +196,14 @@ struct sonde_estimate sonde_estimate_quantile(const struct sonde_observed *v, si
     const size_t rank = rank_of(q, count);
     double *y = work, *x = work + n;
     for (size_t i = 0; i < n; i++) y[i] = x[i] = 0;
+    /* Of values that are equal to it an equal share each: those of some parts must not come first. */
+    size_t first = rank, end = rank + 1;
+    while (first > 0 && !(v[first - 1].value < v[rank].value)) first--;
+    while (end < count && !(v[end].value > v[rank].value)) end++;
+    const double share = (double)(rank + 1 - first) / (double)(end - first);
     for (size_t i = 0; i < count; i++) {
         x[v[i].part]++;
-        if (i <= rank) y[v[i].part]++;
+        if (i < end) y[v[i].part] += i < first ? 1 : share;
     }
     const struct sonde_estimate f = sonde_estimate_ratio(y, x, run, n, q * (1 - q) / (double)count);
     const double t = sonde_t_quantile(0.975, f.df), arm = t * f.se_low;

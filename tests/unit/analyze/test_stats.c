@@ -186,12 +186,32 @@ static void test_coverage(void **state)
     }
 }
 
+/* Values of a coarse clock: many are equal, and each part has its share of them. */
+static void test_equal_values(void **state)
+{
+    (void)state;
+    enum { PARTS = 16, EACH = 50 };
+    static struct sonde_observed v[PARTS * EACH];
+    uint32_t run[PARTS] = { 0 };
+    double work[2 * PARTS];
+    for (uint32_t i = 0; i < PARTS * EACH; i++) {
+        v[i] = (struct sonde_observed){ 1 + i % 5, i / EACH };
+    }
+    sonde_observed_sort(v, PARTS * EACH);
+    struct sonde_estimate e = sonde_estimate_quantile(v, PARTS * EACH, 0.5, run, PARTS, work);
+    assert_true(e.value == 3 && e.se_low == 0 && e.se_high == 0);
+    e = sonde_estimate_quantile(v, PARTS * EACH, 0.95, run, PARTS, work);
+    assert_true(e.value == 5 && e.se_low == 0 && e.se_high == 0);
+    e = sonde_estimate_quantile(v, PARTS * EACH, 0.6, run, PARTS, work); /* between two of them */
+    assert_true(e.value == 3 && e.se_low == 0 && e.se_high > 0 && isfinite(e.se_high));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_t),          cmocka_unit_test(test_adjust),
         cmocka_unit_test(test_ratio),      cmocka_unit_test(test_difference),
-        cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_coverage),   cmocka_unit_test(test_equal_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
