@@ -14,6 +14,7 @@
 enum {
     CONTRIBUTORS = 3,
     NAME_BYTES = 160, /* longer names are cut */
+    UNBOUNDED = 3,    /* of these so many are named */
     ROWS_ALL = 30,    /* figures; with more, spans that have not changed are left out */
 };
 
@@ -288,6 +289,31 @@ static void put_figures(const struct sonde_comparison *c, const struct sonde_rep
     }
 }
 
+/* Percentiles beyond which there are too few values to say how far off they may be. */
+static void put_unbounded(const struct sonde_comparison *c, const struct sonde_compare_view *v,
+                          struct sonde_buf *out)
+{
+    size_t n = 0;
+    if (!c->by_runs && !c->timed) return; /* nothing has an interval: the first line says so */
+    for (size_t i = 0; i < c->count; i++) {
+        const struct sonde_figure *f = &c->figures[i];
+        const size_t len = strlen(f->measure);
+        const int percentile = len >= 3 && f->measure[len - 3] == 'p' &&
+                               strspn(f->measure + len - 2, "0123456789") == 2;
+        if (!percentile || (isfinite(f->d.low) && isfinite(f->d.high))) continue;
+        if (n < UNBOUNDED) {
+            sonde_buf_puts(out, n ? ", " : "\nToo few values to bound ");
+            put_figure_name(v, f, out);
+        }
+        n++;
+    }
+    if (!n) return;
+    if (n > UNBOUNDED) sonde_buf_printf(out, " and %zu more", n - UNBOUNDED);
+    sonde_buf_printf(out, ": what is shown as not different there may just not be known. Record "
+                     "longer%s: a p95 takes some 200 values on both sides, a p99 some 1,000\n",
+                     c->by_runs ? ", or more runs" : "");
+}
+
 int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                          struct sonde_buf *out, struct sonde_err *err)
 {
@@ -302,6 +328,7 @@ int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_co
         if (v->style == SONDE_REPORT_MARKDOWN) sonde_buf_putc(out, '\n');
         put_method(c, out);
         put_figures(c, &o, out);
+        put_unbounded(c, v, out);
         sonde_buf_putc(out, '\n');
         if (v->diff) rc = sonde_profile_diff(v->diff, &o, out, err);
     }

@@ -86,6 +86,39 @@ static void test_faster(void **state)
     sonde__free(text);
 }
 
+/* Percentiles of few values have no bounds: that is told, and what to do. */
+static void test_unbounded(void **state)
+{
+    (void)state;
+    struct sonde_figure figures[] = {
+        figure(SONDE_FIGURE_REQUESTS, "p50", "request time p50", "seconds", ""),
+        figure(SONDE_FIGURE_REQUESTS, "p99", "request time p99", "seconds", ""),
+        figure(SONDE_FIGURE_SPANS, "p95", "time p95", "seconds", "load"),
+        figure(SONDE_FIGURE_RUN, "cpu", "CPU time a request", "seconds", ""),
+    };
+    struct sonde_comparison c = { .figures = figures, .count = 4, .timed = 1, .parts = { 16, 16 },
+                                  .verdict = SONDE_VERDICT_FASTER, .headline = 0,
+                                  .basis = SONDE_BASIS_REQUEST };
+    char *text = report(&c, SONDE_REPORT_TEXT, 0);
+    lacks(text, "Too few");
+    sonde__free(text);
+    figures[1].verdict = figures[2].verdict = SONDE_VERDICT_SAME;
+    figures[1].d.high = figures[1].d.relative_high = INFINITY;
+    figures[2].d.low = -INFINITY;
+    figures[3].d.low = NAN;
+    text = report(&c, SONDE_REPORT_TEXT, 0);
+    has(text, "\nToo few values to bound request time p99, time p95 of load: ");
+    has(text, "Record longer: a p95 takes");
+    sonde__free(text);
+    c.by_runs = 1;
+    for (int i = 0; i < 4; i++) figures[i].measure = "p99";
+    figures[0].d.low = -INFINITY;
+    text = report(&c, SONDE_REPORT_MARKDOWN, 0);
+    has(text, "time p95 of load and 1 more: ");
+    has(text, "Record longer, or more runs: ");
+    sonde__free(text);
+}
+
 static void test_other_verdicts(void **state)
 {
     (void)state;
@@ -193,7 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faster),
-        cmocka_unit_test(test_other_verdicts),
+        cmocka_unit_test(test_unbounded), cmocka_unit_test(test_other_verdicts),
         cmocka_unit_test(test_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
