@@ -323,10 +323,31 @@ int store_next_run(struct sonde_store *s, struct sonde_err *err)
     return 0;
 }
 
+/* What no sonde has written (there is no lock beside it) and is no database is somebody's file, not
+ * a damaged store: it must not be put aside. */
+static int check_file(struct sonde_store *s, struct sonde_err *err)
+{
+    static const char magic[16] = "SQLite format 3"; /* with its end */
+    char head[sizeof(magic)] = "";
+    struct sonde_buf lock;
+    sonde_buf_init(&lock, 1 << 16);
+    sonde_buf_printf(&lock, "%s.lock", s->path);
+    const int known = lock.error || access(lock.data, F_OK) == 0;
+    sonde_buf_release(&lock);
+    const int fd = known ? -1 : open(s->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0; /* or what is wrong with it is told by who opens it */
+    const ssize_t n = read(fd, head, sizeof(head));
+    close(fd);
+    if (n <= 0 || (n == sizeof(head) && memcmp(head, magic, sizeof(head)) == 0)) return 0;
+    return sonde_err_set(err, SONDE_EINVAL, "'%s' is not a store that sonde made: choose another file",
+                         s->path);
+}
+
 /* For writing: with a run of its own, or only to change what is there. */
 static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
 {
-    int rc = take_lock(s, err);
+    int rc = check_file(s, err);
+    if (!rc) rc = take_lock(s, err);
     if (rc == SONDE_EBUSY && s->o.maintain) rc = 0; /* SQLite's own locks do for that */
     if (rc) return rc;
     rc = store_set_up(s, err);

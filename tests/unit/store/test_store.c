@@ -329,6 +329,20 @@ static void test_refused(void **unused)
     assert_non_null(strstr(err.text, "not a store"));
     assert_int_equal(number("SELECT count(*) FROM sqlite_schema"), 1); /* it is as it was */
 
+    char theirs[160], lock[192];
+    snprintf(theirs, sizeof(theirs), "%s/notes", build_dir);
+    snprintf(lock, sizeof(lock), "%s.lock", theirs);
+    FILE *f = fopen(theirs, "w");
+    assert_non_null(f);
+    assert_true(fputs("what is to be done today\n", f) >= 0 && fclose(f) == 0);
+    const struct sonde_store_options notes = { .path = theirs };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(OPS->open(&notes, &second, &err), SONDE_EINVAL);
+        assert_non_null(strstr(err.text, "not a store"));
+    }
+    assert_int_equal(access(theirs, F_OK), 0);
+    assert_int_equal(access(lock, F_OK), -1);
+
     const struct sonde_store_options nowhere = { .path = "/nonexistent/a.store" };
     assert_int_equal(OPS->open(&nowhere, &second, &err), SONDE_EIO);
     assert_non_null(strstr(err.text, "/nonexistent/a.store"));

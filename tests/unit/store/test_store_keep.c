@@ -206,6 +206,26 @@ static void test_runs(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* A file that somebody made anew, which cannot get shorter, with one page free. */
+static void test_gc_ends(void **unused)
+{
+    (void)unused;
+    OPS->close(open_at(build_path, (struct sonde_store_options){ 0 }));
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(build_path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode=DELETE; PRAGMA auto_vacuum=NONE; VACUUM;"
+                                  "CREATE TABLE t(a); DROP TABLE t", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_int_equal(number("PRAGMA freelist_count"), 1);
+    assert_int_equal(number("PRAGMA auto_vacuum"), 0);
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .maintain = 1 });
+    struct sonde_err err = { "" };
+    uint64_t freed = 1;
+    assert_int_equal(OPS->gc(s, NULL, &freed, &err), 0);
+    assert_int_equal(freed, 0);
+    OPS->close(s);
+}
+
 /* Runs of one hour that become one, the first of them rolled up already: nothing is hidden by that,
  * whatever the step. */
 static void test_merge_is_whole(void **unused)
@@ -323,7 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_day_under_limit), TEST(test_age),      TEST(test_much),
-        TEST(test_runs), TEST(test_merge_is_whole), TEST(test_profiles),
+        TEST(test_runs), TEST(test_merge_is_whole), TEST(test_gc_ends), TEST(test_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
