@@ -103,8 +103,8 @@ static int hook_disk(void **unused)
 
 /* ---- Helpers ------------------------------------------------------------------------------------- */
 
-/* On a fast disk there are hundreds of ticks a second here, and each one's span is looked for. */
-enum { SPANS_PER_S = 1000000 };
+/* On a fast disk there are hundreds of ticks a second here, and each one's events are looked for. */
+enum { EVENTS_PER_S = 1000000 };
 
 /* All of the first ticks are there, with their values; returns how many. */
 static uint32_t check_ticks(struct sonde_store *s, uint32_t at_least)
@@ -120,42 +120,106 @@ static uint32_t check_ticks(struct sonde_store *s, uint32_t at_least)
     return count;
 }
 
-/* Beside each tick a span of its number. */
-static int add_span(struct sonde_store *s, uint32_t tick)
+/* Beside each tick a span and a request of its number. */
+static int add_events(struct sonde_store *s, uint32_t tick)
 {
+    const uint64_t at_ns = ((uint64_t)START_S + tick) * 1000000000u;
     const struct sonde_model_span span = {
         .name = "step", .program = "server", .pid = 42, .tid = 43, .id = tick + 1,
-        .start_ns = ((uint64_t)START_S + tick) * 1000000000u, .duration_ns = 1000 + tick,
-        .trace_hi = 1, .trace_lo = tick,
+        .start_ns = at_ns, .duration_ns = 1000 + tick, .trace_hi = 1, .trace_lo = tick,
     };
-    return OPS->span_add(s, &span);
+    struct sonde_infer_item items[] = {
+        { at_ns, at_ns + 500, 400, 12, "prefill", SONDE_PHASE_PREFILL, 1, 3 },
+    };
+    const struct sonde_infer_request request = {
+        .id = tick + 1, .trace_hi = 2, .trace_lo = tick, .pid = 42, .program = "server",
+        .model = "llama", .route = "/v1", .backend = "", .error = "", .invalid = "", .own_id = "",
+        .arrived_ns = at_ns, .tokens_in = 12, .tokens_out = 1 + tick, .total_s = 1 + tick,
+        .items = items, .item_count = 1,
+    };
+    const int rc = OPS->span_add(s, &span);
+    return rc ? rc : OPS->request_add(s, &request);
 }
 
-struct spans { uint32_t count; char *there; };
+struct events { uint32_t count; char *there; };
 
-static int see_span(const struct sonde_model_span *span, void *arg)
+static int see_event(struct events *f, uint64_t id, uint64_t time_ns)
 {
-    struct spans *f = arg;
-    const uint64_t tick = span->id - 1;
-    assert_true(span->start_ns == ((uint64_t)START_S + tick) * 1000000000u);
-    assert_true(span->duration_ns == 1000 + tick);
+    const uint64_t tick = id - 1;
+    assert_true(time_ns == ((uint64_t)START_S + tick) * 1000000000u);
     if (tick >= f->count) return 0; /* after what is known to be there */
     assert_false(f->there[tick]);
     f->there[tick] = 1;
     return 0;
 }
 
-static void check_spans(struct sonde_store *s, uint32_t count)
+static int see_span(const struct sonde_model_span *span, void *arg)
+{
+    assert_true(span->duration_ns == 1000 + span->id - 1);
+    return see_event(arg, span->id, span->start_ns);
+}
+
+static int see_request(const struct sonde_infer_request *r, void *arg)
+{
+    assert_true(r->tokens_out == r->id && r->total_s == (double)r->id);
+    assert_string_equal(r->model, "llama");
+    return see_event(arg, r->id, r->arrived_ns);
+}
+
+/* Each of the first ticks' events is there, once. */
+static void check_events(struct sonde_store *s, uint32_t count)
 {
     struct sonde_err err = { "" };
-    struct spans f = { count, sonde__calloc(count + 1, 1) };
     const struct sonde_store_range all = { 0 };
-    assert_non_null(f.there);
-    if (OPS->spans(s, &all, see_span, &f, NULL, &err) != 0) fail_msg("%s", err.text);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!f.there[i]) fail_msg("span %u of %u is not there", i, count);
+    for (int requests = 0; requests < 2; requests++) {
+        struct events f = { count, sonde__calloc(count + 1, 1) };
+        assert_non_null(f.there);
+        const int rc = requests ? OPS->requests(s, &all, see_request, &f, NULL, &err)
+                                : OPS->spans(s, &all, see_span, &f, NULL, &err);
+        if (rc) fail_msg("%s", err.text);
+        for (uint32_t i = 0; i < count; i++) {
+            if (!f.there[i]) fail_msg("%s %u of %u is not there", requests ? "request" : "span", i, count);
+        }
+        sonde__free(f.there);
     }
-    sonde__free(f.there);
+}
+
+static int put_finding(struct sonde_store *s, uint32_t number, struct sonde_err *err)
+{
+    const struct sonde_store_finding f = { .time_s = START_S + number, .kind = "leak",
+                                           .subject = "cache", .value = number, .unit = "bytes",
+                                           .text = "what is to be told" };
+    return OPS->finding_put(s, &f, NULL, err);
+}
+
+static int see_finding(const struct sonde_store_finding *f, void *arg)
+{
+    uint32_t *left = arg;
+    assert_true(*left > 0 && f->time_s == START_S + --*left && f->value == *left);
+    assert_string_equal(f->subject, "cache");
+    assert_string_equal(f->text, "what is to be told");
+    return 0;
+}
+
+static int count_finding(const struct sonde_store_finding *f, void *arg)
+{
+    (void)f;
+    ++*(uint32_t *)arg;
+    return 0;
+}
+
+/* The first are there, each once; returns how many. */
+static uint32_t check_findings(struct sonde_store *s, uint32_t at_least)
+{
+    struct sonde_err err = { "" };
+    const struct sonde_store_range all = { 0 };
+    uint32_t count = 0;
+    if (OPS->findings(s, &all, count_finding, &count, &err) != 0) fail_msg("%s", err.text);
+    if (count < at_least) fail_msg("%u findings where %u were put", count, at_least);
+    uint32_t left = count;
+    assert_int_equal(OPS->findings(s, &all, see_finding, &left, &err), 0);
+    assert_int_equal(left, 0);
+    return count;
 }
 
 static int integrity_ok(const char *path)
@@ -177,8 +241,9 @@ static void test_power_cut(void **unused)
 {
     (void)unused;
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
-        .block_ticks = 25, .spans_per_s = SPANS_PER_S });
+        .block_ticks = 25, .spans_per_s = EVENTS_PER_S, .requests_per_s = EVENTS_PER_S });
     struct load l = new_load(s, 5, 5, 2);
+    struct sonde_err err = { "" };
     for (size_t taken = 0; taken < SNAPSHOTS_MAX && l.ticks < 3000;) {
         pthread_mutex_lock(&disk.lock);
         disk.every = 7;
@@ -186,8 +251,9 @@ static void test_power_cut(void **unused)
         taken = disk.snapshots;
         pthread_mutex_unlock(&disk.lock);
         add_ticks(&l, 1);
-        assert_int_equal(add_span(s, l.ticks - 1), 0);
+        assert_int_equal(add_events(s, l.ticks - 1), 0);
         flush(s);
+        assert_int_equal(put_finding(s, l.ticks - 1, &err), 0);
     }
     pthread_mutex_lock(&disk.lock);
     disk.every = 0;
@@ -199,7 +265,8 @@ static void test_power_cut(void **unused)
         snprintf(path, sizeof(path), "%s/snap%zu", build_dir, i);
         s = open_at(path, (struct sonde_store_options){ .block_ticks = 25 });
         check_ticks(s, disk.at_least[i]);
-        check_spans(s, disk.at_least[i]);
+        check_events(s, disk.at_least[i]);
+        check_findings(s, disk.at_least[i]);
         OPS->close(s);
         assert_true(integrity_ok(path));
     }
@@ -207,13 +274,14 @@ static void test_power_cut(void **unused)
 }
 
 /* Written by the process that is killed. */
-struct seen { volatile uint32_t flushed; };
+struct seen { volatile uint32_t flushed, findings; };
 
 static void record_until_killed(struct seen *seen, uint32_t from)
 {
     struct sonde_store *s = NULL;
     const struct sonde_store_options o = { .path = build_path, .block_ticks = 30,
-                                           .spans_per_s = SPANS_PER_S };
+                                           .spans_per_s = EVENTS_PER_S,
+                                           .requests_per_s = EVENTS_PER_S };
     struct sonde_err err = { "" };
     if (OPS->open(&o, &s, &err) != 0) {
         dprintf(2, "%s\n", err.text);
@@ -224,11 +292,13 @@ static void record_until_killed(struct seen *seen, uint32_t from)
     if (load_define(&l)) _exit(4);
     /* Rings outlive the agent: what may not be on disk yet comes once more. */
     for (uint32_t i = seen->flushed; i < from; i++) {
-        if (add_span(s, i)) _exit(6);
+        if (add_events(s, i)) _exit(6);
     }
     for (;;) {
-        if (add_span(s, l.ticks) || load_tick(&l) || OPS->flush(s, &err)) _exit(5);
+        if (add_events(s, l.ticks) || load_tick(&l) || OPS->flush(s, &err)) _exit(5);
         seen->flushed = l.ticks;
+        if (put_finding(s, seen->findings, &err)) _exit(7);
+        seen->findings++;
     }
 }
 
@@ -260,7 +330,8 @@ static void test_killed(void **unused)
         if (access(build_path, F_OK) != 0) continue; /* it did not even begin */
         struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
         ticks = check_ticks(s, seen->flushed);
-        check_spans(s, seen->flushed);
+        check_events(s, seen->flushed);
+        seen->findings = check_findings(s, seen->findings); /* one more may have been put */
         OPS->close(s);
     }
     assert_true(integrity_ok(build_path));
@@ -273,19 +344,24 @@ static void test_killed(void **unused)
 static void test_disk_full(void **unused)
 {
     (void)unused;
-    static const struct { int error; const char *text; } cases[] = {
-        { ENOSPC, "no space left" }, { EIO, "disk I/O error" }, { EDQUOT, "" },
+    static const struct { int error, code; const char *text; } cases[] = {
+        { ENOSPC, SONDE_ENOSPC, "no space left" }, { EIO, SONDE_EIO, "disk I/O error" },
+        { EDQUOT, SONDE_EIO, "" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+        struct sonde_store *s = open_at(build_path, (struct sonde_store_options){
+            .block_ticks = 20, .spans_per_s = EVENTS_PER_S, .requests_per_s = EVENTS_PER_S });
         struct load l = new_load(s, 5, 5, 2);
         struct sonde_err err = { "" };
         struct sonde_store_stats stats;
         add_ticks(&l, 10);
         flush(s);
+        assert_int_equal(put_finding(s, 0, &err), 0);
         disk_fails(cases[i].error);
         add_ticks(&l, 65);
-        for (uint32_t n = 0; n < 75; n++) assert_int_equal(add_span(s, n), 0);
+        for (uint32_t n = 0; n < 75; n++) assert_int_equal(add_events(s, n), 0);
+        assert_int_equal(put_finding(s, 1, &err), cases[i].code); /* whoever puts it is told */
+        assert_non_null(strstr(err.text, cases[i].text));
         assert_int_equal(OPS->flush(s, &err), SONDE_EIO);
         assert_non_null(strstr(err.text, cases[i].text));
         OPS->stats(s, &stats);
@@ -300,12 +376,14 @@ static void test_disk_full(void **unused)
         add_ticks(&l, 50);
         flush(s);
         check_ticks(s, 126);
-        check_spans(s, 75);
+        check_events(s, 75);
+        assert_int_equal(put_finding(s, 1, &err), 0);
         OPS->close(s);
         s = open_at(build_path, (struct sonde_store_options){ .read_only = 1 });
         check_ticks(s, 126);
-        check_spans(s, 75);
         assert_int_equal(build_answer.gaps, 0);
+        check_events(s, 75);
+        assert_int_equal(check_findings(s, 2), 2);
         OPS->close(s);
         unlink(build_path);
     }
