@@ -25,6 +25,18 @@ static void put_real(struct sonde_buf *out, double d)
     put_word(out, v);
 }
 
+/* Others' programs say how long something took and how much it was, and one such record that could
+ * not be read would take all of its batch with it: what get_… refuses is never put. */
+static void put_number(struct sonde_buf *out, uint64_t v)
+{
+    sonde_chunk_put_varint(out, v < INT64_MAX ? v : INT64_MAX);
+}
+
+static void put_amount(struct sonde_buf *out, double d)
+{
+    put_real(out, isfinite(d) && d > 0 ? d : 0);
+}
+
 static void put_text(struct sonde_buf *out, const char *text)
 {
     const size_t len = text ? strlen(text) : 0;
@@ -121,7 +133,8 @@ void sonde_event_room_release(struct sonde_event_room *room)
 static void put_attr(struct sonde_buf *b, const struct sonde_model_attr *a)
 {
     put_text(b, a->key);
-    sonde_chunk_put_varint(b, a->type);
+    const int number = a->type == SONDE__ATTR_INT || a->type == SONDE__ATTR_DOUBLE;
+    sonde_chunk_put_varint(b, number ? a->type : SONDE__ATTR_STR);
     if (a->type == SONDE__ATTR_INT) sonde_chunk_put_varint(b, sonde_zigzag((uint64_t)a->value.i));
     else if (a->type == SONDE__ATTR_DOUBLE) put_real(b, isfinite(a->value.d) ? a->value.d : 0);
     else put_text(b, a->value.str);
@@ -136,14 +149,16 @@ void sonde_event_put_span(struct sonde_buf *out, const struct sonde_model_span *
     sonde_chunk_put_varint(&b, span->pid);
     sonde_chunk_put_varint(&b, span->tid);
     put_word(&b, span->start_ns);
-    sonde_chunk_put_varint(&b, span->duration_ns);
+    put_number(&b, span->duration_ns);
     put_word(&b, span->trace_hi);
     put_word(&b, span->trace_lo);
     put_word(&b, span->id);
     put_word(&b, span->parent);
-    sonde_chunk_put_varint(&b, span->outcome);
-    sonde_chunk_put_varint(&b, span->attr_count);
-    for (uint32_t i = 0; i < span->attr_count; i++) put_attr(&b, &span->attrs[i]);
+    sonde_chunk_put_varint(&b, span->outcome <= SONDE_TIMEOUT ? span->outcome : SONDE_ERROR);
+    const uint32_t attrs = span->attr_count < SONDE_SPAN_ATTRS_MAX ? span->attr_count
+                                                                   : SONDE_SPAN_ATTRS_MAX;
+    sonde_chunk_put_varint(&b, attrs);
+    for (uint32_t i = 0; i < attrs; i++) put_attr(&b, &span->attrs[i]);
     const uint32_t parts = span->part_count < PARTS_MAX ? span->part_count : PARTS_MAX;
     sonde_chunk_put_varint(&b, parts);
     for (uint32_t i = 0; i < parts; i++) {
@@ -232,11 +247,11 @@ static void put_field(struct sonde_buf *b, const void *at, enum how how)
     double d = 0;
     switch (how) {
     case WORD: put_word(b, *(const uint64_t *)at); break;
-    case NUMBER: sonde_chunk_put_varint(b, *(const uint64_t *)at); break;
+    case NUMBER: put_number(b, *(const uint64_t *)at); break;
     case SMALL: sonde_chunk_put_varint(b, *(const uint32_t *)at); break;
     case REAL:
         memcpy(&d, at, sizeof(d));
-        put_real(b, isfinite(d) ? d : 0);
+        put_amount(b, d);
         break;
     case TEXT: put_text(b, *(const char *const *)at); break;
     }
@@ -251,10 +266,10 @@ static void put_items(struct sonde_buf *b, const struct sonde_infer_request *r, 
         put_text(b, item->name);
         sonde_chunk_put_varint(b, item->kind);
         sonde_chunk_put_varint(b, sonde_zigzag(item->start_ns - before_ns));
-        sonde_chunk_put_varint(b, item->end_ns - item->start_ns);
-        sonde_chunk_put_varint(b, item->busy_ns);
-        sonde_chunk_put_varint(b, item->tokens);
-        sonde_chunk_put_varint(b, item->count);
+        put_number(b, item->end_ns > item->start_ns ? item->end_ns - item->start_ns : 0);
+        put_number(b, item->busy_ns);
+        put_number(b, item->tokens);
+        sonde_chunk_put_varint(b, item->count ? item->count : 1);
         sonde_chunk_put_varint(b, item->batch);
         before_ns = item->start_ns;
     }
@@ -271,8 +286,8 @@ void sonde_event_put_request(struct sonde_buf *out, const struct sonde_infer_req
     put_text(&b, r->own_id);
     sonde_chunk_put_varint(&b, SONDE_PHASE_COUNT);
     for (uint32_t i = 0; i < SONDE_PHASE_COUNT; i++) {
-        sonde_chunk_put_varint(&b, r->phase_count[i]);
-        if (r->phase_count[i]) put_real(&b, isfinite(r->phase_s[i]) ? r->phase_s[i] : 0);
+        put_number(&b, r->phase_count[i]);
+        if (r->phase_count[i]) put_amount(&b, r->phase_s[i]);
     }
     sonde_chunk_put_varint(&b, r->attr_count);
     for (uint32_t i = 0; i < r->attr_count; i++) {

@@ -466,11 +466,55 @@ static void test_facts(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+static int see_span(const struct sonde_model_span *span, void *arg)
+{
+    assert_true(span->duration_ns == INT64_MAX && span->outcome == SONDE_ERROR);
+    ++*(int *)arg;
+    return 0;
+}
+
+static int see_request(const struct sonde_infer_request *r, void *arg)
+{
+    assert_true(r->memory_bytes == INT64_MAX && r->total_s == 0 && r->item_count == 1);
+    assert_true(r->items[0].end_ns == r->items[0].start_ns && r->items[0].count == 1);
+    ++*(int *)arg;
+    return 0;
+}
+
+/* What others say that cannot be takes nothing else with it. */
+static void test_impossible_amounts(void **unused)
+{
+    (void)unused;
+    struct sonde_store *s = open_many();
+    struct sonde_err err = { "" };
+    const struct sonde_model_span span = { .name = "forever", .program = "theirs", .id = 7,
+                                           .start_ns = START_NS, .duration_ns = UINT64_MAX - 1,
+                                           .outcome = 200 };
+    struct sonde_infer_item item = { .start_ns = START_NS + 5, .end_ns = START_NS, .name = "x" };
+    const struct sonde_infer_request request = {
+        .id = 7, .program = "theirs", .model = "", .route = "", .backend = "", .error = "",
+        .invalid = "", .arrived_ns = START_NS, .memory_bytes = UINT64_MAX, .total_s = -1,
+        .items = &item, .item_count = 1,
+    };
+    assert_int_equal(OPS->span_add(s, &span), 0);
+    assert_int_equal(OPS->request_add(s, &request), 0);
+    flush(s);
+    OPS->close(s);
+    s = open_at(build_path, (struct sonde_store_options){ .read_only = 1 });
+    int spans = 0, requests = 0;
+    if (OPS->spans(s, &everything, see_span, &spans, NULL, &err)) fail_msg("%s", err.text);
+    if (OPS->requests(s, &everything, see_request, &requests, NULL, &err)) fail_msg("%s", err.text);
+    assert_true(spans == 1 && requests == 1);
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_found_again), TEST(test_too_many), TEST(test_findings), TEST(test_runs),
         TEST(test_once),        TEST(test_retention), TEST(test_damaged),  TEST(test_any_bytes), TEST(test_facts),
+        TEST(test_impossible_amounts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
