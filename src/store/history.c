@@ -1,19 +1,16 @@
 /* history.c - see history.h. */
 #include "store/history.h"
 
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "profile/fold.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
-#include "store/store_private.h"
 
 #define KIND "continuous"
 #define KIND_HEAP "continuous-heap"
@@ -448,26 +445,4 @@ int sonde_history_merge(const struct sonde_store_ops *ops, struct sonde_store *s
     }
     if (!rc) *out = p;
     return rc;
-}
-
-int sonde_store_is_file(const char *path)
-{
-    char head[16] = "";
-    sqlite3 *db = NULL;
-    sqlite3_stmt *st = NULL;
-    int is = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    const ssize_t n = pread(fd, head, sizeof(head), 0);
-    close(fd);
-    if (n != (ssize_t)sizeof(head) || memcmp(head, "SQLite format 3", sizeof(head)) != 0) return 0;
-    /* What tells it may be in the log still. */
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
-        sqlite3_prepare_v2(db, "PRAGMA application_id", -1, &st, NULL) == SQLITE_OK &&
-        sqlite3_step(st) == SQLITE_ROW) {
-        is = sqlite3_column_int(st, 0) == STORE_APPLICATION;
-    }
-    sqlite3_finalize(st);
-    sqlite3_close(db);
-    return is;
 }

@@ -89,7 +89,4 @@ int sonde_history_merge(const struct sonde_store_ops *ops, struct sonde_store *s
                         const struct sonde_history_query *q, struct sonde_profile **out,
                         struct sonde_err *err);
 
-/* 1 if a file is a store. */
-int sonde_store_is_file(const char *path);
-
 #endif

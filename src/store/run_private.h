@@ -67,6 +67,10 @@ int sonde_run_infer_write(sqlite3 *db, const struct sonde_profile *p);
 
 /* ---- run_read.c ------------------------------------------------------------------------------- */
 
+/* path as a URI that says it does not change: SQLite takes options only that way. Free it; NULL = no
+ * memory. */
+char *sonde_run_uri(const char *path);
+
 /* Fill the empty p from the database at path, or in memory if data is given. name: for errors. */
 int sonde_run_read(const char *path, const char *data, size_t len, const char *name,
                    struct sonde_profile *p, struct sonde_err *err);

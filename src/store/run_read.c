@@ -480,8 +480,7 @@ static const struct {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* path as a URI: SQLite takes options only that way. */
-static char *immutable_uri(const char *path)
+char *sonde_run_uri(const char *path)
 {
     struct sonde_buf b;
     sonde_buf_init(&b, 1 << 16);
@@ -502,7 +501,7 @@ static char *immutable_uri(const char *path)
 /* A finished run does not change, so no lock, journal or shared memory is looked for. */
 static int open_database(struct run_reader *r, const char *path, const char *data, size_t len)
 {
-    char *uri = data ? NULL : immutable_uri(path);
+    char *uri = data ? NULL : sonde_run_uri(path);
     if (!data && !uri) return run_no_memory(r);
     int rc = sqlite3_open_v2(data ? ":memory:" : uri, &r->db,
                              data ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,

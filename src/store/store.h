@@ -288,6 +288,11 @@ extern const struct sonde_store_ops sonde_store_sqlite;
  * oldest go. */
 extern const struct sonde_store_ops sonde_store_memory;
 
+/* ---- store_look.c -------------------------------------------------------------------------------- */
+
+/* 1 if a file is a store. */
+int sonde_store_is_file(const char *path);
+
 /* ---- store_find.c -------------------------------------------------------------------------------- */
 
 /* A name that users may give a profile: up to 64 letters, digits and . _ -, among them a letter, as

@@ -1,5 +1,5 @@
 /* store_private.h - what the files of the SQLite store share: store_sqlite.c (opening, errors),
- * store_schema.c, store_damage.c; store_slot.c and store_tick.c (what is recorded, in memory),
+ * store_look.c (the same, for reading only), store_schema.c, store_damage.c; store_slot.c and store_tick.c (what is recorded, in memory),
  * store_writer.c (the thread), store_pack.c (rows to chunks), store_recover.c, store_rollup.c,
  * store_gc.c; store_query.c, store_read.c, store_runs.c, store_profiles.c.
  *
@@ -135,6 +135,7 @@ struct store_job {
 struct sonde_store {
     struct sonde_store_options o;    /* texts are owned */
     char *path;
+    char *uri;                       /* instead of path, where nothing can be written; NULL = none */
     int lock_fd;                     /* -1 = read only */
     int version;                     /* of the file: less than ours if it is only read */
     uint32_t run;                    /* changed with db_lock and read_lock held */
@@ -215,6 +216,11 @@ int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_
 void store_disconnect(struct sonde_store *s);
 int store_set_up(struct sonde_store *s, struct sonde_err *err);
 void store_rollback(struct sonde_store *s); /* if there is a transaction. db_lock held */
+
+/* ---- store_look.c -------------------------------------------------------------------------------- */
+
+/* Open s for reading only. */
+int store_look(struct sonde_store *s, struct sonde_err *err);
 
 /* ---- store_schema.c ------------------------------------------------------------------------------ */
 

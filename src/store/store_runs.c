@@ -264,7 +264,7 @@ static int attach_source(struct sonde_store *copy, const struct sonde_store *s,
     if (sqlite3_prepare_v2(copy->db, "ATTACH ?1 AS src", -1, &st, NULL) != SQLITE_OK) {
         return store_failed(copy, copy->db, err);
     }
-    sqlite3_bind_text(st, 1, s->path, -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 1, s->uri ? s->uri : s->path, -1, SQLITE_STATIC);
     const int rc = store_step(copy, st, err);
     sqlite3_finalize(st);
     return rc;

@@ -141,7 +141,8 @@ int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t ar
 int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_err *err)
 {
     sqlite3 *db = NULL;
-    if (sqlite3_open_v2(s->path, &db, flags | SQLITE_OPEN_EXRESCODE, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(s->uri ? s->uri : s->path, &db, flags | SQLITE_OPEN_EXRESCODE, NULL) !=
+        SQLITE_OK) {
         const int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
         const int system = db ? sqlite3_system_errno(db) : 0;
         sqlite3_close_v2(db);
@@ -364,22 +365,6 @@ static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
     return rc ? rc : store_writer_start(s, err);
 }
 
-static int open_for_reading(struct sonde_store *s, struct sonde_err *err)
-{
-    int64_t version = 0, application = 0;
-    if (access(s->path, F_OK) != 0) {
-        return sonde_err_set(err, SONDE_ENOENT, "there is no store '%s'", s->path);
-    }
-    int rc = store_connect(s, SQLITE_OPEN_READONLY, &s->read, err);
-    if (!rc) rc = store_check_kind(s, s->read, &version, err);
-    if (!rc) rc = store_number(s, s->read, "PRAGMA application_id", 0, &application, err);
-    if (!rc && application != STORE_APPLICATION) {
-        rc = sonde_err_set(err, SONDE_EFORMAT, "'%s' is not a store", s->path);
-    }
-    s->version = (int)version;
-    return rc ? rc : store_recover(s, s->read, err);
-}
-
 static void destroy(struct sonde_store *s)
 {
     sqlite3_close_v2(s->read); /* first: the last to close removes the log, if it may write */
@@ -411,6 +396,7 @@ static void destroy(struct sonde_store *s)
     sonde__free((void *)(uintptr_t)s->o.run_name);
     sonde__free((void *)(uintptr_t)s->o.config);
     sonde__free(s->path);
+    sonde__free(s->uri);
     pthread_mutex_destroy(&s->db_lock);
     pthread_mutex_destroy(&s->read_lock);
     pthread_mutex_destroy(&s->lock);
@@ -444,7 +430,7 @@ static int store_open(const struct sonde_store_options *o, struct sonde_store **
     if (!s->path || (o->run_name && !s->o.run_name) || (o->config && !s->o.config)) {
         sonde_err_set(err, rc, "out of memory");
     } else {
-        rc = o->read_only ? open_for_reading(s, err) : open_for_writing(s, err);
+        rc = o->read_only ? store_look(s, err) : open_for_writing(s, err);
     }
     if (rc) {
         destroy(s);

@@ -28,6 +28,7 @@ enum { SNAPSHOTS_MAX = 80 };
 static struct {
     pthread_mutex_t lock;
     int error;                /* errno of every write; 0 = they work */
+    int read_only;            /* no file can be made, or opened for writing */
     int hangs;                /* writes do not return … */
     int hanging;              /* … so many that were begun */
     pthread_cond_t changed;
@@ -85,6 +86,23 @@ static ssize_t our_pwrite(int fd, const void *data, size_t n, off_t at)
     return done;
 }
 
+static int our_open(const char *path, int flags, int mode)
+{
+    pthread_mutex_lock(&disk.lock);
+    const int refused = disk.read_only && flags & (O_WRONLY | O_RDWR | O_CREAT);
+    pthread_mutex_unlock(&disk.lock);
+    if (!refused) return open(path, flags, mode);
+    errno = EROFS;
+    return -1;
+}
+
+static void disk_is_read_only(int is)
+{
+    pthread_mutex_lock(&disk.lock);
+    disk.read_only = is;
+    pthread_mutex_unlock(&disk.lock);
+}
+
 static void disk_fails(int error)
 {
     pthread_mutex_lock(&disk.lock);
@@ -96,6 +114,7 @@ static int hook_disk(void **unused)
 {
     (void)unused;
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)our_open);
     vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)our_pwrite);
     vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)our_pwrite);
     return 0;
@@ -494,6 +513,39 @@ static void test_gap(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* What was closed can be looked at and copied from a disk that cannot be written; of what was not it
+ * is said what to do. */
+static void test_read_only_disk(void **unused)
+{
+    (void)unused;
+    char open_path[160], copy_path[160];
+    struct sonde_err err = { "" };
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
+    struct load l = new_load(s, 5, 5, 2);
+    add_ticks(&l, 50);
+    flush(s);
+    snprintf(open_path, sizeof(open_path), "%s/open", build_dir);
+    snprintf(copy_path, sizeof(copy_path), "%s/copy", build_dir);
+    copy_file("", open_path);
+    copy_file("-wal", open_path);
+    OPS->close(s);
+    disk_is_read_only(1);
+    assert_int_equal(sonde_store_is_file(build_path), 1);
+    s = open_at(build_path, (struct sonde_store_options){ .read_only = 1 });
+    assert_int_equal(check_ticks(s, 50), 50);
+    const struct sonde_store_options o = { .path = open_path, .read_only = 1 };
+    struct sonde_store *other = NULL;
+    assert_int_equal(OPS->open(&o, &other, &err), SONDE_EACCES);
+    assert_non_null(strstr(err.text, "was not closed"));
+    disk_is_read_only(0); /* elsewhere there is room */
+    assert_int_equal(OPS->run_copy(s, 1, copy_path, &err), 0);
+    OPS->close(s);
+    s = open_at(copy_path, (struct sonde_store_options){ .read_only = 1 });
+    assert_int_equal(check_ticks(s, 50), 50);
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 static size_t aside(char *out, size_t size)
 {
     size_t n = 0;
@@ -672,7 +724,7 @@ int main(void)
         TEST(test_power_cut), TEST(test_killed),           TEST(test_disk_full),
         TEST(test_gap),       TEST(test_damaged_at_start), TEST(test_damaged_while_open),
         TEST(test_disk_hangs),     TEST(test_new_while_disk_hangs), TEST(test_damaged_and_full),
-        TEST(test_damaged_and_stuck), TEST(test_no_memory),
+        TEST(test_damaged_and_stuck), TEST(test_read_only_disk), TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, hook_disk, NULL);
 }
