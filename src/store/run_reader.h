@@ -28,9 +28,13 @@ struct run_reader {
     struct run_rows_reading *rows; /* run_rows.c */
 };
 
+/* ---- run_value.c ----------------------------------------------------------------------------- */
+
 /* SONDE_ENOMEM and SONDE_EFORMAT, with what is wrong with the row at hand. */
 int run_no_memory(struct run_reader *r);
 int run_bad(struct run_reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+int run_database_failed(struct run_reader *r); /* what SQLite says */
 
 /* Values of a row, checked; 0 or SONDE_EFORMAT. ref: of a row that was read before; 0 = none. real:
  * finite. text: interned. */
@@ -42,6 +46,7 @@ int run_get_text(struct run_reader *r, sqlite3_stmt *s, int column, uint32_t *ou
 int run_get_ref(struct run_reader *r, sqlite3_stmt *s, int column, const struct run_map *m,
                 uint32_t *out);
 
+int run_prepare(struct run_reader *r, const char *table, const char *sql, sqlite3_stmt **out);
 /* row() for each row of a query. */
 int run_each(struct run_reader *r, const char *table, const char *sql,
              int (*row)(struct run_reader *, sqlite3_stmt *));

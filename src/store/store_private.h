@@ -1,7 +1,8 @@
 /* store_private.h - what the files of the SQLite store share: store_sqlite.c (opening, errors),
- * store_look.c (the same, for reading only), store_schema.c, store_damage.c; store_slot.c and store_tick.c (what is recorded, in memory),
- * store_writer.c (the thread), store_pack.c (rows to chunks), store_recover.c, store_rollup.c,
- * store_gc.c; store_query.c, store_read.c, store_runs.c, store_profiles.c.
+ * store_look.c (opening to read only), store_schema.c, store_damage.c; store_slot.c and store_tick.c
+ * (what is recorded, in memory), store_writer.c (the thread), store_pack.c (rows to chunks),
+ * store_recover.c, store_rollup.c, store_gc.c; store_query.c, store_series.c, store_read.c,
+ * store_runs.c, store_profiles.c.
  *
  * The file:
  *
@@ -404,15 +405,20 @@ int store_do(struct sonde_store *s, const char *sql, int64_t a, int64_t b, struc
 /* Some rows of a table that a run has; 1 = there may be more. */
 int store_delete_rows(struct sonde_store *s, const char *sql, int64_t arg, struct sonde_err *err);
 
+/* ---- store_series.c ------------------------------------------------------------------------------ */
+
+/* Series of a row of SELECT id, name, help, unit, source, labels, program, pid, type, kind, scale. */
+int store_series_row(sqlite3_stmt *st, struct sonde_store_series *out);
+#define STORE_SERIES_COLUMNS                                                                     \
+    "id, name, help, unit, source, labels, program, pid, type, kind, scale"
+/* 1 if all of the query's filters take it. */
+int store_series_passes(const struct sonde_store_series *in, const struct sonde_store_query *q);
+
 /* ---- store_query.c ------------------------------------------------------------------------------- */
 
 int64_t store_milliseconds(double s);
 int store_query(struct sonde_store *s, const struct sonde_store_query *q,
                 const struct sonde_store_sink *sink, struct sonde_err *err);
-/* Series of a row of SELECT id, name, help, unit, source, labels, program, pid, type, kind, scale. */
-int store_series_row(sqlite3_stmt *st, struct sonde_store_series *out);
-#define STORE_SERIES_COLUMNS                                                                     \
-    "id, name, help, unit, source, labels, program, pid, type, kind, scale"
 
 /* ---- store_runs.c -------------------------------------------------------------------------------- */
 
