@@ -1,6 +1,7 @@
 /* client.c - connections of clients: accepted, pumped, closed; see front_private.h. */
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,13 +9,75 @@
 #include "front/front_private.h"
 
 #define LINGER_NS 2000000000u /* a client that is turned away has this long to notice */
-#define RETRY_NS 100000000u   /* after running out of descriptors */
+#define RETRY_NS 100000000u   /* after running out of descriptors, or of room */
+#define QUIET_NS 1000000000u  /* a client that has sent nothing for so long may have to go */
 enum {
     ACCEPTS = 64,             /* at a time, before others have their turn */
+    QUIET_TRIES = 8,          /* clients that are looked at to find one that keeps quiet */
     ROUNDS = 8,               /* of one client, before others have their turn */
 };
 
 static uint64_t in_ms(uint32_t ms) { return front_now_ns() + (uint64_t)ms * 1000000u; }
+
+/* ---- Those that keep quiet ---------------------------------------------------------------- */
+
+static void idle_join(struct front_client *c)
+{
+    struct sonde_front *f = c->front;
+    c->state = FRONT_IDLE;
+    c->idle_ns = front_now_ns();
+    c->louder = NULL;
+    c->quieter = f->loudest;
+    if (c->quieter) c->quieter->louder = c;
+    else f->quietest = c;
+    f->loudest = c;
+}
+
+static void idle_leave(struct front_client *c)
+{
+    struct sonde_front *f = c->front;
+    if (c->quieter) c->quieter->louder = c->louder;
+    else f->quietest = c->louder;
+    if (c->louder) c->louder->quieter = c->quieter;
+    else f->loudest = c->quieter;
+}
+
+void front_client_busy(struct front_client *c)
+{
+    idle_leave(c);
+    c->state = FRONT_BUSY;
+    c->s.deadline_ns = 0;
+}
+
+/* A limit alone would let whoever opens enough connections keep everybody else out. So the one has to
+ * go that has been without a request for longest, unless there is one of it that has not been read
+ * yet. NULL = there is none that could. */
+static struct front_client *who_may_go(struct sonde_front *f)
+{
+    char byte;
+    for (int i = 0; i < QUIET_TRIES; i++) {
+        struct front_client *c = f->quietest;
+        if (!c || front_now_ns() - c->idle_ns < QUIET_NS) return NULL;
+        if (recv(c->s.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return c;
+        idle_leave(c);
+        idle_join(c);
+    }
+    return NULL;
+}
+
+/* 1 if somebody waits to be accepted; accept4 says so only while there are descriptors. */
+static int is_asked(const struct sonde_front *f)
+{
+    struct pollfd p = { .fd = f->listener.fd, .events = POLLIN };
+    return poll(&p, 1, 0) > 0;
+}
+
+/* Nobody more is taken until a client leaves; or one that is quiet has been so for long enough. */
+static void accept_later(struct sonde_front *f)
+{
+    front_listen(f, 0);
+    if (f->quietest) f->listen_again_ns = front_now_ns() + RETRY_NS;
+}
 
 /* ---- Opening and closing ------------------------------------------------------------------ */
 
@@ -39,7 +102,6 @@ static void client_open(struct sonde_front *f, int fd, const struct sockaddr_sto
     c->s = (struct front_socket){ .kind = FRONT_CLIENT, .fd = fd, .writable = 1,
                                   .deadline_ns = in_ms(f->o.idle_timeout_ms) };
     c->front = f;
-    c->state = FRONT_IDLE;
     set_peer(c, peer);
     sonde_http_head_init(&c->head, 0);
     if (front_watch(f, &c->s) != 0) {
@@ -47,6 +109,7 @@ static void client_open(struct sonde_front *f, int fd, const struct sockaddr_sto
         sonde__free(c);
         return;
     }
+    idle_join(c);
     c->next = f->clients;
     if (c->next) c->next->prev = c;
     f->clients = c;
@@ -60,15 +123,23 @@ void front_accept(struct sonde_front *f)
     for (int i = 0; i < ACCEPTS; i++) {
         struct sockaddr_storage peer = { 0 };
         socklen_t len = sizeof(peer);
-        if (f->state.clients >= f->o.connections_max) {
-            front_listen(f, 0);
+        const int full = f->state.clients >= f->o.connections_max;
+        struct front_client *quiet = full ? who_may_go(f) : NULL;
+        if (full && !quiet) {
+            accept_later(f);
             return;
         }
         const int fd = accept4(f->listener.fd, (struct sockaddr *)&peer, &len,
                                SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
+            if (quiet) front_client_close(quiet);
             client_open(f, fd, &peer);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            quiet = is_asked(f) ? who_may_go(f) : NULL;
+            if (quiet) {
+                front_client_close(quiet);
+                continue;
+            }
             front_listen(f, 0);
             f->listen_again_ns = front_now_ns() + RETRY_NS;
             return;
@@ -82,7 +153,9 @@ void front_client_close(struct front_client *c)
 {
     struct sonde_front *f = c->front;
     if (c->state == FRONT_DEAD) return;
+    if (c->state == FRONT_IDLE) idle_leave(c);
     c->state = FRONT_DEAD;
+    const int full = f->state.clients >= f->o.connections_max;
     if (c->up) front_upstream_close(c->up);
     close(c->s.fd);
     front_bytes_release(&c->s.in);
@@ -94,7 +167,7 @@ void front_client_close(struct front_client *c)
     f->dead_clients = c;
     f->state.clients--;
     f->changed = 1;
-    if (!f->listening && !f->stopping && !f->listen_again_ns) front_listen(f, 1);
+    if (!f->listening && !f->stopping && (full || !f->listen_again_ns)) front_listen(f, 1);
 }
 
 /* Closing with bytes unread resets the connection, and the answer may be lost with it. So say
@@ -114,7 +187,7 @@ void front_client_next(struct front_client *c)
     const struct front_exchange *x = &c->x;
     const int unread = x->request.progress != SONDE_HTTP_DONE || front_held(&c->s.in);
     if (x->keep_alive && !c->front->stopping) {
-        c->state = FRONT_IDLE;
+        idle_join(c);
         c->arrived_ns = c->s.read_ns;
         c->s.deadline_ns =
             in_ms(front_held(&c->s.in) ? c->front->o.head_timeout_ms : c->front->o.idle_timeout_ms);
@@ -132,6 +205,11 @@ void front_client_expire(struct front_client *c)
 {
     if (c->state == FRONT_IDLE && front_held(&c->s.in)) {
         front_refuse(c, 408, "the request's head did not come within the time there is for it");
+        front_pump(c);
+    } else if (c->state == FRONT_BUSY && front_held(&c->s.out)) {
+        front_cancel(c, "client_stalled");
+    } else if (c->state == FRONT_BUSY) {
+        front_stalled(c);
         front_pump(c);
     } else {
         front_client_close(c);
@@ -180,6 +258,19 @@ static int write_client(struct front_client *c)
     return n > 0;
 }
 
+/* It holds a connection to the upstream, and there a place, for as long as it likes: so it must take
+ * what there is for it, and send the rest of its request once it may. */
+static void set_deadline(struct front_client *c, int moved)
+{
+    const struct front_exchange *x = &c->x;
+    const int may_send = x->continued || !sonde_http_field(&c->head, SONDE_HTTP_EXPECT);
+    const int takes_none = front_held(&c->s.out) && !c->s.writable;
+    const int sends_none = x->request.progress == SONDE_HTTP_MORE && may_send &&
+                           !x->head_passed && !front_held(&c->s.in);
+    if (!takes_none && !sends_none) c->s.deadline_ns = 0;
+    else if (moved || !c->s.deadline_ns) c->s.deadline_ns = in_ms(c->front->o.stall_timeout_ms);
+}
+
 static int step_busy(struct front_client *c)
 {
     int moved = front_pass_request(c);
@@ -198,6 +289,7 @@ static int step_busy(struct front_client *c)
         front_cancel(c, "client_closed");
         return 1;
     }
+    set_deadline(c, moved);
     return moved;
 }
 

@@ -134,6 +134,14 @@ static void reject(struct front_client *c, unsigned status, const char *message)
     give_up(c, status, "bad_request", message);
 }
 
+void front_stalled(struct front_client *c)
+{
+    set_failure(&c->x, SONDE_FRONT_CANCELLED, "client_stalled");
+    c->x.keep_alive = 0;
+    give_up(c, 408, "client_stalled",
+            "the rest of the request did not come within the time there is for it");
+}
+
 void front_cancel(struct front_client *c, const char *why)
 {
     struct front_exchange *x = &c->x;
@@ -193,8 +201,7 @@ static void reset(struct front_client *c)
     sonde_http_head_init(&x->answer_head, 1);
     sonde_scan_request_init(&x->asked);
     sonde_scan_answer_init(&x->said, SONDE_SCAN_NOTHING);
-    c->state = FRONT_BUSY;
-    c->s.deadline_ns = 0;
+    front_client_busy(c);
 }
 
 static void set_request(struct front_client *c, const char *head, struct sonde_http_span path)
@@ -476,6 +483,7 @@ static int pass_interim(struct front_client *c, const char *head)
     }
     if (!x->http10 && front_put_answer(c, head) != 0) return 0;
     front_consume(&c->up->s.in, x->answer_head.len);
+    x->continued |= x->answer_head.status == 100;
     if (x->answer_head.status == 101) {
         x->phase = FRONT_TUNNEL;
         x->head_passed = 1;

@@ -204,6 +204,7 @@ static void set_defaults(struct sonde_front_options *o)
     if (!o->connect_timeout_ms) o->connect_timeout_ms = 5000;
     if (!o->head_timeout_ms) o->head_timeout_ms = 30000;
     if (!o->idle_timeout_ms) o->idle_timeout_ms = 75000;
+    if (!o->stall_timeout_ms) o->stall_timeout_ms = 75000;
 }
 
 static int open_loop(struct sonde_front *f)

@@ -158,10 +158,13 @@ struct sonde_front_options {
     int (*host_ok)(const char *host);
     void *arg;                       /* of own and adopt */
 
-    uint32_t connections_max;        /* clients at a time; 0 = 4096 */
+    uint32_t connections_max;        /* clients at a time; then those without a request go, the
+                                        quietest first; 0 = 4096 */
     uint32_t connect_timeout_ms;     /* 0 = 5000 */
     uint32_t head_timeout_ms;        /* for a client to send a request's head; 0 = 30000 */
     uint32_t idle_timeout_ms;        /* connections of clients without a request; 0 = 75000 */
+    uint32_t stall_timeout_ms;       /* of those that do not send the rest of one, or do not take the
+                                        answer; 0 = 75000 */
     uint32_t drain_ms;               /* how long stop waits for requests under way; 0 = not */
 };
 

@@ -62,6 +62,7 @@ struct front_exchange {
     int own;
     int is_head, http10, upgrade;  /* what was asked */
     int keep_alive;                /* the client's connection can go on after it */
+    int continued;                 /* the upstream has said 100 */
     int head_passed;               /* the client has part of the answer */
     int dechunk;                   /* the client knows no chunks */
     int cut;                       /* close at once: the answer is not whole */
@@ -83,6 +84,8 @@ struct front_client {
     struct sonde_front *front;
     struct front_client *prev, *next; /* of its list */
     struct front_client *next_again;
+    struct front_client *quieter, *louder; /* IDLE: before and behind it in the list of those */
+    uint64_t idle_ns;              /* IDLE: since then */
     int queued;                    /* to be pumped again */
     enum front_state state;
     char peer[INET6_ADDRSTRLEN];
@@ -104,6 +107,7 @@ struct sonde_front {
     uint64_t listen_again_ns;      /* out of descriptors: try then; 0 = when a client leaves */
     char name[24];                 /* ours in Via */
     struct front_client *clients, *dead_clients, *again;
+    struct front_client *quietest, *loudest; /* those that are IDLE, by how long they have been */
     struct front_upstream *upstreams[FRONT_LISTS];
     struct sonde_front_state state;
     uint64_t last_id, ticked_ns, swept_ns;
@@ -146,6 +150,8 @@ void front_client_close(struct front_client *c);
 void front_client_expire(struct front_client *c);
 /* The exchange is over and told: wait for the next request, or close. */
 void front_client_next(struct front_client *c);
+/* It has sent a request, or what is none: it is not quiet any more. */
+void front_client_busy(struct front_client *c);
 
 /* ---- exchange.c --------------------------------------------------------------------------- */
 
@@ -161,6 +167,8 @@ void front_fail(struct front_client *c, unsigned status, const char *why, const 
     __attribute__((format(printf, 4, 5)));
 /* The client is gone, or has to go: ends the exchange and closes. */
 void front_cancel(struct front_client *c, const char *why);
+/* The rest of its request does not come: an error, if the answer has not begun. */
+void front_stalled(struct front_client *c);
 /* Its request may go to the upstream, if it was held. */
 void front_let_go(struct front_client *c);
 /* The client has the whole answer, or all it will get. */
