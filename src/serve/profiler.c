@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "serve/profiler_private.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +9,8 @@
 #include "analyze/inference.h"
 #include "base/alloc.h"
 #include "sonde/sonde.h"
+
+#define GONE_NS 500000000u /* how often it is asked whether somebody still waits */
 
 int sonde_profiler_create(const struct sonde_profiler_options *options,
                           struct sonde_profiler **out)
@@ -55,16 +56,23 @@ void sonde_profiler_cancel(struct sonde_profiler *p)
 
 /* ---- Waiting ---------------------------------------------------------------------------------- */
 
-int profiler_pause(struct sonde_profiler *p, double seconds, struct sonde_err *err)
+int profiler_pause(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
+                   void *client, struct sonde_err *err)
 {
-    const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
-    const struct timespec t = sonde_clock_timespec(until);
+    const uint64_t end = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
+    uint64_t now;
+    int left = 0;
     pthread_mutex_lock(&p->lock);
-    while (!p->cancelled && pthread_cond_timedwait(&p->wake, &p->lock, &t) != ETIMEDOUT) {
+    while (!p->cancelled && !left && (now = sonde_clock_ns(CLOCK_MONOTONIC)) < end) {
+        const struct timespec t =
+            sonde_clock_timespec(gone && end - now > GONE_NS ? now + GONE_NS : end);
+        pthread_cond_timedwait(&p->wake, &p->lock, &t);
+        left = gone && gone(client);
     }
     const int cancelled = p->cancelled;
     pthread_mutex_unlock(&p->lock);
-    return cancelled ? sonde_err_set(err, SONDE_EOFF, "the agent ends") : 0;
+    if (cancelled) return sonde_err_set(err, SONDE_EOFF, "the agent ends");
+    return left ? sonde_err_set(err, SONDE_EOFF, "nobody waits for it any more") : 0;
 }
 
 /* ---- Sampling --------------------------------------------------------------------------------- */
@@ -143,14 +151,14 @@ int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_p
 
 /* ---- Some seconds ----------------------------------------------------------------------------- */
 
-int sonde_profiler_take(struct sonde_profiler *p, double seconds, struct sonde_profile **out,
-                        struct sonde_err *err)
+int sonde_profiler_take(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
+                        void *client, struct sonde_profile **out, struct sonde_err *err)
 {
     const struct sonde_taking_options o = { 0 };
     struct sonde_taking *t;
     int rc = sonde_profiler_begin(p, &o, &t, err);
     if (rc) return rc;
-    rc = profiler_pause(p, seconds, err);
+    rc = profiler_pause(p, seconds, gone, client, err);
     const int ended = sonde_profiler_end(p, t, rc ? NULL : out, rc ? NULL : err);
     return rc ? rc : ended;
 }

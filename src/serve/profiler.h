@@ -46,11 +46,12 @@ int sonde_profiler_heap(struct sonde_profiler *p, uint32_t pid, int one,
 int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
                         struct sonde_err *err);
 
-/* Sample for seconds and return the profile, symbolized. SONDE_EBUSY: too many are being taken.
- * SONDE_ENOENT: there is no process to sample. SONDE_EOFF: ended early, by cancel. Others: as
+/* Sample for seconds and return the profile, symbolized. gone(client), unless NULL, is asked now and
+ * then: 1 = nobody waits for it any more. SONDE_EBUSY: too many are being taken. SONDE_ENOENT: there
+ * is no process to sample. SONDE_EOFF: ended early, by cancel or since nobody waits. Others: as
  * sonde_cpu_start. */
-int sonde_profiler_take(struct sonde_profiler *p, double seconds, struct sonde_profile **out,
-                        struct sonde_err *err);
+int sonde_profiler_take(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
+                        void *client, struct sonde_profile **out, struct sonde_err *err);
 
 /* End a take that is under way, now and for good: the service stops. */
 void sonde_profiler_cancel(struct sonde_profiler *p);

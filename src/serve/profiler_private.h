@@ -154,8 +154,9 @@ struct sonde_profiler {
 struct sonde_cpu *profiler_cpu_take(struct sonde_profiler *p);
 void profiler_cpu_give(struct sonde_profiler *p);
 
-/* 0, or SONDE_EOFF when cancelled. */
-int profiler_pause(struct sonde_profiler *p, double seconds, struct sonde_err *err);
+/* 0, or SONDE_EOFF when cancelled, or when gone(client) says so; gone may be NULL. */
+int profiler_pause(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
+                   void *client, struct sonde_err *err);
 
 /* Add the spans, or the inference requests, that the model still has and that end after from_ns. */
 int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *profile);

@@ -142,7 +142,7 @@ int sonde_profiler_end(struct sonde_profiler *p, struct sonde_taking *t,
 {
     const uint64_t to_ns = sonde_clock_ns(CLOCK_REALTIME);
     int rc = 0;
-    if (out) profiler_pause(p, SETTLE_S, NULL); /* cut short, if the agent ends */
+    if (out) profiler_pause(p, SETTLE_S, NULL, NULL, NULL); /* cut short, if the agent ends */
     profiler_pool_remove(p, t);
     if (!t->o.no_spans) listen_end(p, t);
     if (out) {

@@ -47,6 +47,9 @@ struct sonde_request {
     struct sonde_health_options health;
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
+    int (*gone)(void *client);       /* of a slow route: 1 = the client has closed its connection, so
+                                        nobody waits for the answer. NULL = it is not known */
+    void *client;
 };
 
 struct sonde_response {

@@ -5,6 +5,7 @@
  * is there. */
 #include "serve/server_private.h"
 
+#include <poll.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -69,6 +70,16 @@ static struct pending *make_pending(struct sonde_server *s, struct MHD_Connectio
     p->route = route;
     sonde_buf_init(&p->body, body_max(s, route));
     return p;
+}
+
+/* The library does not look at a connection that is suspended. Whoever has sent FIN is gone: one that
+ * only closes its sending side looks no different. */
+static int is_gone(void *arg)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(arg, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd p = { .fd = info ? info->connect_fd : -1, .events = POLLRDHUP };
+    return poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 static void *work(void *arg)
@@ -193,6 +204,8 @@ static enum MHD_Result answer(const struct sonde_server_call *c, struct pending 
     if (!p) return out_of_memory(c, &a);
     *state = p;
     p->request = r;
+    p->request.gone = is_gone;
+    p->request.client = c->connection;
     p->answer = a;
     return run_slow(p);
 }

@@ -55,4 +55,14 @@ serve
 try large_head large_line pipelined malformed
 same "a body that nobody wants" 413 "$(head -c 100000 /dev/zero | code -X POST --data-binary @- "$url/api/inference/reset")"
 end
+
+# ---- for how long, when nobody waits ------------------------------------------------------------
+"$programs/known_hist" >truth 2>/dev/null &
+started+=("$!")
+until_line '^ready$' truth || finish
+serve
+sees() { curl -s "$url/api/processes" | grep -q known_hist; }
+until_true sees
+try gone
+end
 finish

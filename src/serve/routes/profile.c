@@ -32,7 +32,7 @@ static struct sonde_profile *take(const struct sonde_request *r, struct sonde_re
         sonde_response_error(a, 404, "this agent takes no profiles");
         return NULL;
     }
-    const int rc = sonde_profiler_take(r->profiler, seconds, &p, &err);
+    const int rc = sonde_profiler_take(r->profiler, seconds, r->gone, r->client, &p, &err);
     if (rc) sonde_response_error(a, status_of(rc), "%s", err.text);
     return rc ? NULL : p;
 }

@@ -22,7 +22,7 @@ static int take(const struct sonde_request *r, double seconds, struct sonde_sess
 {
     *out = (struct sonde_session_found){ 0 };
     snprintf(out->label, sizeof(out->label), "sampled just now");
-    return sonde_profiler_take(r->profiler, seconds, &out->profile, err);
+    return sonde_profiler_take(r->profiler, seconds, r->gone, r->client, &out->profile, err);
 }
 
 /* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in
