@@ -143,6 +143,9 @@ int push_http_post(void *curl, const struct push_dest *d, const struct push_batc
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    /* A name that is looked up is not waited for when there is no time left: name servers that are
+     * away take their time, and the agent would end by as much later. */
+    curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(curl, CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
