@@ -35,10 +35,11 @@ static void name_of(char out[NAME_SIZE], uint64_t seq, const char *suffix)
     snprintf(out, NAME_SIZE, "%016" PRIx64 "%s", seq, suffix);
 }
 
+/* SONDE_ENOMEM: it may go well later, nothing is wrong with the file. */
 static int from_errno(int e)
 {
     if (e == ENOENT) return SONDE_ENOENT;
-    return e == ENOMEM ? SONDE_ENOMEM : SONDE_EIO;
+    return e == ENOMEM || e == EMFILE || e == ENFILE ? SONDE_ENOMEM : SONDE_EIO;
 }
 
 static uint32_t sum_of(const struct header *h, const char *target, const char *body)

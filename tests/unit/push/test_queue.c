@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -294,6 +295,27 @@ static void test_no_memory(void **state)
     assert_int_equal(rc, 0);
 }
 
+/* What cannot be read for want of a descriptor is not damaged: it is sent later. */
+static void test_no_descriptors(void **state)
+{
+    (void)state;
+    struct push_queue *q = open_queue(dir, 1 << 20, DAY_S);
+    put(q, 1, 100);
+    put(q, 2, 100);
+    expect(q, 1, 100);
+    push_queue_done(q);
+    struct rlimit before, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_null(push_queue_first(q));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(stats_of(q).dropped_damaged, 0);
+    expect(q, 2, 100);
+    push_queue_done(q);
+    assert_int_equal(push_queue_close(q), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
@@ -301,7 +323,7 @@ int main(void)
         TEST(test_order),   TEST(test_alone_in_memory), TEST(test_next_agent),
         TEST(test_memory_is_lost), TEST(test_bounded),  TEST(test_too_old),
         TEST(test_damaged), TEST(test_not_ours),        TEST(test_two_agents),
-        TEST(test_no_folder), TEST(test_no_memory),
+        TEST(test_no_folder), TEST(test_no_memory),  TEST(test_no_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
