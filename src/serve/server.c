@@ -3,7 +3,8 @@
  * A few threads share the listening socket, so that /livez answers while a large scrape renders.
  * Everything a client can send is bounded: connections, the time one may be idle, the memory of
  * one, which holds its request line and headers, the body, by route, how long all of a request may
- * take to come and its answer to be read, and how many one client may send.
+ * take to come and its answer to be read, and how many one client may send. Bodies that come slowly and
+ * answers that are read slowly are bounded together: each of them may be large.
  *
  * Reading is free for every program on this machine, but not for web pages: a page of another
  * origin cannot read answers without a CORS header, which we do not send, and a page that
@@ -35,6 +36,7 @@ static struct sonde_server_limits limits_of(const struct sonde_server_options *o
     if (!l.streams) l.streams = 256;
     if (!l.header_bytes) l.header_bytes = 32 << 10;
     if (!l.body_bytes) l.body_bytes = 64 << 20;
+    if (!l.held_bytes) l.held_bytes = 512 << 20;
     if (!(l.idle_s > 0)) l.idle_s = 30;
     if (!(l.request_s > 0)) l.request_s = 30;
     if (!(l.answer_s > 0)) l.answer_s = 300;

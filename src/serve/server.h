@@ -20,6 +20,7 @@ struct sonde_server_limits {
     unsigned streams;       /* at a time */
     size_t header_bytes;    /* of a request line and headers */
     size_t body_bytes;      /* of a request; routes may take less */
+    size_t held_bytes;      /* of all bodies and answers that are on their way, together */
     double idle_s;          /* that nothing may come, or be taken, on a connection */
     double request_s;       /* for all of a request to come, when it has begun */
     double answer_s;        /* for all of an answer to be taken; streams go on */

@@ -11,7 +11,41 @@
 enum {
     GZIP_MIN = 1024,         /* shorter answers are sent as they are */
     STREAM_BLOCK = 16 << 10, /* that a stream is asked for at once */
+    SMALL = 64 << 10,        /* answers that are always sent, whatever else is on its way */
 };
+
+/* ---- What is on its way ------------------------------------------------------------------------- */
+
+int sonde_server_hold(struct sonde_server *s, size_t bytes)
+{
+    const size_t before = __atomic_fetch_add(&s->held, bytes, __ATOMIC_RELAXED);
+    /* One alone may be of any size. */
+    if (!before || before + bytes <= s->limits.held_bytes) return 1;
+    sonde_server_drop(s, bytes);
+    return 0;
+}
+
+void sonde_server_drop(struct sonde_server *s, size_t bytes)
+{
+    __atomic_fetch_sub(&s->held, bytes, __ATOMIC_RELAXED);
+}
+
+/* The body of an answer, until it has been read. */
+struct held {
+    struct sonde_server *server;
+    size_t bytes;            /* 0 = it is not counted */
+    char *data;
+};
+
+static void release_held(void *arg)
+{
+    struct held *h = arg;
+    sonde_server_drop(h->server, h->bytes);
+    sonde__free(h->data);
+    sonde__free(h);
+}
+
+/* ---- Headers ------------------------------------------------------------------------------------ */
 
 static void compress(struct sonde_response *a, int *compressed)
 {
@@ -79,21 +113,46 @@ static struct MHD_Response *make_stream(struct MHD_Connection *connection, struc
 
 /* ---- Answers ------------------------------------------------------------------------------------ */
 
-static struct MHD_Response *make_whole(struct MHD_Connection *connection, struct sonde_response *a,
-                                       int *compressed)
+static void tell_too_many(struct sonde_response *a)
+{
+    sonde_buf_release(&a->body);
+    a->packed = 0;
+    a->retry_after_s = 1;
+    sonde_response_error(a, 503, "answers that others are still reading take too much memory: try "
+                                 "again");
+}
+
+/* Takes what is in b, which counts if it is large. */
+static struct MHD_Response *make_held(struct sonde_server *s, struct sonde_buf *b)
+{
+    const size_t len = b->len, bytes = b->cap > SMALL ? b->cap : 0;
+    char *data = sonde_buf_take(b);
+    struct held *h = data ? sonde__calloc(1, sizeof(*h)) : NULL;
+    struct MHD_Response *response = NULL;
+    if (h) {
+        *h = (struct held){ s, bytes, data };
+        response = MHD_create_response_from_buffer_with_free_callback_cls(len, data, release_held, h);
+    }
+    if (response) return response;
+    sonde_server_drop(s, bytes);
+    sonde__free(data);
+    sonde__free(h);
+    return NULL;
+}
+
+static struct MHD_Response *make_whole(struct sonde_server *s, struct MHD_Connection *connection,
+                                       struct sonde_response *a, int *compressed)
 {
     const char *encoding =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     if (a->body.len > GZIP_MIN && !a->packed && sonde_accept_gzip(encoding)) {
         compress(a, compressed);
     }
-    const size_t len = a->body.len;
-    char *data = sonde_buf_take(&a->body);
-    if (!data) return NULL;
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer_with_free_callback(len, data, sonde__free);
-    if (!response) sonde__free(data);
-    return response;
+    if (a->body.cap > SMALL && !sonde_server_hold(s, a->body.cap)) {
+        tell_too_many(a);
+        *compressed = 0;
+    }
+    return make_held(s, &a->body);
 }
 
 static void tell_failure(struct sonde_response *a)
@@ -109,12 +168,13 @@ static void tell_failure(struct sonde_response *a)
     }
 }
 
-enum MHD_Result sonde_server_send(struct MHD_Connection *connection, struct sonde_response *a)
+enum MHD_Result sonde_server_send(struct sonde_server *s, struct MHD_Connection *connection,
+                                  struct sonde_response *a)
 {
     int compressed = 0;
     if (a->body.error) tell_failure(a);
     struct MHD_Response *response = a->stream ? make_stream(connection, a)
-                                              : make_whole(connection, a, &compressed);
+                                              : make_whole(s, connection, a, &compressed);
     if (a->stream) sonde_buf_release(&a->body);
     if (!response) return MHD_NO;
     add_headers(response, a, compressed);

@@ -36,11 +36,11 @@ static struct sonde_quiet_one *quiet_one(struct MHD_Connection *connection)
 }
 
 /* A stream goes on for as long as its client wants; anything else has to be read some time. */
-static enum MHD_Result send_answer(const struct sonde_server *s, struct MHD_Connection *connection,
-                            struct sonde_response *a)
+static enum MHD_Result send_answer(struct sonde_server *s, struct MHD_Connection *connection,
+                                   struct sonde_response *a)
 {
     if (!a->stream) sonde_quiet_sending(s->quiet, quiet_one(connection));
-    return sonde_server_send(connection, a);
+    return sonde_server_send(s, connection, a);
 }
 
 /* ---- Slow ones, and those with a body ------------------------------------------------------ */
@@ -52,6 +52,8 @@ struct pending {
     struct sonde_request request;
     struct sonde_response answer;
     struct sonde_buf body;   /* of the request */
+    size_t held;             /* bytes of it that are counted */
+    int refused;             /* there is no room for it now */
     int answered;            /* a worker has it, or had it: the library calls again to send */
 };
 
@@ -133,6 +135,7 @@ void sonde_server_on_completed(void *arg, struct MHD_Connection *connection, voi
     sonde_quiet_idle(s->quiet, quiet_one(connection));
     if (!*state || *state == &headers_seen) return;
     struct pending *p = *state;
+    sonde_server_drop(p->server, p->held);
     sonde_buf_release(&p->answer.body);
     sonde_buf_release(&p->body);
     sonde__free(p);
@@ -177,6 +180,23 @@ static enum MHD_Result expect_body(const struct sonde_server_call *c, void **sta
     return out_of_memory(c, &a);
 }
 
+/* Too much is remembered in the buffer. */
+static void take_piece(struct pending *p, const char *data, size_t len)
+{
+    if (p->refused) return;
+    sonde_buf_add(&p->body, data, len);
+    const size_t more = p->body.cap - p->held;
+    if (!more) return;
+    p->refused = !sonde_server_hold(p->server, more);
+    if (!p->refused) {
+        p->held += more;
+        return;
+    }
+    sonde_buf_release(&p->body);
+    sonde_server_drop(p->server, p->held);
+    p->held = 0;
+}
+
 /* All of the request is there. p: what has come of its body; NULL = it has none. */
 static enum MHD_Result answer(const struct sonde_server_call *c, struct pending *p, void **state)
 {
@@ -190,6 +210,11 @@ static enum MHD_Result answer(const struct sonde_server_call *c, struct pending 
     if (p && p->body.error) {
         sonde_response_error(&a, 413, "%s takes a body of up to %zu bytes", c->path,
                              body_max(c->server, route));
+        return send_answer(c->server, c->connection, &a);
+    }
+    if (p && p->refused) {
+        a.retry_after_s = 1;
+        sonde_response_error(&a, 503, "requests of others take too much memory: try again");
         return send_answer(c->server, c->connection, &a);
     }
     if (p && p->body.len) {
@@ -226,7 +251,7 @@ enum MHD_Result sonde_server_on_request(void *arg, struct MHD_Connection *connec
     if (!*data_len) sonde_quiet_busy(s->quiet, quiet_one(connection));
     if (p && p->answered) return send_answer(s, connection, &p->answer);
     if (*data_len) {
-        if (p) sonde_buf_add(&p->body, data, *data_len); /* too much is remembered there */
+        if (p) take_piece(p, data, *data_len);
         *data_len = 0;
         return MHD_YES;
     }

@@ -37,6 +37,7 @@ struct sonde_server {
     struct sonde_quiet *quiet;
     struct sonde_streams *streams;
     struct sonde_server_limits limits;
+    size_t held;             /* bytes of large bodies and answers on their way; atomic */
     struct sonde_tls tls;
     double started_s;
     char url[80];
@@ -68,7 +69,11 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
                        const char *name, struct sonde_request *r, struct sonde_response *a);
 
 /* ---- server_answer.c ---- */
+/* 1: so many bytes more may be held until they are dropped. */
+int sonde_server_hold(struct sonde_server *s, size_t bytes);
+void sonde_server_drop(struct sonde_server *s, size_t bytes);
 /* Takes what is in a. */
-enum MHD_Result sonde_server_send(struct MHD_Connection *connection, struct sonde_response *a);
+enum MHD_Result sonde_server_send(struct sonde_server *s, struct MHD_Connection *connection,
+                                  struct sonde_response *a);
 
 #endif

@@ -89,13 +89,10 @@ static size_t drain(int fd, char *head, size_t head_size)
     }
 }
 
-/* So much that it is not in the kernel's buffers: a client that reads none of it for a second has
- * lost the rest. */
-static void an_answer_that_nobody_reads(void **state)
+static void many_series(void)
 {
-    (void)state;
     struct sonde_model *m = sonde_collector_model(collector);
-    char value[32], head[1000] = "";
+    char value[32];
     pthread_rwlock_wrlock(&m->lock);
     struct sonde_model_family *f = family(m, SONDE_COUNTER, "a_total", "A.", "", 1);
     for (int i = 0; i < 60000; i++) {
@@ -104,6 +101,15 @@ static void an_answer_that_nobody_reads(void **state)
     }
     pthread_rwlock_unlock(&m->lock);
     tick();
+}
+
+/* So much that it is not in the kernel's buffers: a client that reads none of it for a second has
+ * lost the rest. */
+static void an_answer_that_nobody_reads(void **state)
+{
+    (void)state;
+    char head[1000] = "";
+    many_series();
     start(&(struct sonde_server_limits){ .answer_s = 1 });
     const int fd = ask("/api/query?limit=1000000");
     struct pollfd p = { fd, POLLIN, 0 };
@@ -115,6 +121,48 @@ static void an_answer_that_nobody_reads(void **state)
     assert_true(strtoull(length + 16, NULL, 10) > 8u << 20);
     assert_true(got < strtoull(length + 16, NULL, 10));
     close(fd);
+    sonde_server_stop(server);
+}
+
+/* The status of an answer of which nothing more is read. */
+static int status_of(int fd)
+{
+    char line[16] = "";
+    struct pollfd p = { fd, POLLIN, 0 };
+    assert_int_equal(poll(&p, 1, 60000), 1);
+    assert_int_equal(recv(fd, line, 12, MSG_WAITALL), 12);
+    return atoi(line + 9);
+}
+
+static int status_at_once(const char *path)
+{
+    const int fd = ask(path), status = status_of(fd);
+    close(fd);
+    return status;
+}
+
+/* Each of them may be large, and slow: all together are bounded. */
+static void answers_that_nobody_reads(void **state)
+{
+    (void)state;
+    enum { COUNT = 8 };
+    static const char large[] = "/api/query?limit=1000000";
+    int fd[COUNT], count = 0, status = 200;
+    many_series();
+    start(&(struct sonde_server_limits){ .held_bytes = 40 << 20, .idle_s = 3600, .answer_s = 3600 });
+    while (count < COUNT && status == 200) {
+        fd[count] = ask(large);
+        status = status_of(fd[count++]);
+    }
+    assert_true(count > 1);
+    assert_int_equal(status, 503);
+    assert_int_equal(status_at_once("/livez"), 200);
+    for (int i = 0; i < count; i++) close(fd[i]);
+    for (int round = 0; round < 600 && status != 200; round++) {
+        status = status_at_once(large);
+        if (status != 200) nanosleep(&(struct timespec){ 0, 100000000 }, NULL);
+    }
+    assert_int_equal(status, 200);
     sonde_server_stop(server);
 }
 
@@ -168,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_that_nobody_reads, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_that_nobody_reads, setup, teardown),
         cmocka_unit_test_setup_teardown(streams_last_and_end, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
