@@ -148,6 +148,19 @@ static int export_segments(struct sonde_cli *cli, const struct sonde_export_ops 
 
 /* ---- From an agent ------------------------------------------------------------------------ */
 
+/* Unix time, or negative: so long ago. */
+static int parse_moment(const struct sonde_cli *cli, const char *option, const char *text, double *out)
+{
+    char *end;
+    if (!text) return SONDE_EXIT_OK;
+    *out = strtod(text, &end);
+    if (end == text || *end || !isfinite(*out)) {
+        return sonde_cli_usage(cli, "--%s: '%s' is not a unix time, nor seconds ago as -3600", option, text);
+    }
+    if (*out < 0) *out += sonde_clock_s(CLOCK_REALTIME);
+    return SONDE_EXIT_OK;
+}
+
 static void add_param(struct sonde_buf *b, const char *name, const char *value)
 {
     if (!value || b->error) return;
@@ -160,9 +173,20 @@ static void add_param(struct sonde_buf *b, const char *name, const char *value)
     curl_free(escaped);
 }
 
+/* --from or --to; the agent takes no time before 1970. */
+static int add_moment(const struct sonde_cli *cli, struct sonde_buf *b, const char *name,
+                      const char *text)
+{
+    double time_s = 0;
+    const int status = parse_moment(cli, name, text, &time_s);
+    if (!status && text) sonde_buf_printf(b, "&%s=%.3f", name, fmax(0, time_s));
+    return status;
+}
+
 static int export_url(struct sonde_cli *cli, const char *url, const char *format,
                       const struct sonde_filter *f, struct sonde_buf *out)
 {
+    const struct export_values *v = cli->values;
     struct sonde_buf query;
     sonde_buf_init(&query, 1 << 20);
     sonde_buf_printf(&query, "/api/export?format=%s", format);
@@ -178,13 +202,15 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
         else add_param(&query, "label", pair.data);
         sonde_buf_release(&pair);
     }
-    int status = SONDE_EXIT_OK;
+    int status = add_moment(cli, &query, "from", v->filter.from);
+    if (!status) status = add_moment(cli, &query, "to", v->filter.to);
     char full[8192];
     struct sonde_err err = { "" };
-    if (query.error) status = sonde_cli_fail(cli, "%s", sonde_strerror(query.error));
-    else if (sonde_cli_url(full, sizeof(full), url, query.data) != 0) {
+    if (!status && query.error) status = sonde_cli_fail(cli, "%s", sonde_strerror(query.error));
+    if (!status && sonde_cli_url(full, sizeof(full), url, query.data) != 0) {
         status = sonde_cli_usage(cli, "the filters make too long a URL");
-    } else if (sonde_cli_fetch(full, output_max, SONDE_CLI_FETCH_S, out, &err) != 0) {
+    }
+    if (!status && sonde_cli_fetch(full, output_max, SONDE_CLI_FETCH_S, out, &err) != 0) {
         status = sonde_cli_fail(cli, "%s", err.text);
     }
     sonde_buf_release(&query);
@@ -192,19 +218,6 @@ static int export_url(struct sonde_cli *cli, const char *url, const char *format
 }
 
 /* ---- From a store ------------------------------------------------------------------------- */
-
-/* Unix time, or negative: so long ago. */
-static int parse_moment(const struct sonde_cli *cli, const char *option, const char *text, double *out)
-{
-    char *end;
-    if (!text) return SONDE_EXIT_OK;
-    *out = strtod(text, &end);
-    if (end == text || *end || !isfinite(*out)) {
-        return sonde_cli_usage(cli, "--%s: '%s' is not a unix time, nor seconds ago as -3600", option, text);
-    }
-    if (*out < 0) *out += sonde_clock_s(CLOCK_REALTIME);
-    return SONDE_EXIT_OK;
-}
 
 static int export_store(struct sonde_cli *cli, const char *path, const char *format,
                         const struct sonde_filter *filter, struct sonde_buf *out)
@@ -345,6 +358,10 @@ static int export_series(struct sonde_cli *cli, const char *target,
     if (v->type && sonde_sample_kind_find(v->type) >= 0) {
         return sonde_cli_usage(cli, "--type: '%s' is a type of samples, not of series", v->type);
     }
+    if (!is_url && !is_store && (v->filter.from || v->filter.to)) {
+        return sonde_cli_usage(cli, "--from and --to are for what was recorded: give a store, or the "
+                               "URL of an agent that has one");
+    }
     if (is_url && cli->config.agent_strip) {
         return sonde_cli_usage(cli, "--strip: what an agent shows is up to that: start it with "
                                     "`sonde serve --strip`");
@@ -402,7 +419,8 @@ const struct sonde_command sonde_cmd_export = {
         "\n"
         "With a store (--store of `serve` and `run`) and json, csv, openmetrics or prometheus, every "
         "reading of its series between --from and --to (unix time, or seconds ago as -3600) is "
-        "written, all buckets of histograms included. `sonde import` makes a store of it again.\n"
+        "written, all buckets of histograms included. `sonde import` makes a store of it again. With "
+        "the URL of an agent that has a store and one of the two, the same.\n"
         "\n"
         "examples:\n"
         "  sonde export --format csv -o now.csv\n"

@@ -98,6 +98,11 @@ static int adopt(int fd, void *arg)
     return sonde_server_adopt(((const struct running *)arg)->server, fd);
 }
 
+static int is_here(const char *host, void *arg)
+{
+    return sonde_server_host_ok(((const struct running *)arg)->server, host);
+}
+
 /* Figures of every request, and profiles of those that ask for one. */
 static void on_front_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
 {
@@ -141,7 +146,7 @@ static void raise_descriptors(void)
 static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_err *err)
 {
     struct sonde_front_options o = { .own = owns, .adopt = adopt, .arg = r,
-                                     .host_ok = sonde_listen_host_ok, .drain_ms = DRAIN_MS };
+                                     .host_ok = is_here, .drain_ms = DRAIN_MS };
     struct sonde_listen where;
     char url[80], token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options s = { .url = url, .collector = r->collector,

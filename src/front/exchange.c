@@ -243,8 +243,9 @@ static int admissible(struct front_client *c, const char *head, struct sonde_htt
     }
     if (host && c->front->o.host_ok) {
         copy_text(text, sizeof(text), head + host->value.at, host->value.len);
-        if (!c->front->o.host_ok(text)) {
-            reject(c, 403, "this Host is not this machine: use localhost, 127.0.0.1 or [::1]");
+        if (!c->front->o.host_ok(text, c->front->o.arg)) {
+            reject(c, 403, "this Host is not this machine: use localhost, 127.0.0.1 or [::1], or "
+                           "name it in server.hosts");
             return 0;
         }
     }

@@ -155,8 +155,8 @@ struct sonde_front_options {
     int (*adopt)(int fd, void *arg);
     /* 1 = a Host of this value is meant for us; NULL = any. A page that rebinds its name to
      * our address is told by it, and the upstream cannot do so: it sees a Host of our making. */
-    int (*host_ok)(const char *host);
-    void *arg;                       /* of own and adopt */
+    int (*host_ok)(const char *host, void *arg);
+    void *arg;                       /* of these three */
 
     uint32_t connections_max;        /* clients at a time; then those without a request go, the
                                         quietest first; 0 = 4096 */

@@ -193,6 +193,11 @@ int sonde_server_owns(const char *path, int health)
            (sonde_route_find(path, "GET", &name, allow, sizeof(allow)) || allow[0]);
 }
 
+int sonde_server_host_ok(const struct sonde_server *s, const char *host)
+{
+    return sonde_guard_host_ok(s->guard, host);
+}
+
 const char *sonde_server_url(const struct sonde_server *s) { return s->url; }
 
 void sonde_server_stop(struct sonde_server *s)

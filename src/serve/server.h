@@ -56,6 +56,8 @@ int sonde_server_adopt(struct sonde_server *s, int fd);
 /* 1 if a path is one of the server's where it shares a port with another: all that it has but the
  * index, and everything under /admin/, /profiling/ and /debug/pprof/; health: /livez and such too. */
 int sonde_server_owns(const char *path, int health);
+/* 1 if a Host header can only mean this machine, by its addresses or the names it was told. */
+int sonde_server_host_ok(const struct sonde_server *s, const char *host);
 /* Requests under way are answered first; a profile that is being taken is cancelled. NULL is
  * fine. */
 void sonde_server_stop(struct sonde_server *s);

@@ -15,8 +15,19 @@ for life in 1 2; do
     started+=("$agent")
     until_line 'listening on' "$scratch/log$life" || finish
     until_true counted $life || finish
+    if [ $life = 2 ]; then # what the agent writes while it records, of the life before
+        url=$(url_in "$scratch/log2")
+        for format in json csv openmetrics prometheus; do
+            status 0 "$sonde" export --format $format --to "$ended" -o "$scratch/live.$format" "$url"
+        done
+        status 2 "$sonde" export --format csv --from yesterday "$url"
+        has "why" 'is not a unix time' "$scratch/err"
+        status 1 "$sonde" export --format protobuf --from -60 "$url"
+        has "why" 'with from or to json, csv, openmetrics and prometheus' "$scratch/err"
+    fi
     kill -TERM "$agent"
     wait "$agent"
+    [ $life = 2 ] || ended=$(date +%s.%N)
 done
 
 for format in json csv openmetrics prometheus; do
@@ -33,6 +44,15 @@ has "counters" '^known_requests_total,.*,counter,.*,12345,' "$scratch/first.csv"
 # What is in json alone is not lost on the way through a store made of it.
 status 0 "$sonde" export --format csv -o "$scratch/third.csv" "$scratch/json.db"
 cmp "$scratch/first.csv" "$scratch/third.csv" || complain "json and csv have different things"
+
+# By the agent's URL it is the same, byte for byte.
+for format in json csv openmetrics prometheus; do
+    status 0 "$sonde" export --format $format --to "$ended" -o "$scratch/then.$format" "$store"
+    has "$format: there is something" known "$scratch/then.$format"
+    cmp "$scratch/live.$format" "$scratch/then.$format" || complain "$format: by URL it is another"
+done
+status 2 "$sonde" export --format csv --from -60
+has "why" 'give a store, or the URL of an agent' "$scratch/err"
 
 # A part of it.
 status 0 "$sonde" export --format csv --name 'known_*' --type counter --from -86400 "$store"

@@ -56,6 +56,15 @@ same "the rest is not" 401 "$(code "$url/api/series")"
 same "a name that is told" 200 "$(code -H 'Host: other.lan:1' "$url/metrics")"
 end
 
+# The front is known by the same names. Nobody listens where its upstream would be.
+serve log --upstream http://127.0.0.1:1 --set server.hosts=probe.lan
+for path in /metrics /v1/models; do
+    same "$path by a name that is told" "$([ $path = /metrics ] && echo 200 || echo 502)" \
+        "$(code -H 'Host: probe.lan' "$url$path")"
+    same "$path by another" 403 "$(code -H 'Host: evil.example' "$url$path")"
+done
+end
+
 chmod 644 token
 status 2 "$sonde" serve --listen 127.0.0.1:0 --set server.token_file=token
 has "others may read it" 'open to others: chmod 600' err

@@ -7,6 +7,7 @@
 #include "serve/export.h"
 #include "serve/filters.h"
 #include "serve/route.h"
+#include "store/exchange.h"
 
 enum { LIMIT_MAX = 1000000 };
 #define TIME_MAX 1e11 /* unix seconds */
@@ -111,12 +112,39 @@ static void series(const struct sonde_request *r, struct sonde_response *a)
     pthread_rwlock_unlock(&m->lock);
 }
 
+/* Every reading of a time that is over, as `sonde export STORE` writes it. */
+static void export_range(const struct sonde_request *r, struct sonde_response *a,
+                         const struct sonde_export_ops *format, const struct sonde_store_query *q)
+{
+    const int which = sonde_exchange_format(format->name);
+    struct sonde_exchange_result result;
+    struct sonde_err err = { "" };
+    if (which < 0) {
+        sonde_response_error(a, 400, "parameter format: with from or to json, csv, openmetrics and "
+                                     "prometheus can be written, not %s", format->name);
+    } else if (!r->store) {
+        sonde_response_error(a, 400, "parameter from: there is no store to read from; start the agent "
+                                     "with --store FILE");
+    } else {
+        const int rc = sonde_exchange_export(r->store_ops, r->store, q,
+                                             (enum sonde_exchange_format)which, &a->body, &result,
+                                             &err);
+        if (rc) store_error(a, rc, &err);
+        else a->content_type = format->content_type;
+    }
+}
+
 static void export(const struct sonde_request *r, struct sonde_response *a)
 {
     struct sonde_filters f;
     const char *name = sonde_request_param(r, "format");
     const struct sonde_export_ops *format = sonde_export_find(name ? name : "json");
-    if (!parse_one(r, a, &f)) return;
+    struct sonde_store_query q = { .filters = f.filter, .filter_count = 1 };
+    if (!parse_one(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s)) return;
+    if (sonde_request_param(r, "from") || sonde_request_param(r, "to")) {
+        export_range(r, a, format, &q);
+        return;
+    }
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);
     format->render(m, &f.filter[0], &a->body);
@@ -244,8 +272,10 @@ const struct sonde_route sonde_route_api_spans = {
 const struct sonde_route sonde_route_api_export = {
     .method = "GET",
     .path = "/api/export",
-    .summary = "all series as format=json, csv or any other that `sonde export` knows",
-    .params = PARAMS("format", SONDE_FILTER_PARAMS),
+    .summary = "all series as format=json, csv or any other that `sonde export` knows; with from or "
+               "to, every reading of that time from the store",
+    .params = PARAMS("format", SONDE_FILTER_PARAMS, "from", "to"),
+    .slow = 1,
     .handle = export,
     .produces = "application/json|text/csv|text/plain|application/openmetrics-text|"
                 "application/vnd.google.protobuf",

@@ -267,8 +267,9 @@ static int own_adopt(int fd, void *arg)
     return full ? -1 : 0;
 }
 
-static int own_host(const char *host)
+static int own_host(const char *host, void *arg)
 {
+    (void)arg;
     return strncmp(host, "127.0.0.1", 9) == 0 || strcmp(host, "h") == 0;
 }
 
