@@ -192,6 +192,7 @@ static int prepare(struct target *t)
     curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTS);
     curl_easy_setopt(c, CURLOPT_PROXY, "");
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_QUICK_EXIT, 1L); /* stopping does not wait for name servers */
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(t->t.timeout_s * 1e3));
     if (*token) {
         curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);

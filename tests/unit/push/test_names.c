@@ -1,4 +1,5 @@
-/* One POST, when the name of its destination cannot be found out: getaddrinfo is ours here. */
+/* What is sent to, or read from, a host whose name cannot be found out is given up at once when the
+ * agent ends: getaddrinfo is ours here. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "collect/scrape.h"
 #include "push/push_private.h"
 #include "sonde/sonde.h"
 
@@ -31,6 +33,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     until.tv_sec += PATIENCE_S;
     pthread_mutex_lock(&names.lock);
     names.asked = 1;
+    pthread_cond_broadcast(&names.changed);
     while (!names.let_go && !rc) rc = pthread_cond_timedwait(&names.changed, &names.lock, &until);
     names.answered = 1;
     pthread_cond_broadcast(&names.changed);
@@ -47,8 +50,21 @@ static int once_asked(void *arg)
     return asked;
 }
 
-/* Whoever stops does not wait for the resolver. */
-static void a_name_that_is_not_found(void **state)
+/* Nobody waited for the resolver: it is still at it. Let it go. */
+static void expect_unanswered(void)
+{
+    pthread_mutex_lock(&names.lock);
+    assert_true(names.asked);
+    assert_false(names.answered);
+    names.let_go = 1;
+    pthread_cond_broadcast(&names.changed);
+    while (!names.answered) pthread_cond_wait(&names.changed, &names.lock);
+    names.asked = names.let_go = names.answered = 0;
+    pthread_mutex_unlock(&names.lock);
+    nanosleep(&(struct timespec){ 0, 200000000 }, NULL); /* for its thread to end */
+}
+
+static void a_push(void **state)
 {
     (void)state;
     struct push_dest d = { .url = "http://collector.example:4318/v1/metrics" };
@@ -60,19 +76,33 @@ static void a_name_that_is_not_found(void **state)
     assert_int_equal(push_http_post(curl, &d, &b, PATIENCE_S, once_asked, NULL, &answer),
                      SONDE_EIO);
     push_http_close(curl);
-    pthread_mutex_lock(&names.lock);
-    assert_true(names.asked);
-    assert_false(names.answered);
-    names.let_go = 1;
-    pthread_cond_broadcast(&names.changed);
-    while (!names.answered) pthread_cond_wait(&names.changed, &names.lock);
-    pthread_mutex_unlock(&names.lock);
     sonde_buf_release(&answer.body);
-    nanosleep(&(struct timespec){ 0, 200000000 }, NULL); /* for its thread to end */
+    expect_unanswered();
+}
+
+static void a_scrape(void **state)
+{
+    (void)state;
+    const struct sonde_scrape_options o = { .interval_s = 0.1, .timeout_s = PATIENCE_S,
+                                            .series_max = 100, .body_max = 1000 };
+    struct sonde_scrape_targets targets = { 0 };
+    struct sonde_model *model;
+    struct sonde_scrape *s;
+    struct sonde_err err = { "" };
+    assert_int_equal(sonde_model_create(NULL, &model), 0);
+    assert_int_equal(sonde_scrape_targets_add(&targets, "http://exporter.example:9100/metrics", &o,
+                                              &err), 0);
+    assert_int_equal(sonde_scrape_start(model, &targets, &o, &s, &err), 0);
+    pthread_mutex_lock(&names.lock);
+    while (!names.asked) pthread_cond_wait(&names.changed, &names.lock);
+    pthread_mutex_unlock(&names.lock);
+    sonde_scrape_stop(s);
+    expect_unanswered();
+    sonde_model_destroy(model);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_name_that_is_not_found) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_push), cmocka_unit_test(a_scrape) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
