@@ -112,34 +112,33 @@ def malformed():
         assert not out.startswith(b"HTTP/1.1 2") and b"root:" not in out, (text, out[:200])
 
 
-def until_status(wanted, request, unless=lambda: False):
-    """The request is answered with a status that is wanted. False: unless came true first."""
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        s = connect()
-        s.sendall(request + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        status = rest(s).split(b" ")[1]
-        if status in wanted:
-            return True
-        if unless():
-            return False
-        time.sleep(0.1)
-    raise SystemExit(f"{request} is answered with {status}, not {wanted}")
+def status_of(request):
+    s = connect()
+    s.sendall(request + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    return rest(s).split(b" ")[1]
 
 
 def gone():
     """Who asks for a profile of an hour and goes away leaves nothing behind: as many as there may be
     at a time, so that nothing else that is slow is answered while they are there."""
-    held = [connect() for _ in range(16)]
-    for s in held:
-        s.sendall(b"GET /debug/pprof/profile?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    stop = b"POST /admin/profile/stop"
-    if not until_status((b"503",), stop, lambda: select.select(held, [], [], 0)[0]):
-        print("there is no sampling here:", held[0].recv(1000))
-        return
+    held, stop = [], b"POST /admin/profile/stop"
+    deadline = time.monotonic() + 90
+    while status_of(stop) != b"503":
+        assert time.monotonic() < deadline, "there is room for any number"
+        held.append(connect())
+        held[-1].sendall(b"GET /debug/pprof/profile?seconds=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        for s in select.select(held, [], [], 0.05)[0]:
+            line = s.recv(100)
+            if b" 503 " not in line:
+                print("there is no sampling here:", line)
+                return
+            held.remove(s)
     for s in held:
         s.close()
-    until_status((b"409",), stop)
+    deadline = time.monotonic() + 90
+    while status_of(stop) == b"503":
+        assert time.monotonic() < deadline, "they are still there"
+        time.sleep(0.1)
 
 
 for check in sys.argv[2:]:
