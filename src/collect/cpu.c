@@ -104,12 +104,16 @@ static int copy_profile(const struct sonde_profile *p, struct sonde_profile *vie
 /* With what has not ended yet, as far as it has come. */
 static int copy_now(struct sonde_cpu *c, struct sonde_profile *view)
 {
-    const uint32_t ended = c->profile->samples_count;
-    const uint64_t dropped = c->profile->dropped_samples;
+    struct sonde_profile *p = c->profile;
+    const uint32_t ended = p->samples_count;
+    const uint64_t dropped = p->dropped_samples;
+    uint64_t weights[SONDE_SAMPLE_KIND_COUNT];
+    memcpy(weights, p->weights, sizeof(weights));
     c->ops->open_ends(c->engine);
-    const int rc = copy_profile(c->profile, view);
-    c->profile->samples_count = ended;
-    c->profile->dropped_samples = dropped;
+    const int rc = copy_profile(p, view);
+    p->samples_count = ended;
+    p->dropped_samples = dropped;
+    memcpy(p->weights, weights, sizeof(weights));
     return rc;
 }
 

@@ -368,6 +368,39 @@ static void test_snapshot_since(void **state)
     burn_end(&b);
 }
 
+/* What is blocked while somebody looks has not ended: it is in the copy, and counts once in the end,
+ * however often it was looked at. */
+static void test_snapshots_while_blocked(void **state)
+{
+    (void)state;
+    static const char *const args[] = { "--wait", "--seconds", "0.1", NULL };
+    struct burn b;
+    struct sonde_cpu *c = NULL;
+    struct sonde_profile *p = NULL;
+    struct sonde_err err = { "" };
+    if (!can_sample) skip();
+    burn_fork(&b, args);
+    burn_go(&b);
+    assert_true(burn_read_until(&b, "ready"));
+    const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .engine = SONDE_CPU_PERF,
+                                         .off_cpu = 1 };
+    if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(sonde_cpu_snapshot(c, 0, &p), 0);
+        sonde_profile_destroy(p);
+    }
+    burn_go(&b);
+    burn_end(&b);
+    assert_int_equal(sonde_cpu_stop(c, &p), 0);
+    uint64_t weights[SONDE_SAMPLE_KIND_COUNT] = { 0 };
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        weights[p->samples[i].kind] += p->samples[i].weight;
+    }
+    assert_true(weights[SONDE_SAMPLE_OFFCPU] > 0);
+    assert_memory_equal(weights, p->weights, sizeof(weights));
+    sonde_profile_destroy(p);
+}
+
 static void test_kernel_frames(void **state)
 {
     (void)state;
@@ -441,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_attach),
         cmocka_unit_test(test_attach_churn),
         cmocka_unit_test(test_snapshot_since),
+        cmocka_unit_test(test_snapshots_while_blocked),
         cmocka_unit_test(test_kernel_frames),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_fault),
