@@ -11,7 +11,7 @@
 enum {
     GZIP_MIN = 1024,         /* shorter answers are sent as they are */
     STREAM_BLOCK = 16 << 10, /* that a stream is asked for at once */
-    SMALL = 64 << 10,        /* answers that are always sent, whatever else is on its way */
+    SMALL = 1 << 20,         /* answers that are always sent, whatever else is on its way */
 };
 
 /* ---- What is on its way ------------------------------------------------------------------------- */
