@@ -210,10 +210,12 @@ static void self_step(struct sonde_collector *c, uint64_t began_ns)
 /* ---- Stepping ----------------------------------------------------------------------------- */
 
 /* What happened before the clock was looked at is in the model now. */
-static void infer_drained(struct sonde_collector *c)
+static void drained(struct sonde_collector *c)
 {
     const struct sonde_infer_ops *ops = c->model->infer_ops;
-    if (ops) ops->drained(c->model->infer, c->model, c->clock.unix_ns + c->clock.now_mono_ns);
+    const uint64_t until_ns = c->clock.unix_ns + c->clock.now_mono_ns;
+    c->model->spans_s = (double)until_ns * 1e-9;
+    if (ops) ops->drained(c->model->infer, c->model, until_ns);
 }
 
 static void step_locked(struct sonde_collector *c)
@@ -224,7 +226,7 @@ static void step_locked(struct sonde_collector *c)
     pthread_rwlock_wrlock(&c->model->lock);
     collector_entries_step(c, now_s);
     collector_watched_step(c, now_s);
-    infer_drained(c);
+    drained(c);
     struct sonde_probe_env env = probe_env(c, now_s);
     for (size_t i = 0; i < c->probe_count; i++) {
         c->probes[i].ops->read(c->probes[i].state, &env);
@@ -249,7 +251,7 @@ static void drain_locked(struct sonde_collector *c)
     sonde_tick_clock_update(&c->clock);
     pthread_rwlock_wrlock(&c->model->lock);
     collector_entries_drain(c);
-    infer_drained(c);
+    drained(c);
     pthread_rwlock_unlock(&c->model->lock);
 }
 

@@ -202,6 +202,7 @@ struct sonde_model {
     pthread_rwlock_t lock;
     uint64_t tick;                /* ticks done */
     double now_s, interval_s;     /* unix time of the last tick, and its real length; never 0 */
+    double spans_s;               /* unix time up to which spans have been read; 0 = as now_s */
     double tick_end_s[SONDE_HISTORY], tick_len_s[SONDE_HISTORY]; /* as series history */
     struct sonde_model_family **families; /* ascending by name */
     size_t family_count, family_cap;

@@ -146,6 +146,7 @@ static void check_child(struct sonde_collector *c, pid_t pid, enum sonde_process
     assert_string_equal(span->name, "work");
     double age_s = m->now_s - (double)span->start_ns * 1e-9;
     assert_true(age_s > -1 && age_s < 600);
+    assert_true(m->spans_s >= (double)(span->start_ns + span->duration_ns) * 1e-9 - 1e-3);
     assert_true(span->duration_ns > 0 && span->duration_ns < 600000000000u);
 }
 

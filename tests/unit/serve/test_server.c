@@ -404,6 +404,18 @@ static void test_processes_and_spans(void **state)
     assert_string_equal(text, "x\"y");
     assert_true(n == -5 && start == 1700000000.123456789 && duration == 1500e-9);
     json_decref(root);
+
+    /* Rings are read between ticks too: the time is that of the later of the two. */
+    struct sonde_model *model = sonde_collector_model(collector);
+    double time_s;
+    pthread_rwlock_wrlock(&model->lock);
+    model->spans_s = model->now_s + 0.75;
+    const double until_s = model->spans_s;
+    pthread_rwlock_unlock(&model->lock);
+    root = get_json("/api/spans");
+    assert_int_equal(json_unpack(root, "{s:F}", "time", &time_s), 0);
+    assert_true(time_s > until_s - 0.002 && time_s < until_s + 0.002);
+    json_decref(root);
 }
 
 static void test_export(void **state)
