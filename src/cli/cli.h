@@ -171,6 +171,10 @@ int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_op
  * SONDE_TOKEN, and SSL_CERT_FILE says whom to trust besides the system's. */
 void sonde_cli_curl(void *curl);
 
+/* What to do about a request that failed with this CURLcode, to put behind the reason; "" = nothing
+ * better is known. */
+const char *sonde_cli_curl_hint(int code);
+
 /* "http://…" or "https://…" */
 int sonde_cli_is_url(const char *text);
 

@@ -40,7 +40,8 @@ static int run(struct sonde_cli *cli)
         rc = sonde_store_sqlite.gc(s, &keep, &freed, &err);
         sonde_store_sqlite.close(s);
     }
-    if (rc == SONDE_ENOENT || rc == SONDE_EINVAL || rc == SONDE_EVERSION) {
+    if (rc == SONDE_ENOENT || rc == SONDE_EINVAL || rc == SONDE_EVERSION ||
+        rc == SONDE_EFORMAT) {
         return sonde_cli_usage(cli, "%s", err.text);
     }
     if (rc) return sonde_cli_fail(cli, "%s", err.text);

@@ -133,8 +133,7 @@ static int ask_agent(const struct sonde_cli *cli, const struct asked *a, struct 
         return sonde_cli_fail(cli, "there is no file '%s', so the agent was asked for a request of "
                               "that id: %s", a->id, err.text);
     }
-    return sonde_cli_fail(cli, "%s; start an agent with `sonde serve` or `sonde run`, or name a "
-                          "FILE, URL or PID", err.text);
+    return sonde_cli_fail(cli, "%s; or name a FILE, URL or PID", err.text);
 }
 
 /* ---- A run file ------------------------------------------------------------------------------ */

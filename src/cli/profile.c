@@ -23,6 +23,7 @@
 #define DURATION_DEFAULT_S 10
 #define MEMORY_DEFAULT_S 1 /* what allocates has counted all along */
 #define SAMPLE_RATE_HZ 1000 /* of a process that is looked at now */
+#define SAMPLE_ROUTE "/debug/pprof/profile?format=run&seconds="
 #define UNIX_TIME_MIN 1e9 /* smaller ones are seconds since the start */
 
 int sonde_cli_profile_failed(const struct sonde_cli *cli, int code, const struct sonde_err *err)
@@ -239,7 +240,7 @@ static int profile_url(const char *url, double seconds, int memory, const struct
     } else if (memory) {
         snprintf(route, sizeof(route), "/debug/pprof/heap?format=run");
     } else {
-        snprintf(route, sizeof(route), "/debug/pprof/profile?format=run&seconds=%g", seconds);
+        snprintf(route, sizeof(route), SAMPLE_ROUTE "%g", seconds);
     }
     return sonde_cli_url(out, out_size, url, route);
 }
@@ -250,6 +251,9 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds, i
     char full[4096];
     if (profile_url(url, seconds, memory, r, full, sizeof(full)) != 0) {
         return sonde_cli_usage(cli, "too long a URL");
+    }
+    if (strstr(full, SAMPLE_ROUTE) && !cli->quiet && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "sonde: the agent at %s samples for %g s\n", url, seconds);
     }
     struct sonde_buf body;
     struct sonde_err err = { "" };

@@ -166,6 +166,12 @@ void sonde_cli_curl(void *curl)
     if (trusted && *trusted) curl_easy_setopt(curl, CURLOPT_CAINFO, trusted);
 }
 
+const char *sonde_cli_curl_hint(int code)
+{
+    return code == CURLE_COULDNT_CONNECT ? "; start an agent there with `sonde serve` or `sonde run`"
+                                         : "";
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
 {
     struct sonde_buf *b = arg;
@@ -228,8 +234,8 @@ static int request(const char *url, int post, const char *accept, size_t max, do
     }
     if (out->error) return sonde_err_set(err, out->error, "%.*s: out of memory", shown(url), url);
     if (code != CURLE_OK) {
-        return sonde_err_set(err, SONDE_EIO, "%.*s: %s", shown(url), url,
-                             why[0] ? why : curl_easy_strerror(code));
+        return sonde_err_set(err, SONDE_EIO, "%.*s: %s%s", shown(url), url,
+                             why[0] ? why : curl_easy_strerror(code), sonde_cli_curl_hint(code));
     }
     return status == 200 ? 0 : status_error(url, status, out, err);
 }

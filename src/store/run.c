@@ -53,7 +53,10 @@ static int import(const char *data, size_t len, const char *name, struct sonde_p
 
 static int read_failed(const char *name, int error, struct sonde_err *err)
 {
-    const int code = error == ENOENT ? SONDE_ENOENT : error == EACCES ? SONDE_EACCES : SONDE_EIO;
+    const int code = error == ENOENT   ? SONDE_ENOENT
+                     : error == EISDIR ? SONDE_EINVAL
+                     : error == EACCES ? SONDE_EACCES
+                                       : SONDE_EIO;
     return sonde_err_set(err, code, "cannot read '%s': %s", name, strerror(error));
 }
 

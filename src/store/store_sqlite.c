@@ -148,7 +148,8 @@ int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_
         sqlite3_close_v2(db);
         if (code == SQLITE_NOMEM) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
         return sonde_err_set(err, system == EACCES || system == EROFS ? SONDE_EACCES
-                                  : system == ENOENT ? SONDE_ENOENT : SONDE_EIO,
+                                  : system == ENOENT ? SONDE_ENOENT
+                                  : system == EISDIR ? SONDE_EINVAL : SONDE_EIO,
                              "store '%s' cannot be opened: %s", s->path,
                              system ? strerror(system) : "not a file, or no access");
     }

@@ -111,7 +111,7 @@ kill -TERM "$grower"
 # ---- mark and profiles of an agent without a heap ------------------------------------------
 status 2 "$sonde" mark nonsense
 status 1 "$sonde" mark http://127.0.0.1:1
-has "no agent" 'connect' err
+has "no agent" 'connect.*; start an agent there with `sonde serve` or `sonde run`' err
 "$sonde" run --no-heap --listen 127.0.0.1:0 -v -- sleep 60 >log 2>&1 &
 agent=$!
 started+=("$agent")

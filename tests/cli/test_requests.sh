@@ -47,7 +47,7 @@ PY
 status 1 "$sonde" requests http://127.0.0.1:1
 has "no agent there" 'http://127.0.0.1:1' "$scratch/err"
 status 1 env SONDE_SERVER_LISTEN=127.0.0.1:1 "$sonde" requests
-has "no agent by default" 'start an agent with `sonde serve`' "$scratch/err"
+has "no agent by default" 'start an agent there with `sonde serve` or `sonde run`; or name a FILE' "$scratch/err"
 status 1 env SONDE_SERVER_LISTEN=127.0.0.1:1 "$sonde" requests servr.run
 has "neither a file nor a request" "there is no file 'servr.run', so the agent was asked" "$scratch/err"
 status 2 "$sonde" requests "$scratch/none.run"

@@ -108,9 +108,19 @@ has "no such profile" 'there is no profile 9' "$scratch/err"
 
 # What is no store, or cannot be one.
 printf 'not a database, but as long as one of the smallest would have to be.' >"$scratch/text"
+: >"$scratch/empty"
+mkdir "$scratch/folder"
 status 2 "$sonde" runs --store "$scratch/nothing"
 has "nothing there" "there is no store '.*nothing'" "$scratch/err"
-status 2 "$sonde" runs --store "$scratch/text"
+for command in runs gc "serve --listen 127.0.0.1:0"; do
+    for file in text empty folder; do
+        [ "$command $file" = "serve --listen 127.0.0.1:0 empty" ] && continue # becomes a store
+        # shellcheck disable=SC2086
+        status 2 "$sonde" $command --store "$scratch/$file"
+        has "$command: $file" "$scratch/$file'" "$scratch/err"
+    done
+done
+grep -q '^not a database' "$scratch/text" || complain "a file that is no store was moved away"
 status 2 "$sonde" runs
 has "no store" 'say which store' "$scratch/err"
 status 1 "$sonde" serve --listen 127.0.0.1:0 --store /nonexistent/a.store

@@ -29,7 +29,7 @@ has "not a URL" "'localhost:6060' is no URL" "$scratch/err"
 status 2 "$sonde" top --once --page nonsense
 has "choices" 'overview' "$scratch/err"
 status 1 "$sonde" top --once http://127.0.0.1:1
-has "no agent there" 'http://127.0.0.1:1: ' "$scratch/err"
+has "no agent there" 'http://127.0.0.1:1: .*; start an agent there' "$scratch/err"
 
 # ---- One frame -------------------------------------------------------------------------------
 

@@ -488,7 +488,7 @@ static void test_bad_paths(void **state)
     assert_non_null(strstr(err.text, "is not a file"));
     assert_int_equal(sonde_run_load(nowhere, &q, &err), SONDE_ENOENT);
     assert_non_null(strstr(err.text, "No such file"));
-    assert_int_equal(sonde_run_load(dir, &q, &err), SONDE_EIO);
+    assert_int_equal(sonde_run_load(dir, &q, &err), SONDE_EINVAL);
     assert_non_null(strstr(err.text, "Is a directory"));
     assert_int_equal(sonde_run_load("/dev/null", &q, &err), SONDE_EFORMAT);
     assert_non_null(strstr(err.text, "is empty"));
