@@ -19,7 +19,16 @@ const char *sonde_flame_title(const struct sonde_tree *t,
     case SONDE_SAMPLE_CPU: return diff ? "CPU time, before and after" : "CPU time";
     case SONDE_SAMPLE_OFFCPU: return diff ? "Time blocked, before and after" : "Time blocked";
     case SONDE_SAMPLE_OTHER: return diff ? "Samples, before and after" : "Samples";
-    default: return diff ? "Memory, before and after" : sonde_sample_kind_title(t->kind);
+    default: break;
+    }
+    if (diff) return "Memory, before and after";
+    switch (t->kind) {
+    case SONDE_SAMPLE_LIVE: return "Memory in use";
+    case SONDE_SAMPLE_PEAK: return "Memory in use at the peak";
+    case SONDE_SAMPLE_LEAKED: return "Memory leaked";
+    case SONDE_SAMPLE_ALLOC: return "Memory allocated";
+    case SONDE_SAMPLE_TEMPORARY: return "Memory freed before the next allocation";
+    default: return "Profile";
     }
 }
 

@@ -105,10 +105,14 @@ static void put_value(struct sonde_buf *b, const struct sonde_tree *t, uint64_t 
 static void put_summary(const struct picture *p)
 {
     const struct sonde_tree *t = p->flame->tree;
-    put_value(p->out, t, t->nodes[0].total);
-    sonde_buf_printf(p->out, " of %s", sonde_sample_kind_title(t->kind));
-    if (t->nodes[0].samples) {
-        sonde_buf_printf(p->out, " in %llu samples", (unsigned long long)t->nodes[0].samples);
+    const unsigned long long samples = t->nodes[0].samples;
+    if (t->kind == SONDE_SAMPLE_OTHER) {
+        put_value(p->out, t, t->nodes[0].total);
+        sonde_buf_puts(p->out, t->nodes[0].total == 1 ? " sample" : " samples");
+    } else {
+        put_value(p->out, t, t->nodes[0].total);
+        sonde_buf_printf(p->out, " of %s", sonde_sample_kind_title(t->kind));
+        if (samples) sonde_buf_printf(p->out, " in %llu sample%s", samples, samples == 1 ? "" : "s");
     }
     if (t->base_total) {
         sonde_buf_puts(p->out, "; before: ");

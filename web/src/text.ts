@@ -19,6 +19,10 @@ export function count(v: number): string {
     return v.toLocaleString('en-US');
 }
 
+export function samples(n: number): string {
+    return `${count(n)} sample${n === 1 ? '' : 's'}`;
+}
+
 export function value(v: number, unit: string): string {
     if (unit === 'bytes') return scaled(v, ['B', 'KiB', 'MiB', 'GiB', 'TiB'], 1024);
     if (unit !== 'nanoseconds') return count(v);
@@ -46,8 +50,8 @@ export function describe(p: Profile, t: Tree, n: number, zoom: number): [string,
     const f = p.frames[t.frame[n]];
     const lines: [string, string][] = [];
     const what = p.unit === 'count' ? '' : value(t.total[n], p.unit);
-    const samples = t.samples[n] ? `${count(t.samples[n])} samples` : '';
-    lines.push(['total', [what, samples].filter(Boolean).join(', ') || count(t.total[n])]);
+    const number = t.samples[n] ? samples(t.samples[n]) : '';
+    lines.push(['total', [what, number].filter(Boolean).join(', ') || count(t.total[n])]);
     if (t.self[n] && !t.leafFirst) lines.push(['self', `${value(t.self[n], p.unit)}, ${percent(t.self[n], p.total)}`]);
     lines.push(['share', `${percent(t.total[n], p.total)} of all`]);
     if (zoom > 0 && t.total[zoom] > 0 && n >= zoom && n < t.end[zoom]) {

@@ -6,7 +6,7 @@ import { FunctionRow, Profile, Tree, readProfile } from './data';
 import { Order, callees, callers, invert, outermost } from './merge';
 import { FunctionTable } from './table';
 import {
-    count, describe, matchFrames, matchedHint, matchedText, matchedWeight, matcher, percent, value,
+    describe, matchFrames, matchedHint, matchedText, matchedWeight, matcher, percent, samples, value,
 } from './text';
 
 type View = 'flame' | 'sandwich' | 'functions';
@@ -148,8 +148,8 @@ class Viewer {
         const { p } = this;
         const parts = [];
         if (p.subtitle) parts.push(p.subtitle);
-        parts.push(value(p.total, p.unit) + (p.unit === 'count' ? ' samples' : ''));
-        if (p.unit !== 'count' && p.tree.samples[0]) parts.push(`${count(p.tree.samples[0])} samples`);
+        parts.push(p.unit === 'count' ? samples(p.total) : value(p.total, p.unit));
+        if (p.unit !== 'count' && p.tree.samples[0]) parts.push(samples(p.tree.samples[0]));
         if (p.baseTotal) {
             parts.push(`before: ${value(p.baseTotal, p.unit)}`);
             parts.push('red: a larger share than before, blue: a smaller one');
