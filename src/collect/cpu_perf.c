@@ -129,6 +129,10 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
     /* A ring that makes no sense is a loss of at least the record that did not. */
     out->lost += e->reader.bad_records + sonde_perf_rings_damaged(&e->rings);
+    if (e->set.options.callchain && e->set.plan.exclude_kernel) {
+        out->note = "there are no frames of the kernel, which does not permit them: run as root, with "
+                    "CAP_PERFMON, or with kernel.perf_event_paranoid <= 1";
+    }
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
