@@ -7,7 +7,7 @@ PREFIX ?= /usr/local
 
 build: ## build the agent and the library into build/release (the default)
 	@tools/deps build
-	@tools/build release
+	@SONDE_BUILD_TARGET=product tools/build release
 
 check: ## the inner loop: debug build, unit tests, house rules
 	@tools/deps build
@@ -25,12 +25,12 @@ bench: ## measure costs beside their peers; ONLY='cpu*' measures those groups al
 
 demo: ## run an example under the agent; DEMO_SECONDS=20 makes it stop by itself
 	@tools/deps demo
-	@tools/build release
+	@SONDE_BUILD_TARGET=product tools/build release
 	@tools/demo
 
 install: ## install the release build; honours PREFIX and DESTDIR
 	@tools/deps build
-	@tools/build release -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
+	@SONDE_BUILD_TARGET=product tools/build release -DCMAKE_INSTALL_PREFIX='$(PREFIX)'
 	@DESTDIR='$(DESTDIR)' cmake --install build/release
 
 format: ## clang-format the lines changed since the last commit
