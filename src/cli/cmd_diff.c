@@ -324,8 +324,7 @@ const struct sonde_command sonde_cmd_diff = {
         "examples:\n"
         "  sonde diff before.run after.run\n"
         "  sonde diff before.run after.run -o change.svg\n"
-        "  sonde diff http://127.0.0.1:6060/admin/profiles/baseline "
-        "http://127.0.0.1:6060/admin/profiles/optimized\n"
+        "  sonde diff http://127.0.0.1:6060/admin/profiles/baseline after.run\n"
         "  sonde diff a*.run --with b*.run --fail-on 'cpu>3%' --fail-on 'p95:handle>5%'",
     .options = options,
     .values_size = sizeof(struct diff_values),

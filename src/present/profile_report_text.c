@@ -66,7 +66,7 @@ static void put_head(const struct report *r, struct sonde_buf *out)
     report_put_fact(r->o, out, "samples", "%llu%s%s", (unsigned long long)r->samples,
              counted ? "" : ", ", counted ? "" : weight);
     if (r->kind == SONDE_SAMPLE_CPU && p->rate_hz > 0) {
-        report_put_fact(r->o, out, "rate", "%.6g Hz asked for, %.6g Hz reached, engine %s", p->rate_hz,
+        report_put_fact(r->o, out, "rate", "%.5g Hz asked for, %.5g Hz reached, engine %s", p->rate_hz,
                  p->achieved_hz, engine);
     } else if (*engine) {
         report_put_fact(r->o, out, "engine", "%s", engine);

@@ -26,6 +26,8 @@ for command in $commands; do
     while IFS= read -r line; do
         [ "${#line}" -le 100 ] || complain "help $command: wider than 100 columns: $line"
     done <"$scratch/help"
+    awk '/^examples:/ { e = 1; next } /^$/ { e = 0 } e && !/^  /' "$scratch/help" >"$scratch/broken"
+    [ ! -s "$scratch/broken" ] || complain "help $command: an example is broken:" "$(cat "$scratch/broken")"
     status 2 "$sonde" "$command" --no-such-option
     has "$command" "sonde $command: there is no option '--no-such-option'" "$scratch/err"
     [ ! -s "$scratch/out" ] || complain "$command: a mistake is told on stdout"

@@ -4,6 +4,8 @@
 #include "serve/accept.h"
 #include "serve/route.h"
 
+enum { PATH_WIDTH = 31 }; /* of the list as text: the longest method and path */
+
 static void put_params(struct sonde_buf *out, const struct sonde_route *route)
 {
     for (size_t i = 0; route->params && route->params[i]; i++) {
@@ -47,7 +49,7 @@ static void put_text(const struct sonde_request *r, struct sonde_buf *out)
         if (!route->summary) continue;
         const int get = strcmp(route->method, "GET") == 0;
         sonde_buf_printf(out, "%s%s%-*s %s", get ? "" : route->method, get ? "" : " ",
-                         get ? 24 : 23 - (int)strlen(route->method), route->path, route->summary);
+                         get ? PATH_WIDTH : PATH_WIDTH - 1 - (int)strlen(route->method), route->path, route->summary);
         put_params(out, route);
         sonde_buf_putc(out, '\n');
     }
