@@ -13,6 +13,7 @@
 #include "record/state.h"
 
 #define INDEX_SLOTS_FIRST 16u
+#define FAILED_MAX 64u  /* definitions, one after the other, for which there was no room */
 
 /* The way of a bind that finds its series; as calls these cost a quarter of it. */
 #define INLINE static inline __attribute__((always_inline))
@@ -46,6 +47,35 @@ void sonde__define_unlock(void)
     const struct sonde__shield shield = sonde__g.define_shield;
     __atomic_store_n(&sonde__g.h->define_lock, 0, __ATOMIC_RELEASE);
     sonde__shield_down(&shield);
+}
+
+/* To begin a definition: 0 with the lock held, or there is no use. A program that has no room any
+ * more asks again with every record, and all its threads would stand in line for the same answer. */
+static int define_begin(void)
+{
+    if (__atomic_load_n(&sonde__g.define_failed, __ATOMIC_RELAXED) >= FAILED_MAX &&
+        sonde__resting(&sonde__g.define_until)) {
+        sonde__drop(__atomic_load_n(&sonde__g.define_reason, __ATOMIC_RELAXED));
+        return SONDE_EFULL;
+    }
+    if (!sonde__define_lock(1)) return 0;
+    sonde__drop(SONDE__DROP_reentrant);
+    return SONDE_EBUSY;
+}
+
+static void define_end(int failed)
+{
+    const uint32_t n = failed ? sonde__g.define_failed + 1 : 0;
+    if (n >= FAILED_MAX) sonde__rest(&sonde__g.define_until);
+    __atomic_store_n(&sonde__g.define_failed, n < FAILED_MAX ? n : FAILED_MAX, __ATOMIC_RELAXED);
+    sonde__define_unlock();
+}
+
+/* With the lock held. */
+static void no_room(int reason)
+{
+    sonde__drop(reason);
+    __atomic_store_n(&sonde__g.define_reason, reason, __ATOMIC_RELAXED);
 }
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
@@ -284,7 +314,7 @@ static int add_text(const struct key *k, int packed, struct sonde__str *out)
     const uint64_t at = h->string_used;
     if (at + len + 8 > h->string_max ||
         table_ready(h->string_off, &h->string_ready, at + len + 8, h->string_max)) {
-        sonde__drop(SONDE__DROP_strings);
+        no_room(SONDE__DROP_strings);
         return SONDE_EFULL;
     }
     char *p = sonde__at(h->string_off) + at;
@@ -344,7 +374,7 @@ static uint32_t add_family(struct sonde__family *f, const struct key *k)
     const uint64_t max = (uint64_t)h->family_max * sizeof(*f);
     if (id >= h->family_max ||
         table_ready(h->family_off, &h->family_ready, (id + 1ull) * sizeof(*f), max)) {
-        sonde__drop(SONDE__DROP_family_table);
+        no_room(SONDE__DROP_family_table);
         return 0;
     }
     if (index_reserve(&h->name_index, id - 1, hash_family)) return 0;
@@ -366,7 +396,7 @@ static uint32_t add_series(uint32_t family, const struct key *k, uint32_t flags)
     if (id >= h->series_max ||
         table_ready(h->series_off, &h->series_ready, (id + 1ull) * sizeof(s), max) ||
         cells_ready(id + 1)) {
-        sonde__drop(SONDE__DROP_series_table);
+        no_room(SONDE__DROP_series_table);
         return 0;
     }
     const int overflow = (flags & SONDE__SERIES_OVERFLOW) != 0;
@@ -534,15 +564,12 @@ int sonde_define(enum sonde_type type, const struct sonde_metric *metric,
     key_name(&name, type, m.name, strlen(m.name));
     uint32_t id = find_family(&name);
     if (!id) {
-        rc = sonde__define_lock(1);
-        if (rc) {
-            sonde__drop(SONDE__DROP_reentrant);
-            return rc;
-        }
+        rc = define_begin();
+        if (rc) return rc;
         sonde__clock_recheck();
         id = find_family(&name);
         if (!id) rc = define_new(type, &m, scale, &name, &labels, &id);
-        sonde__define_unlock();
+        define_end(rc == SONDE_EFULL);
         if (rc) return rc;
     }
     if (!same_family(id, type, scale, &labels)) return SONDE_EEXIST;
@@ -560,16 +587,13 @@ uint32_t sonde_name(const char *name)
     key_name(&k, SONDE__TYPE_NAME, clean, len);
     uint32_t id = find_family(&k);
     if (id) return id;
-    if (sonde__define_lock(1)) {
-        sonde__drop(SONDE__DROP_reentrant);
-        return 0;
-    }
+    if (define_begin()) return 0;
     id = find_family(&k);
     if (!id) {
         struct sonde__family f = { .type = SONDE__TYPE_NAME, .scale = 1 };
         if (!add_text(&k, 0, &f.name)) id = add_family(&f, &k);
     }
-    sonde__define_unlock();
+    define_end(!id);
     return id;
 }
 
@@ -615,17 +639,14 @@ static uint32_t bind_new(uint32_t family, struct key *k)
         __atomic_fetch_add(&f->overflowed, 1, __ATOMIC_RELAXED);
         return id;
     }
-    if (sonde__define_lock(1)) {
-        sonde__drop(SONDE__DROP_reentrant);
-        return 0;
-    }
+    if (define_begin()) return 0;
     id = index_find(f->index, k, match_series);
     if (!id && f->series_count >= f->series_max) {
         id = overflow(f, family);
     } else if (!id) {
         id = add_series(family, k, 0);
     }
-    sonde__define_unlock();
+    define_end(!id);
     return id;
 }
 

@@ -24,6 +24,7 @@
 
 #define HEAP_CHUNK_MIN (64u << 10)
 #define HEAP_CHUNK_MAX (1u << 20)
+#define REST_NS 100000000ull
 
 void sonde__drop(int reason)
 {
@@ -98,16 +99,54 @@ static int heap_ready(struct sonde__header *h, uint64_t need)
     return 0;
 }
 
+/* ---- When there is no room ------------------------------------------------------------------ */
+
+/* On a full file system every try populates what is left of it, page by page, before it fails: a
+ * third of a millisecond for a span ring, and who lacks one asks with every span. So what did not fit
+ * is not tried again for a tenth of a second. */
+static uint64_t rest_ticks(void)
+{
+    const uint64_t per_tick = __atomic_load_n(&sonde__g.tick_ns_q32, __ATOMIC_RELAXED);
+    return (REST_NS << 32) / (per_tick ? per_tick : 1);
+}
+
+int sonde__resting(const uint64_t *until)
+{
+    /* Also over if the clock has gone back. */
+    return __atomic_load_n(until, __ATOMIC_RELAXED) - sonde_ticks() <= rest_ticks();
+}
+
+void sonde__rest(uint64_t *until)
+{
+    __atomic_store_n(until, sonde_ticks() + rest_ticks(), __ATOMIC_RELAXED);
+}
+
+/* A block that is smaller than what did not fit still may. */
+static int did_not_fit(uint64_t size)
+{
+    return size >= __atomic_load_n(&sonde__g.heap_full_bytes, __ATOMIC_RELAXED) &&
+           sonde__resting(&sonde__g.heap_full_until);
+}
+
+static uint64_t does_not_fit(uint64_t size)
+{
+    if (size < __atomic_load_n(&sonde__g.heap_full_bytes, __ATOMIC_RELAXED) ||
+        !sonde__resting(&sonde__g.heap_full_until)) {
+        __atomic_store_n(&sonde__g.heap_full_bytes, size, __ATOMIC_RELAXED);
+        sonde__rest(&sonde__g.heap_full_until);
+    }
+    sonde__drop(SONDE__DROP_memory);
+    return 0;
+}
+
 uint64_t sonde__heap_take(uint64_t size)
 {
     struct sonde__header *h = sonde__g.h;
     size = (size + 63) & ~63ull;
+    if (did_not_fit(size)) return does_not_fit(size);
     uint64_t used = __atomic_load_n(&h->heap_used, __ATOMIC_RELAXED);
     do {
-        if (used + size > h->heap_max || heap_ready(h, used + size)) {
-            sonde__drop(SONDE__DROP_memory);
-            return 0;
-        }
+        if (used + size > h->heap_max || heap_ready(h, used + size)) return does_not_fit(size);
     } while (!__atomic_compare_exchange_n(&h->heap_used, &used, used + size, 1, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
     return h->heap_off + used;

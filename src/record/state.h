@@ -38,6 +38,10 @@ struct sonde__state {
     int env_read;             /* env_trace is valid */
     struct sonde_trace env_trace; /* TRACEPARENT; zero = none */
     struct sonde__shield open_shield, define_shield; /* of the locks' holders */
+    uint64_t heap_full_until, heap_full_bytes; /* so much was not to be had: see sonde__rest */
+    uint64_t define_until;    /* nothing new can be defined … */
+    uint32_t define_failed;   /* … after so many that could not, one after the other … */
+    int define_reason;        /* … for this reason: SONDE__DROP_… */
     uint64_t reap_at_ticks;   /* dead owners are looked for at most every 10 ms */
     uint64_t tick0, mono0_ns; /* clock: first instant of the calibration */
     uint64_t tick_ns_q32;
@@ -103,6 +107,10 @@ uint64_t sonde__heap_take(uint64_t size);
 void sonde__populate_undo(uint64_t bytes);
 
 void sonde__drop(int reason);     /* SONDE__DROP_… */
+
+/* There was no room: do not try again until then, some time from now. Is that so still? */
+void sonde__rest(uint64_t *until);
+int sonde__resting(const uint64_t *until);
 
 /* ---- lane.c ------------------------------------------------------------------------------- */
 

@@ -185,8 +185,10 @@ static void full_later(void)
     NEED_EQ(readback_counter(c), 2);
     NEED(sonde__g.h->populated_bytes <= segment_bytes());
 
-    /* There is room again: what did not fit before does now. */
+    /* There is room again: what did not fit before does before long. */
     NEED(!unlink(filler));
+    for (int i = 0; i < 2000 && !sonde_counter("room_again_total", "x").off; i++) usleep(10000);
+    usleep(200000); /* larger pieces may have been refused a moment later */
     work();
     const uint64_t before = readback_counter(counter);
     NEED(before >= WORKERS * ROUNDS);
@@ -232,6 +234,46 @@ CHILD_TEST(full_while_recording_on_an_old_kernel)
     mount_tmpfs("size=64m,mode=0700", 0);
     old_kernel();
     full_later();
+}
+
+/* Finding out that there is no room takes long, on a full file system: it is not done with every
+ * record. Before it was, this took thousands of tries. */
+static unsigned tries;
+static int refuse;
+
+int madvise(void *p, size_t n, int advice)
+{
+    if (advice == 23 /* MADV_POPULATE_WRITE */) {
+        __atomic_fetch_add(&tries, 1, __ATOMIC_RELAXED);
+        if (refuse) {
+            errno = EFAULT;
+            return -1;
+        }
+    }
+    return (int)syscall(SYS_madvise, p, n, advice);
+}
+
+CHILD_TEST(full_is_remembered)
+{
+    char name[40];
+    const struct sonde_hist h = sonde_hist("room_seconds", "x", 1e-9);
+    sonde_counter_add(sonde_counter("room_total", "x"), 1);
+    refuse = 1;
+    for (int i = 0; i < 3000; i++) { /* use up what is populated */
+        snprintf(name, sizeof(name), "room_fill_%d", i);
+        sonde_name(name);
+    }
+    const unsigned filled = tries;
+    NEED(filled > 0);
+    for (int i = 0; i < 5000; i++) {
+        SONDE_SCOPE("room_scope");
+        sonde_hist_record(h, 1ull << i % 60);
+        sonde_cache_access("room", i & 1);
+    }
+    NEED(tries - filled < 2500);
+    refuse = 0;
+    for (int i = 0; i < 2000 && !sonde_counter("room_again_total", "x").off; i++) usleep(10000);
+    NEED(sonde_counter("room_again_total", "x").off);
 }
 
 /* A budget of its own, on a file system with plenty of room. */
@@ -526,6 +568,7 @@ int main(void)
         cmocka_unit_test(full_while_recording),
         cmocka_unit_test(full_1m_on_an_old_kernel),
         cmocka_unit_test(full_while_recording_on_an_old_kernel),
+        cmocka_unit_test(full_is_remembered),
         cmocka_unit_test(budget_is_kept),
         cmocka_unit_test(directory_is_missing),
         cmocka_unit_test(directory_is_read_only),
