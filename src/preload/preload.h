@@ -31,7 +31,7 @@
     X(pthread_create) X(thrd_create) X(dlclose) X(sigaction) X(__sigaction) X(signal)          \
     X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigset) X(sigignore)            \
     X(sigaltstack) X(sigwait) X(sigwaitinfo) X(sigtimedwait) X(signalfd) X(sigpending)         \
-    X(sigsuspend) X(ppoll) X(pselect) X(epoll_pwait) X(epoll_pwait2)                           \
+    X(sigsuspend) X(ppoll) X(pselect) X(epoll_pwait) X(epoll_pwait2) X(prctl)                  \
     X(execve) X(execv) X(execvp) X(execvpe) X(fexecve) X(execveat)
 
 enum sonde__real_id {

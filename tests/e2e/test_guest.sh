@@ -35,6 +35,7 @@ guest "sampled" bottom-malloc "$sampled"
 guest "full" bottom-malloc "$full"
 guest "sampled" float "$sampled"
 guest "full" float "$full"
+guest "cpu" strict "$cpu"
 guest "cpu" exec-full "$cpu"
 guest "cpu, heap, llama" exec-full "$cpu" "$sampled" "$llama"
 finish

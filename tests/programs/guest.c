@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fenv.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,8 +14,10 @@
 #include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -195,6 +198,20 @@ static void mode_float(void)
     printf("no trap\n");
 }
 
+/* ---- A sandbox --------------------------------------------------------------------------------- */
+
+/* No system call but read, write and exit from here on; what follows is long enough to be sampled. */
+static void mode_strict(void)
+{
+    static const char text[] = "still there\n";
+    volatile uint64_t x = 1;
+    burn();
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0)) _exit(3);
+    for (int i = 0; i < 300000000; i++) x = x * 6364136223846793005u + 1;
+    if (syscall(SYS_write, 1, text, sizeof(text) - 1) > 0) syscall(SYS_exit, 0);
+    for (;;) continue;
+}
+
 /* ---- exec with as much as there is room for ------------------------------------------------------ */
 
 #define PAD "GUEST_PAD"
@@ -259,7 +276,7 @@ static const struct { const char *name; void (*run)(void); } modes[] = {
     { "auxv", mode_auxv },     { "environ", mode_environ },
     { "masks", mode_masks },   { "bottom", mode_bottom },
     { "float", mode_float },   { "bottom-malloc", mode_bottom_malloc },
-    { "exec-full", mode_exec_full },
+    { "exec-full", mode_exec_full }, { "strict", mode_strict },
 };
 
 int main(int argc, char **argv)
