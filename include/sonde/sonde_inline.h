@@ -303,6 +303,7 @@ static inline void sonde_span_end(struct sonde_span *s, enum sonde_outcome outco
     struct sonde__span_rec *r;
 
     if (!s->flags) return;
+    if ((unsigned)outcome > SONDE_TIMEOUT) outcome = SONDE_ERROR; /* would spoil the thread's id */
     end = sonde_ticks();
     t->span = s->parent;
     if (s->flags & SONDE__SPAN_ROOT) t->trace_hi = t->trace_lo = 0;

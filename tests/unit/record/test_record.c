@@ -264,6 +264,22 @@ static void spans_nest(void **state)
     assert_int_equal(after.hi | after.lo | after.span, 0);
 }
 
+/* From a language that cannot see the enum anything may come. */
+static void outcome_is_none(void **state)
+{
+    (void)state;
+    static const int outcomes[] = { 4, 255, 256, 70000, -1, INT32_MIN };
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        struct sonde_span s;
+        sonde_fn_span_begin(&s, sonde_name("outcome"));
+        sonde_fn_span_end(&s, outcomes[i]);
+        const struct sonde__span_rec *r = readback_span(0);
+        assert_int_equal(r->name_tid >> 32, sonde__tls.tid);
+        assert_int_equal(r->name_tid >> 24 & 255, SONDE_ERROR);
+        assert_string_equal(sonde__family_name(r->name_tid & 0xffffff), "outcome");
+    }
+}
+
 static void ring_wraps(void **state)
 {
     (void)state;
@@ -466,6 +482,7 @@ int main(void)
         cmocka_unit_test(bad_definitions_are_refused),
         cmocka_unit_test(options_may_be_older_or_newer),
         cmocka_unit_test(spans_nest),
+        cmocka_unit_test(outcome_is_none),
         cmocka_unit_test(ring_wraps),
         cmocka_unit_test(operations_record_latency_and_errors),
         cmocka_unit_test(pools_are_gauges),
