@@ -403,16 +403,3 @@ void sonde_comparison_destroy(struct sonde_comparison *c)
     sonde__free(c->figures);
     sonde__free(c);
 }
-
-const struct sonde_figure *sonde_comparison_find(const struct sonde_comparison *c,
-                                                 enum sonde_figure_group group,
-                                                 const char *measure, const char *subject)
-{
-    for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
-        if (f->group == group && !strcmp(f->measure, measure) && !strcmp(f->subject, subject)) {
-            return f;
-        }
-    }
-    return NULL;
-}

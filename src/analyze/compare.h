@@ -109,11 +109,6 @@ int sonde_compare(const struct sonde_compare_run *before, size_t before_count,
                   struct sonde_err *err);
 void sonde_comparison_destroy(struct sonde_comparison *c);
 
-/* The figure of that measure and subject, or NULL. */
-const struct sonde_figure *sonde_comparison_find(const struct sonde_comparison *c,
-                                                 enum sonde_figure_group group,
-                                                 const char *measure, const char *subject);
-
 /* 1 if it has changed: neither noise nor unknown. */
 static inline int sonde_figure_changed(const struct sonde_figure *f)
 {

@@ -107,8 +107,9 @@ int cmp_add_quantiles(struct cmp *c, const struct cmp_measure m[3], const char *
     return rc;
 }
 
-int cmp_add_single(struct cmp *c, const struct cmp_measure *m, const double *const values[2],
-                   const double mean_bytes[2])
+/* A figure that a run has one of. values are of runs. mean_bytes: of a sample (0 = exact). */
+static int add_single(struct cmp *c, const struct cmp_measure *m, const double *const values[2],
+                      const double mean_bytes[2])
 {
     struct sonde_estimate e[2];
     for (int side = 0; side < 2; side++) {
@@ -354,7 +355,7 @@ int cmp_memory(struct cmp *c)
             mean[side] = memory_mean(&s->runs[0], figure);
         }
         const double *const borrowed[2] = { values[0], values[1] };
-        rc = cmp_add_single(c, &memory_measures[figure], borrowed, mean);
+        rc = add_single(c, &memory_measures[figure], borrowed, mean);
     }
     sonde__free(values[0]);
     sonde__free(values[1]);

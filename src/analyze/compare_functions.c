@@ -116,7 +116,7 @@ static int add_run(struct cmp *c, struct function_work *w, int side, size_t run)
 
 /* ---- Figures --------------------------------------------------------------------------------- */
 
-/* Of heaps in single runs: what sampling leaves open, as cmp_add_single says. */
+/* Of heaps in single runs: what sampling leaves open, as compare_figures.c says. */
 static double heap_variance(const struct cmp *c, int side, double bytes)
 {
     const struct sonde_heap *h = c->side[side].runs[0].profile->heap;

@@ -70,10 +70,6 @@ int cmp_list_add(struct cmp_list *l, double value, uint32_t part);
 int cmp_add_quantiles(struct cmp *c, const struct cmp_measure m[3], const char *subject,
                       double weight, struct cmp_list lists[2]);
 
-/* A figure that a run has one of. values are of runs. sampled: variance by bytes (0 = exact). */
-int cmp_add_single(struct cmp *c, const struct cmp_measure *m, const double *const values[2],
-                   const double mean_bytes[2]);
-
 /* Requests that have ended and whose figures can be; and when that was. */
 static inline int cmp_request_counts(const struct sonde_infer_request *r)
 {

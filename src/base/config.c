@@ -22,7 +22,7 @@ enum { ELSEWHERE_COST = 1000 }; /* more than any number of edits */
 
 #define AT(section, key) offsetof(struct sonde_config_values, section##_##key)
 
-const struct sonde_config_setting sonde_config_settings[] = {
+static const struct sonde_config_setting settings[] = {
 #define SONDE_BOOL(section, key, def, help)                                                    \
     { #section, #key, AT(section, key), SONDE_CONFIG_BOOL, (def) ? "true" : "false",           \
       "true or false", help, 0, 0, 0, 0 },
@@ -49,8 +49,7 @@ const struct sonde_config_setting sonde_config_settings[] = {
 #undef SONDE_LIST
 };
 
-const size_t sonde_config_setting_count =
-    sizeof(sonde_config_settings) / sizeof(sonde_config_settings[0]);
+static const size_t setting_count = sizeof(settings) / sizeof(settings[0]);
 
 /* Sections and settings that this version reads and checks, so that a file written for a full set
  * of profilers loads, but does not act on. */
@@ -72,8 +71,8 @@ static int has_effect(const struct sonde_config_setting *s)
 
 const struct sonde_config_setting *sonde_config_find(const char *section, const char *key)
 {
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        const struct sonde_config_setting *s = &sonde_config_settings[i];
+    for (size_t i = 0; i < setting_count; i++) {
+        const struct sonde_config_setting *s = &settings[i];
         if (!strcmp(s->section, section) && !strcmp(s->key, key)) return s;
     }
     return NULL;
@@ -81,8 +80,8 @@ const struct sonde_config_setting *sonde_config_find(const char *section, const 
 
 int sonde_config_is_section(const char *name)
 {
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        if (!strcmp(sonde_config_settings[i].section, name)) return 1;
+    for (size_t i = 0; i < setting_count; i++) {
+        if (!strcmp(settings[i].section, name)) return 1;
     }
     return 0;
 }
@@ -92,8 +91,8 @@ static const struct sonde_config_setting *nearest(const char *section, const cha
 {
     const struct sonde_config_setting *best = NULL;
     unsigned best_cost = SONDE_NOT_NEAR;
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        const struct sonde_config_setting *s = &sonde_config_settings[i];
+    for (size_t i = 0; i < setting_count; i++) {
+        const struct sonde_config_setting *s = &settings[i];
         unsigned cost = sonde_nearness(key, s->key);
         if (cost == SONDE_NOT_NEAR) continue;
         if (strcmp(section, s->section) != 0) cost += ELSEWHERE_COST;
@@ -121,8 +120,8 @@ static void list_names(char *text, size_t size, const char *section)
 {
     const char *last = "";
     text[0] = 0;
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        const struct sonde_config_setting *s = &sonde_config_settings[i];
+    for (size_t i = 0; i < setting_count; i++) {
+        const struct sonde_config_setting *s = &settings[i];
         const char *name = section ? s->key : s->section;
         if ((section && strcmp(section, s->section) != 0) || !strcmp(name, last)) continue;
         append(text, size, "%s%s", text[0] ? ", " : "", name);
@@ -134,10 +133,10 @@ int sonde_config_unknown_section(struct sonde_err *err, const char *origin, cons
 {
     const char *best = NULL;
     unsigned best_cost = SONDE_NOT_NEAR;
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        const unsigned cost = sonde_nearness(name, sonde_config_settings[i].section);
+    for (size_t i = 0; i < setting_count; i++) {
+        const unsigned cost = sonde_nearness(name, settings[i].section);
         if (cost < best_cost) {
-            best = sonde_config_settings[i].section;
+            best = settings[i].section;
             best_cost = cost;
         }
     }
@@ -332,8 +331,8 @@ static int set_from_text(struct sonde_config_values *c, const struct sonde_confi
 void sonde_config_defaults(struct sonde_config_values *c)
 {
     memset(c, 0, sizeof(*c));
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        const int rc = set_from_text(c, &sonde_config_settings[i], sonde_config_settings[i].def);
+    for (size_t i = 0; i < setting_count; i++) {
+        const int rc = set_from_text(c, &settings[i], settings[i].def);
         assert(!rc); /* the row contradicts itself */
         (void)rc;
     }
@@ -410,8 +409,8 @@ void sonde_config_each_value(const struct sonde_config_values *c,
                                          void *arg),
                              void *arg)
 {
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        const struct sonde_config_setting *s = &sonde_config_settings[i];
+    for (size_t i = 0; i < setting_count; i++) {
+        const struct sonde_config_setting *s = &settings[i];
         const char *at = (const char *)c + s->offset;
         char text[64] = "";
         switch (s->kind) {
@@ -437,8 +436,8 @@ void sonde_config_each_value(const struct sonde_config_values *c,
 void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg), void *arg)
 {
     static const char *const types[] = { "bool", "int", "number", "text", "choice", "list" };
-    for (size_t i = 0; i < sonde_config_setting_count; i++) {
-        const struct sonde_config_setting *s = &sonde_config_settings[i];
+    for (size_t i = 0; i < setting_count; i++) {
+        const struct sonde_config_setting *s = &settings[i];
         char help[256];
         snprintf(help, sizeof(help), "%s", s->help);
         if (!has_effect(s)) append(help, sizeof(help), " (accepted; no effect in this version)");

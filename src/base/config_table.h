@@ -32,9 +32,6 @@ struct sonde_config_setting {
     double num_min, num_max;
 };
 
-extern const struct sonde_config_setting sonde_config_settings[];
-extern const size_t sonde_config_setting_count;
-
 const struct sonde_config_setting *sonde_config_find(const char *section, const char *key);
 int sonde_config_is_section(const char *name);
 

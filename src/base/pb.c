@@ -114,9 +114,3 @@ void sonde_pb_packed_sint(struct sonde_buf *b, uint32_t field, const int64_t *v,
     add_varint(b, len);
     for (size_t i = 0; i < count; i++) add_varint(b, zigzag(v[i]));
 }
-
-void sonde_pb_packed_double(struct sonde_buf *b, uint32_t field, const double *v, size_t count)
-{
-    if (!count) return;
-    sonde_pb_bytes(b, field, v, count * sizeof(*v));
-}

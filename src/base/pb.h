@@ -29,7 +29,6 @@ void sonde_pb_message(struct sonde_buf *b, uint32_t field, const struct sonde_bu
 /* Packed repeated; nothing is written when count is 0. */
 void sonde_pb_packed_uint(struct sonde_buf *b, uint32_t field, const uint64_t *v, size_t count);
 void sonde_pb_packed_sint(struct sonde_buf *b, uint32_t field, const int64_t *v, size_t count);
-void sonde_pb_packed_double(struct sonde_buf *b, uint32_t field, const double *v, size_t count);
 
 /* One message of a delimited stream: its length, then itself. */
 void sonde_pb_delimited(struct sonde_buf *b, const struct sonde_buf *message);

@@ -24,16 +24,6 @@ static const struct sonde_cli_opt options[] = {
     { .name = NULL },
 };
 
-static const char *state_name(enum sonde_process_state s)
-{
-    switch (s) {
-    case SONDE_PROCESS_RUNNING: return "running";
-    case SONDE_PROCESS_EXITED: return "exited";
-    case SONDE_PROCESS_KILLED: return "killed";
-    }
-    return "unknown";
-}
-
 static const char *const drop_names[] = {
 #define SONDE__X(name, text) #name,
     SONDE__DROPS(SONDE__X)
@@ -49,16 +39,6 @@ static double uptime_s(const struct sonde_model_process *p)
     return up > 0 ? up : 0;
 }
 
-static size_t series_of(const struct sonde_model *m, const struct sonde_model_process *p)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < m->family_count; i++) {
-        const struct sonde_model_family *f = m->families[i];
-        for (size_t j = 0; j < f->series_count; j++) n += f->series[j]->process == p;
-    }
-    return n;
-}
-
 /* What was really lost: cut label values and clipped histogram values are counted apart. */
 static uint64_t drops_of(const struct sonde_model_process *p)
 {
@@ -69,17 +49,16 @@ static uint64_t drops_of(const struct sonde_model_process *p)
     return n;
 }
 
-static void json_process(const struct sonde_model *m, const struct sonde_model_process *p,
-                         struct sonde_buf *b)
+static void json_process(const struct sonde_model_process *p, struct sonde_buf *b)
 {
     sonde_buf_printf(b, "{\"pid\":%u,\"program\":", p->pid);
     sonde_buf_json_str(b, p->program, strlen(p->program));
-    sonde_buf_printf(b, ",\"state\":\"%s\",\"uptime_s\":", state_name(p->state));
+    sonde_buf_printf(b, ",\"state\":\"%s\",\"uptime_s\":", sonde_process_state_name(p->state));
     const double up = uptime_s(p);
     if (up < 0) sonde_buf_puts(b, "null");
     else sonde_buf_json_double(b, up);
     sonde_buf_printf(b, ",\"series\":%zu,\"spans_seen\":%llu,\"spans_lost\":%llu",
-                     series_of(m, p), (unsigned long long)p->spans_seen,
+                     p->series_count, (unsigned long long)p->spans_seen,
                      (unsigned long long)p->spans_lost);
     sonde_buf_printf(b, ",\"lanes\":%u,\"segment_bytes\":%llu,\"segment\":", p->lanes,
                      (unsigned long long)p->segment_bytes);
@@ -103,7 +82,7 @@ static void render_json(const struct sonde_model *m, const char *dir,
     for (size_t i = 0; i < m->process_count; i++) {
         if (!m->processes[i]->path) continue;
         sonde_buf_puts(b, comma);
-        json_process(m, m->processes[i], b);
+        json_process(m->processes[i], b);
         comma = ",";
     }
     sonde_buf_puts(b, "],\"refused\":[");
@@ -117,18 +96,17 @@ static void render_json(const struct sonde_model *m, const char *dir,
     sonde_buf_puts(b, "]}\n");
 }
 
-static void table_process(const struct sonde_model *m, const struct sonde_model_process *p,
-                          int ascii, struct sonde_table *t)
+static void table_process(const struct sonde_model_process *p, int ascii, struct sonde_table *t)
 {
     char text[SONDE_VALUE_BYTES];
     const double up = uptime_s(p);
     sonde_table_row(t);
     sonde_table_cell(t, 0, "%u", p->pid);
     sonde_table_cell(t, 1, "%s", p->program);
-    sonde_table_cell(t, 2, "%s", state_name(p->state));
+    sonde_table_cell(t, 2, "%s", sonde_process_state_name(p->state));
     sonde_table_cell(t, 3, "%s",
                      up < 0 ? "-" : sonde_value_format(text, up, SONDE_UNIT_SECONDS, ascii));
-    sonde_table_cell(t, 4, "%zu", series_of(m, p));
+    sonde_table_cell(t, 4, "%zu", p->series_count);
     sonde_table_cell(t, 5, "%llu", (unsigned long long)p->spans_seen);
     sonde_table_cell(t, 6, "%s", sonde_value_format(text, (double)p->segment_bytes,
                                                     SONDE_UNIT_BYTES, ascii));
@@ -151,7 +129,7 @@ static void render_table(const struct sonde_model *m, struct sonde_buf *b)
     struct sonde_table t;
     sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < m->process_count; i++) {
-        if (m->processes[i]->path) table_process(m, m->processes[i], ascii, &t);
+        if (m->processes[i]->path) table_process(m->processes[i], ascii, &t);
     }
     if (t.row_count) sonde_table_render(&t, sonde_cli_width(), ascii, b);
     if (t.error) b->error = t.error;

@@ -30,9 +30,6 @@ struct sonde_cli_heap {
 int sonde_cli_heap(const struct sonde_cli *cli, const struct sonde_cli_heap *v,
                    enum sonde_session_want wanted, struct sonde_session_options *o);
 
-/* Bytes with an optional K, M or G (of 1024). 0, or -1: not a number, or not from 1 to 1 TiB. */
-int sonde_cli_parse_bytes(const char *text, uint64_t *out);
-
 /* Options of collect/mem.h from the settings, without pid. */
 struct sonde_mem_options sonde_cli_mem_options(const struct sonde_cli *cli);
 

@@ -26,7 +26,7 @@
 #define SAMPLE_ROUTE "/debug/pprof/profile?format=run&seconds="
 #define UNIX_TIME_MIN 1e9 /* smaller ones are seconds since the start */
 
-int sonde_cli_profile_failed(const struct sonde_cli *cli, int code, const struct sonde_err *err)
+static int tell_failure(const struct sonde_cli *cli, int code, const struct sonde_err *err)
 {
     const int status = sonde_cli_fail(cli, "%s", err->text);
     const int theirs = code == SONDE_EFORMAT || code == SONDE_EVERSION || code == SONDE_ENOENT ||
@@ -261,7 +261,7 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds, i
     int status = rc ? sonde_cli_fail(cli, "%s", err.text) : SONDE_EXIT_OK;
     if (!rc) {
         rc = sonde_run_load_bytes(body.data ? body.data : "", body.len, full, out, &err);
-        if (rc) status = sonde_cli_profile_failed(cli, rc, &err);
+        if (rc) status = tell_failure(cli, rc, &err);
     }
     sonde_buf_release(&body);
     return status;
@@ -302,7 +302,7 @@ static int read_store(const struct sonde_cli *cli, const char *path, const char 
     if (!rc) return SONDE_EXIT_OK;
     struct sonde_err where;
     sonde_err_set(&where, rc, "%s: %s", path, err.text);
-    return sonde_cli_profile_failed(cli, rc, &where);
+    return tell_failure(cli, rc, &where);
 }
 
 static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
@@ -366,7 +366,7 @@ static int take(struct sonde_cli *cli, const char *target, double duration_s,
     struct sonde_err err = { "" };
     if (sonde_store_is_file(target)) return load_history(cli, target, &range, out);
     const int rc = sonde_run_load(target, out, &err);
-    return rc ? sonde_cli_profile_failed(cli, rc, &err) : SONDE_EXIT_OK;
+    return rc ? tell_failure(cli, rc, &err) : SONDE_EXIT_OK;
 }
 
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,

@@ -78,7 +78,4 @@ int sonde_cli_in_store(const char *target);
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
                       const struct sonde_cli_filter *filter, struct sonde_profile **out);
 
-/* Tells err as the failure of a call that returned code. */
-int sonde_cli_profile_failed(const struct sonde_cli *cli, int code, const struct sonde_err *err);
-
 #endif

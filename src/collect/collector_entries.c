@@ -18,7 +18,8 @@
 
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
 
-void collector_refuse(struct sonde_collector *c, const char *path, const char *reason)
+/* Take down why path was refused. */
+static void refuse(struct sonde_collector *c, const char *path, const char *reason)
 {
     struct sonde_collector_refusal *r = &c->refusals[c->refused++ % COLLECTOR_REFUSALS];
     snprintf(r->path, sizeof(r->path), "%s", path);
@@ -30,7 +31,7 @@ static void entry_refuse(struct sonde_collector *c, struct entry *e, const struc
 {
     char path[512];
     snprintf(path, sizeof(path), "%s/%s", c->dir, e->name);
-    collector_refuse(c, path, err->text);
+    refuse(c, path, err->text);
     sonde_segment_close(e->segment);
     e->segment = NULL;
 }
@@ -195,7 +196,7 @@ static int scan(struct sonde_collector *c)
     }
     if (rc != 0 && rc != SONDE_ENOENT && !c->dir_refused) {
         c->dir_refused = 1;
-        collector_refuse(c, c->dir, err.text);
+        refuse(c, c->dir, err.text);
     }
     c->scans++;
     return dirfd;

@@ -73,9 +73,6 @@ struct sonde_collector {
     int started, stopping;
 };
 
-/* Take down why path was refused, once. */
-void collector_refuse(struct sonde_collector *c, const char *path, const char *reason);
-
 /* Both with c->lock and the model's write lock held. */
 void collector_entries_step(struct sonde_collector *c, double now_s);
 void collector_watched_step(struct sonde_collector *c, double now_s);

@@ -112,7 +112,7 @@ int sonde_foreign_label_ok(const char *name)
     return 1;
 }
 
-int sonde_foreign_name_ok(const char *name)
+static int name_ok(const char *name)
 {
     if (!*name || isdigit((unsigned char)*name) || strlen(name) > NAME_MAX_BYTES) return 0;
     for (; *name; name++) {
@@ -304,7 +304,7 @@ static struct entry *add_entry(struct sonde_foreign *f, struct sonde_model_serie
 int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point *p)
 {
     struct label_set set;
-    if (!sonde_foreign_name_ok(p->name)) return SONDE_EINVAL;
+    if (!name_ok(p->name)) return SONDE_EINVAL;
     const int rc = make_labels(f, p, &set);
     if (rc) return rc;
     struct sonde_model *m = f->model;

@@ -82,8 +82,7 @@ size_t sonde_foreign_count(const struct sonde_foreign *f);
 /* Forget what is stale, of all sources of a model. The collector calls it each tick. */
 void sonde_foreign_tick(struct sonde_model *m, double now_s);
 
-/* 1 if it may be the name of a metric, or of a label. */
-int sonde_foreign_name_ok(const char *name);
+/* 1 if it may be the name of a label. */
 int sonde_foreign_label_ok(const char *name);
 
 #endif

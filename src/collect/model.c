@@ -515,6 +515,16 @@ void sonde_model_series_forget(struct sonde_model *m, struct sonde_model_series 
 
 /* ---- Processes ---------------------------------------------------------------------------- */
 
+const char *sonde_process_state_name(enum sonde_process_state s)
+{
+    switch (s) {
+    case SONDE_PROCESS_RUNNING: return "running";
+    case SONDE_PROCESS_EXITED: return "exited";
+    case SONDE_PROCESS_KILLED: return "killed";
+    }
+    return "unknown";
+}
+
 struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
                                                 uint64_t start_time, const char *program)
 {

@@ -180,6 +180,7 @@ struct sonde_model_listener {
 };
 
 enum sonde_process_state { SONDE_PROCESS_RUNNING, SONDE_PROCESS_EXITED, SONDE_PROCESS_KILLED };
+const char *sonde_process_state_name(enum sonde_process_state s); /* "running" */
 
 struct sonde_model_process {
     uint64_t serial;              /* of the model's processes, from 1, never used again: tells a

@@ -265,7 +265,7 @@ static void push_hist(struct sonde_model *m, struct sonde_model_series *s, size_
     history_advance(s);
 }
 
-void sonde_model_history_push(struct sonde_model *m, struct sonde_model_series *s)
+static void history_push(struct sonde_model *m, struct sonde_model_series *s)
 {
     size_t at = (size_t)(m->tick % SONDE_HISTORY);
     if (s->family->type == SONDE_COUNTER && s->real) push_real(m, s, at);
@@ -282,7 +282,7 @@ void sonde_model_tick(struct sonde_model *m, double now_s)
     m->now_s = now_s;
     for (size_t i = 0; i < m->family_count; i++) {
         struct sonde_model_family *f = m->families[i];
-        for (size_t k = 0; k < f->series_count; k++) sonde_model_history_push(m, f->series[k]);
+        for (size_t k = 0; k < f->series_count; k++) history_push(m, f->series[k]);
     }
     m->tick_end_s[m->tick % SONDE_HISTORY] = now_s;
     m->tick_len_s[m->tick % SONDE_HISTORY] = m->interval_s;

@@ -43,6 +43,5 @@ void sonde_model_strip_free(struct sonde_model *m);
 
 void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s);
 void sonde_model_spans_free(struct sonde_model *m);
-void sonde_model_history_push(struct sonde_model *m, struct sonde_model_series *s);
 
 #endif

@@ -112,7 +112,7 @@ static void add_label(struct otlp_labels *l, size_t name_from, size_t value_from
     l->offset[l->count++][1] = value_from;
 }
 
-void otlp_label(struct otlp_labels *l, const char *name, const char *value)
+static void add_text_label(struct otlp_labels *l, const char *name, const char *value)
 {
     const size_t from = l->text.len;
     sonde_buf_puts(&l->text, name);
@@ -226,8 +226,8 @@ static int take_resource(struct otlp_taking *t, const struct sonde_pb_field *f, 
                    *instance = value_of(&all, "service_instance_id");
         char job[512];
         snprintf(job, sizeof(job), "%.250s%s%.250s", space, *space && *name ? "/" : "", name);
-        if (*name && sonde__utf8_valid(job, strlen(job))) otlp_label(&t->labels, "job", job);
-        if (*instance) otlp_label(&t->labels, "instance", instance);
+        if (*name && sonde__utf8_valid(job, strlen(job))) add_text_label(&t->labels, "job", job);
+        if (*instance) add_text_label(&t->labels, "instance", instance);
         snprintf(t->program, sizeof(t->program), "%.60s", *name ? name : "otlp");
         while (!sonde__utf8_valid(t->program, strlen(t->program))) {
             t->program[strlen(t->program) - 1] = '\0'; /* a character that was cut */

@@ -37,7 +37,8 @@ static const char *reason_of(int rc)
     }
 }
 
-int otlp_put(struct otlp_taking *t, const char *suffix, struct sonde_foreign_point *p)
+/* One series of t's metric: name + suffix, t's labels. 0, or it was rejected. */
+static int put_series(struct otlp_taking *t, const char *suffix, struct sonde_foreign_point *p)
 {
     char name[OTLP_NAME_BYTES + 16];
     snprintf(name, sizeof(name), "%s%s", t->name, suffix);
@@ -63,7 +64,7 @@ static int put_with(struct otlp_taking *t, const char *suffix, const char *label
     sonde_buf_release(&b);
     if (t->labels.count == OTLP_LABELS_MAX) return SONDE_EINVAL;
     t->labels.label[t->labels.count++] = (struct sonde_label){ label, text };
-    const int rc = otlp_put(t, suffix, p);
+    const int rc = put_series(t, suffix, p);
     t->labels.count--;
     return rc;
 }
@@ -84,7 +85,7 @@ static int put_part(struct otlp_taking *t, const struct point *d, int delta, enu
     p.shown = shown;
     p.stem = strlen(t->name);
     p.value = value;
-    return otlp_put(t, suffix, &p);
+    return put_series(t, suffix, &p);
 }
 
 static int put_bucket(struct otlp_taking *t, const struct point *d, int delta, double bound,
@@ -306,7 +307,7 @@ static int put_buckets(struct otlp_taking *t, const struct point *d, int delta, 
     const struct sonde_foreign_hist h = { .zero = d->zero, .sum = d->has_sum ? d->sum : 0,
                                           .bucket = x->ours, .bucket_count = (size_t)n };
     p.hist = &h;
-    return otlp_put(t, "", &p);
+    return put_series(t, "", &p);
 }
 
 static int put_exponential(struct otlp_taking *t, const struct point *d, int delta)
@@ -384,7 +385,7 @@ static int put_point(struct otlp_taking *t, const struct metric *m, const struct
     struct sonde_foreign_point p = base_of(d, delta && !m->gauge);
     p.type = m->monotonic ? SONDE_COUNTER : SONDE_GAUGE;
     p.value = d->value;
-    return otlp_put(t, "", &p);
+    return put_series(t, "", &p);
 }
 
 static int take_point(struct otlp_taking *t, const struct metric *m, const struct sonde_pb_field *f)

@@ -42,7 +42,6 @@ struct otlp_taking {
 int otlp_text(const struct sonde_pb_field *f, struct sonde_buf *out);
 /* A KeyValue as a label. */
 int otlp_attribute(struct otlp_labels *l, const struct sonde_pb_field *f);
-void otlp_label(struct otlp_labels *l, const char *name, const char *value);
 void otlp_labels_cut(struct otlp_labels *l, size_t count, size_t text);
 void otlp_labels_done(struct otlp_labels *l);
 double otlp_double(uint64_t bits);
@@ -73,8 +72,6 @@ void otlp_label_name(const char *name, size_t len, struct sonde_buf *out);
 
 int otlp_metric(struct otlp_taking *t, const struct sonde_pb_field *f);
 int otlp_span(struct otlp_taking *t, const struct sonde_pb_field *f);
-/* One series of t's metric: name + suffix, t's labels. 0, or it was rejected. */
-int otlp_put(struct otlp_taking *t, const char *suffix, struct sonde_foreign_point *p);
 
 struct sonde_otlp {
     struct sonde_model *model;

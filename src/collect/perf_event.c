@@ -216,13 +216,10 @@ static int map_rings(struct sonde_perf_set *s, struct sonde_err *err)
 static int remember(struct sonde_perf_set *s, const struct sonde_perf_event *e)
 {
     const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
-    if (s->event_count == s->event_cap) {
-        const uint32_t cap = s->event_cap ? s->event_cap * 2 : 64;
-        struct sonde_perf_event *grown = sonde__realloc(s->events, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        s->events = grown;
-        s->event_cap = cap;
-    }
+    struct sonde_perf_event *grown =
+        sonde_table_grow(s->events, s->event_count, &s->event_cap, sizeof(*grown), &b);
+    if (!grown) return SONDE_ENOMEM;
+    s->events = grown;
     if (sonde_intern_reserve(&s->by_id, &b)) return SONDE_ENOMEM;
     s->events[s->event_count++] = *e;
     sonde_intern_put(&s->by_id, sonde_hash_end(e->id), s->event_count);

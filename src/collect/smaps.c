@@ -44,14 +44,6 @@ int sonde_smaps_resident(uint32_t pid, uint64_t *rss_bytes, uint64_t *rss_peak_b
     return 0;
 }
 
-int sonde_smaps_proportional(uint32_t pid, uint64_t *pss_bytes)
-{
-    struct sonde_procfs_key pss = { .key = "Pss:" };
-    const int rc = read_keys(pid, "smaps_rollup", &pss, 1);
-    if (rc == 0) *pss_bytes = pss.value;
-    return rc;
-}
-
 /* ---- Mappings -------------------------------------------------------------------------------- */
 
 /* The row of that name. NULL: no memory. */

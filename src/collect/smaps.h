@@ -28,9 +28,6 @@ struct sonde_smaps {
  * SONDE_EFORMAT. */
 int sonde_smaps_resident(uint32_t pid, uint64_t *rss_bytes, uint64_t *rss_peak_bytes);
 
-/* From smaps_rollup. SONDE_ENOENT also: the kernel does not have it. */
-int sonde_smaps_proportional(uint32_t pid, uint64_t *pss_bytes);
-
 /* All of smaps. Release *out in the end, which is empty after a failure. SONDE_ENOENT,
  * SONDE_EACCES, SONDE_EIO, SONDE_ENOMEM, with a sentence. */
 int sonde_smaps_read(uint32_t pid, struct sonde_smaps *out, struct sonde_err *err);

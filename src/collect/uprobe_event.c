@@ -195,13 +195,10 @@ struct sonde_perf_ring *sonde_uprobe_set_rings(struct sonde_uprobe_set *s)
 static int add_event(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
 {
     const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
-    if (s->event_count == s->event_cap) {
-        const uint32_t cap = s->event_cap ? s->event_cap * 2 : 128;
-        struct sonde_uprobe_event *grown = sonde__realloc(s->events, cap * sizeof(*grown));
-        if (!grown) return SONDE_ENOMEM;
-        s->events = grown;
-        s->event_cap = cap;
-    }
+    struct sonde_uprobe_event *grown =
+        sonde_table_grow(s->events, s->event_count, &s->event_cap, sizeof(*grown), &b);
+    if (!grown) return SONDE_ENOMEM;
+    s->events = grown;
     if (sonde_intern_reserve(&s->by_id, &b)) return SONDE_ENOMEM;
     s->events[s->event_count++] = *e;
     sonde_intern_put(&s->by_id, sonde_hash_end(e->id), s->event_count);

@@ -414,7 +414,6 @@ static void tokens(struct front_client *c, unsigned pieces)
 {
     struct sonde_front_request *r = &c->x.r;
     if (!pieces) return;
-    r->previous_token_ns = r->last_token_ns;
     r->last_token_ns = c->up->s.read_ns;
     if (!r->chunks) r->first_token_ns = r->last_token_ns;
     r->chunks += pieces;
@@ -470,7 +469,6 @@ static void set_answer(struct front_client *c, const char *head)
         sonde_scan_answer_init(&x->said, sonde_scan_format_of(head + type->value.at,
                                                               type->value.len));
     }
-    x->r.streamed = x->said.format == SONDE_SCAN_SSE || x->said.format == SONDE_SCAN_NDJSON;
     front_upstream_note(c, head);
 }
 

@@ -51,8 +51,6 @@ enum sonde_front_outcome {
     SONDE_FRONT_UPSTREAM,  /* the upstream could not be reached, or broke off */
 };
 
-const char *sonde_front_outcome_name(enum sonde_front_outcome outcome); /* "ok", "error", … */
-
 #define SONDE_FRONT_PATH_MAX 255
 #define SONDE_FRONT_PROFILE_ID_MAX 63
 
@@ -77,11 +75,9 @@ struct sonde_front_request {
     uint64_t sent_ns;                /* last byte given to the upstream */
     uint64_t headers_ns;             /* head of the answer read */
     unsigned status;                 /* of the answer the client gets */
-    int streamed;                    /* the answer is a stream of events */
     int encoded;                     /* it is compressed: tokens cannot be seen */
     uint64_t first_byte_ns;          /* of the answer's body */
     uint64_t first_token_ns, last_token_ns; /* of pieces that carry text or a tool call */
-    uint64_t previous_token_ns;      /* of the one before the last; 0 = the last is the first */
     uint64_t chunks;                 /* how many of those */
     unsigned pieces;                 /* TOKEN: how many of them came at last_token_ns */
 

@@ -1,4 +1,4 @@
-/* kinds.c - names of routes and outcomes, and which path asks for what; see front.h. */
+/* kinds.c - names of routes, and which path asks for what; see front.h. */
 #include <string.h>
 
 #include "front/front.h"
@@ -11,15 +11,6 @@ const char *sonde_front_route_name(enum sonde_front_route route)
 #undef SONDE__X
     };
     return names[route];
-}
-
-const char *sonde_front_outcome_name(enum sonde_front_outcome outcome)
-{
-    static const char *const names[] = { [SONDE_FRONT_OK] = "ok",
-                                         [SONDE_FRONT_ERROR] = "error",
-                                         [SONDE_FRONT_CANCELLED] = "cancelled",
-                                         [SONDE_FRONT_UPSTREAM] = "upstream_failure" };
-    return names[outcome];
 }
 
 /* Ends of paths: servers are mounted under prefixes of all kinds. The first that fits counts. */

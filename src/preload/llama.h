@@ -17,13 +17,6 @@
 
 /* ---- llama_calls.c ---- */
 
-struct sonde__llama_state {
-    uint32_t on;             /* calls are recorded */
-    uint64_t asked_ticks;    /* when llama.cpp's own figures were last asked for */
-    uint64_t memory[16];     /* contexts whose memory was told, by hash */
-};
-extern struct sonde__llama_state sonde__llama;
-
 /* Calls are recorded from now on; the segment is made with the first. */
 void sonde__llama_start(void);
 void sonde__llama_stop(void);

@@ -23,7 +23,11 @@
 #define ASK_EVERY_NS 500000000ull
 #define TEXT_BYTES 40u
 
-struct sonde__llama_state sonde__llama;
+static struct {
+    uint32_t on;             /* calls are recorded */
+    uint64_t asked_ticks;    /* when llama.cpp's own figures were last asked for */
+    uint64_t memory[16];     /* contexts whose memory was told, by hash */
+} llama;
 
 static __thread struct {
     struct { uintptr_t frame; uint32_t fn; } open[OPEN_MAX];
@@ -144,7 +148,7 @@ static int text_wanted(uint64_t now)
 /* Told once for each pair of a context and its memory, more or less. */
 static int memory_known(uint64_t context, uint64_t memory)
 {
-    uint64_t *slot = &sonde__llama.memory[(context >> 4 ^ context >> 12) % 16];
+    uint64_t *slot = &llama.memory[(context >> 4 ^ context >> 12) % 16];
     const uint64_t pair = context ^ (memory << 1 | memory >> 63);
     if (__atomic_load_n(slot, __ATOMIC_RELAXED) == pair) return 1;
     __atomic_store_n(slot, pair, __ATOMIC_RELAXED);
@@ -164,9 +168,9 @@ static int wanted(struct sonde__thunk *c)
         return c->kept[0] != 0;
     case SONDE__LLAMA_CONTEXT_FREE: put_perf(c, sonde__thunk_arg(c, 0)); return 1;
     case SONDE__LLAMA_DECODE: {
-        const uint64_t now = sonde_ticks(), before = sonde__llama.asked_ticks;
+        const uint64_t now = sonde_ticks(), before = llama.asked_ticks;
         if (sonde_ticks_ns(now - before) > ASK_EVERY_NS) {
-            __atomic_store_n(&sonde__llama.asked_ticks, now, __ATOMIC_RELAXED);
+            __atomic_store_n(&llama.asked_ticks, now, __ATOMIC_RELAXED);
             put_perf(c, sonde__thunk_arg(c, 0));
         }
         return 1;
@@ -190,7 +194,7 @@ void *sonde__thunk_enter(struct sonde__thunk *c)
 {
     const int error = errno;
     void *real = sonde__llama_real(c->fn, c->caller);
-    if (SONDE__LIKELY(__atomic_load_n(&sonde__llama.on, __ATOMIC_RELAXED)) && !tls.inside &&
+    if (SONDE__LIKELY(__atomic_load_n(&llama.on, __ATOMIC_RELAXED)) && !tls.inside &&
         ready() && wanted(c)) {
         c->stack_bytes = stack_bytes(c->stack);
         if (tls.depth < OPEN_MAX) {
@@ -307,6 +311,6 @@ void sonde__thunk_leave(struct sonde__thunk *c)
     errno = error;
 }
 
-void sonde__llama_start(void) { __atomic_store_n(&sonde__llama.on, 1, __ATOMIC_RELAXED); }
+void sonde__llama_start(void) { __atomic_store_n(&llama.on, 1, __ATOMIC_RELAXED); }
 
-void sonde__llama_stop(void) { __atomic_store_n(&sonde__llama.on, 0, __ATOMIC_RELAXED); }
+void sonde__llama_stop(void) { __atomic_store_n(&llama.on, 0, __ATOMIC_RELAXED); }

@@ -75,14 +75,7 @@ static void put_model(const struct sonde_infer_model *m, struct sonde_buf *out)
     sonde_json_num(out, "load_s", m->load_s > 0 ? m->load_s : NAN);
     sonde_json_u64(out, "load_bytes", m->load_bytes);
     sonde_json_u64(out, "memory_peak_bytes", m->memory_peak);
-    sonde_json_key_open(out, "memory", '{');
-    for (uint32_t i = 0; i < m->memory_count; i++) {
-        sonde_json_key_open(out, m->memory[i].kind, '{');
-        sonde_json_u64(out, "bytes", m->memory[i].bytes);
-        sonde_json_u64(out, "peak", m->memory[i].peak);
-        sonde_json_close(out, '}');
-    }
-    sonde_json_close(out, '}');
+    sonde_infer_memory_json(out, m);
     sonde_json_u64(out, "kv_total", m->kv_total);
     sonde_json_u64(out, "kv_peak", m->kv_peak);
     sonde_json_u64(out, "batches", m->batches);

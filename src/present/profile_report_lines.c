@@ -14,7 +14,7 @@ void report_put_clean(struct sonde_buf *out, const char *text, int ascii)
 }
 
 /* Markdown: what would be read as markup is escaped. */
-void report_put_markdown(struct sonde_buf *out, const char *text, int ascii)
+static void put_markdown(struct sonde_buf *out, const char *text, int ascii)
 {
     char clean[REPORT_LINE_MAX];
     sonde_text_fit(clean, sizeof(clean), text, sonde_text_cells(text, ascii), SONDE_LEFT, ascii);
@@ -38,7 +38,7 @@ static void put_markdown_table(const struct sonde_table *t, int ascii, struct so
     for (size_t row = 0; row < t->row_count; row++) {
         for (size_t c = 0; c < t->column_count; c++) {
             sonde_buf_puts(out, c ? " | " : "| ");
-            report_put_markdown(out, sonde_table_text(t, row, c), ascii);
+            put_markdown(out, sonde_table_text(t, row, c), ascii);
         }
         sonde_buf_puts(out, " |\n");
     }
@@ -46,7 +46,7 @@ static void put_markdown_table(const struct sonde_table *t, int ascii, struct so
 
 void report_put_text(const struct sonde_report_options *o, struct sonde_buf *out, const char *text)
 {
-    if (o->style == SONDE_REPORT_MARKDOWN) report_put_markdown(out, text, o->ascii);
+    if (o->style == SONDE_REPORT_MARKDOWN) put_markdown(out, text, o->ascii);
     else report_put_clean(out, text, o->ascii);
 }
 
@@ -104,7 +104,7 @@ void report_put_fact(const struct sonde_report_options *o, struct sonde_buf *out
     va_end(ap);
     if (o->style == SONDE_REPORT_MARKDOWN) {
         sonde_buf_printf(out, "- %s: ", name);
-        report_put_markdown(out, text, o->ascii);
+        put_markdown(out, text, o->ascii);
     } else {
         sonde_buf_printf(out, "  %-10s ", name);
         if (o->width >= WIDTH_MIN) put_wrapped(out, text, INDENT, o->width, o->ascii);

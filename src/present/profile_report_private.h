@@ -61,7 +61,6 @@ enum { REPORT_LINE_MAX = 4096 }; /* bytes of a line; longer ones are cut */
 
 /* Text of any origin, made harmless; in Markdown what would be markup is escaped. */
 void report_put_clean(struct sonde_buf *out, const char *text, int ascii);
-void report_put_markdown(struct sonde_buf *out, const char *text, int ascii);
 void report_put_text(const struct sonde_report_options *o, struct sonde_buf *out,
                      const char *text);
 /* A heading: of the report's parts (level 2) or of parts of those (3). */

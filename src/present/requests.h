@@ -71,6 +71,9 @@ const char *sonde_request_name(const struct sonde_infer_request *r, char out[SON
  * What is not known is null; a timeline that was not kept too. */
 void sonde_request_json(struct sonde_buf *out, const struct sonde_infer_request *r);
 
+/* The member "memory" of a model: {"weights":{"bytes","peak"}}. */
+void sonde_infer_memory_json(struct sonde_buf *out, const struct sonde_infer_model *m);
+
 struct json_t;
 
 /* What was read from JSON. */

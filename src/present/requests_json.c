@@ -142,6 +142,18 @@ void sonde_request_json(struct sonde_buf *out, const struct sonde_infer_request 
     sonde_json_close(out, '}');
 }
 
+void sonde_infer_memory_json(struct sonde_buf *out, const struct sonde_infer_model *m)
+{
+    sonde_json_key_open(out, "memory", '{');
+    for (uint32_t i = 0; i < m->memory_count; i++) {
+        sonde_json_key_open(out, m->memory[i].kind, '{');
+        sonde_json_u64(out, "bytes", m->memory[i].bytes);
+        sonde_json_u64(out, "peak", m->memory[i].peak);
+        sonde_json_close(out, '}');
+    }
+    sonde_json_close(out, '}');
+}
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 static const char *text_of(const json_t *o, const char *key)

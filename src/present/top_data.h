@@ -76,7 +76,7 @@ struct sonde_top_stat { double count, total, p50, p95, p99; };
 struct sonde_top_route {
     uint32_t pid;
     const char *process, *model, *route;
-    double per_s, ok, failed, cancelled, lost, slo_met, slo_missed, user_per_s;
+    double per_s, failed, cancelled, lost, slo_met, slo_missed, user_per_s;
     struct sonde_top_stat duration, ttft, itl;
     double phase_s[SONDE_PHASE_COUNT];   /* in all; 0 = none */
 };

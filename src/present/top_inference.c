@@ -48,7 +48,7 @@ static void read_route(const json_t *o, struct sonde_top_route *r)
     *r = (struct sonde_top_route){
         .pid = top_id(o, "pid"), .process = top_string(o, "process"),
         .model = top_string(o, "model"), .route = top_string(o, "route"),
-        .per_s = top_number(o, "requests_per_s"), .ok = top_number(requests, "ok"),
+        .per_s = top_number(o, "requests_per_s"),
         .failed = top_number(requests, "error") + top_number(requests, "timeout"),
         .cancelled = top_number(requests, "cancelled"), .lost = top_number(requests, "lost"),
         .slo_met = top_number(o, "slo_met"), .slo_missed = top_number(o, "slo_missed"),

@@ -20,7 +20,7 @@ const char *sonde_top_type(const struct sonde_top_state *s)
     return types[s->type % (sizeof(types) / sizeof(types[0]))];
 }
 
-size_t sonde_top_sort_count(const char *const *sorts)
+static size_t sort_count(const char *const *sorts)
 {
     size_t n = 0;
     while (sorts[n]) n++;
@@ -216,7 +216,7 @@ static int next_sort(struct sonde_top_state *s)
                              : s->page == SONDE_TOP_MEMORY   ? sonde_top_memory_sorts
                              : s->page == SONDE_TOP_INFERENCE ? sonde_requests_sorts : NULL;
     if (!sorts) return 0;
-    s->sort[s->page] = (s->sort[s->page] + 1) % (unsigned)sonde_top_sort_count(sorts);
+    s->sort[s->page] = (s->sort[s->page] + 1) % (unsigned)sort_count(sorts);
     s->reverse[s->page] = 0;
     /* Of requests there are more than were asked for. */
     return SONDE_TOP_REDRAW | (s->page == SONDE_TOP_INFERENCE ? SONDE_TOP_REFETCH : 0);

@@ -26,7 +26,6 @@ int sonde_top_page_trace(struct sonde_top_state *s, const struct sonde_top_data 
 extern const char *const sonde_top_overview_sorts[]; /* NULL-terminated */
 extern const char *const sonde_top_series_sorts[];
 extern const char *const sonde_top_memory_sorts[];
-size_t sonde_top_sort_count(const char *const *sorts);
 
 /* Order for largest first, or smallest first if reverse; what is not known comes last. */
 int sonde_top_compare(double a, double b, int reverse);

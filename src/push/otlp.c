@@ -194,7 +194,6 @@ static const char *const headers[] = { "Content-Type: application/x-protobuf",
 extern const struct sonde_push_ops sonde_push_otlp;
 const struct sonde_push_ops sonde_push_otlp = {
     .name = "otlp",
-    .summary = "OTLP/HTTP collector: metrics, traces, profiles",
     .path = "",
     .headers = headers,
     .metrics = push_otlp_metrics,

@@ -45,7 +45,7 @@ struct sonde_push {
 #include "push/push_list.h"
 #undef SONDE_PUSH
 
-const struct sonde_push_ops *const sonde_push_kinds[] = {
+static const struct sonde_push_ops *const kinds[] = {
 #define SONDE_PUSH(id) &sonde_push_##id,
 #include "push/push_list.h"
 #undef SONDE_PUSH
@@ -54,12 +54,7 @@ const struct sonde_push_ops *const sonde_push_kinds[] = {
 
 const char *sonde_push_kind(size_t i)
 {
-    return sonde_push_kinds[i] ? sonde_push_kinds[i]->name : NULL;
-}
-
-const char *sonde_push_kind_summary(size_t i)
-{
-    return sonde_push_kinds[i] ? sonde_push_kinds[i]->summary : NULL;
+    return kinds[i] ? kinds[i]->name : NULL;
 }
 
 int sonde_push_signals(const char *text, uint32_t *out, struct sonde_err *err)
@@ -310,8 +305,8 @@ static int open_dest(struct sonde_push *p, struct push_dest *d, const struct son
     pthread_mutex_init(&d->made_lock, NULL);
     pthread_mutex_init(&d->lock, NULL);
     sonde_clock_cond_init(&d->wake);
-    for (size_t i = 0; sonde_push_kinds[i]; i++) {
-        if (!strcmp(sonde_push_kinds[i]->name, t->kind)) d->ops = sonde_push_kinds[i];
+    for (size_t i = 0; kinds[i]; i++) {
+        if (!strcmp(kinds[i]->name, t->kind)) d->ops = kinds[i];
     }
     if (!d->ops) {
         return sonde_err_set(err, SONDE_EINVAL, "'%.40s' is no kind of destination", t->kind);

@@ -81,7 +81,6 @@ int sonde_push_reach(const struct sonde_push_target *target, const char *labels,
 
 /* Kinds of destinations, for help and checks: NULL-terminated names. */
 const char *sonde_push_kind(size_t i);
-const char *sonde_push_kind_summary(size_t i);
 
 /* "metrics,traces": which, or SONDE_EINVAL with the word named. */
 int sonde_push_signals(const char *text, uint32_t *out, struct sonde_err *err);

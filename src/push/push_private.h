@@ -18,7 +18,6 @@ struct push_spans;
 /* What a destination makes of a model or a profile: batches, by push_emit. */
 struct sonde_push_ops {
     const char *name;             /* push.NAME is its setting, destination="NAME" its label */
-    const char *summary;
     const char *path;             /* where, if the URL has no path of its own; "" = as it is */
     const char *const *headers;   /* NULL-terminated */
     int (*open)(struct push_dest *d);   /* d->state; NULL = needs none */
@@ -32,8 +31,6 @@ struct sonde_push_ops {
     /* Items that the answer to a success says it did not take, and why. NULL = it never says. */
     uint64_t (*rejected)(const char *body, size_t len, char *why, size_t why_size);
 };
-
-extern const struct sonde_push_ops *const sonde_push_kinds[]; /* NULL-terminated */
 
 enum push_drop {
     PUSH_DROP_REFUSED,  /* the destination said that it never will take it */

@@ -132,7 +132,6 @@ static int again(long status) { return status == 429 || status >= 500; }
 extern const struct sonde_push_ops sonde_push_pyroscope;
 const struct sonde_push_ops sonde_push_pyroscope = {
     .name = "pyroscope",
-    .summary = "Pyroscope: profiles",
     .path = "",
     .headers = headers,
     .profile = profile,

@@ -324,7 +324,6 @@ static const char *const headers[] = { "Content-Type: application/x-protobuf",
 extern const struct sonde_push_ops sonde_push_remote_write;
 const struct sonde_push_ops sonde_push_remote_write = {
     .name = "remote_write",
-    .summary = "Prometheus remote write: metrics",
     .path = "/api/v1/write",
     .headers = headers,
     .open = open_state,

@@ -154,16 +154,6 @@ void sonde_api_query(const struct sonde_model *m, const struct sonde_api_query *
 
 /* ---- Processes ---------------------------------------------------------------------------- */
 
-static const char *state_name(enum sonde_process_state s)
-{
-    switch (s) {
-    case SONDE_PROCESS_RUNNING: return "running";
-    case SONDE_PROCESS_EXITED: return "exited";
-    case SONDE_PROCESS_KILLED: return "killed";
-    }
-    return "unknown";
-}
-
 /* A figure the process probe keeps of p; NaN without one. */
 static double probed(const struct sonde_model *m, const char *name,
                      const struct sonde_model_process *p)
@@ -194,7 +184,7 @@ void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
         sonde_json_open(out, '{');
         sonde_json_u64(out, "pid", p->pid);
         sonde_json_str(out, "program", p->program);
-        sonde_json_str(out, "state", state_name(p->state));
+        sonde_json_str(out, "state", sonde_process_state_name(p->state));
         sonde_json_time(out, "ended", p->ended_s);
         sonde_json_u64(out, "segment_bytes", p->segment_bytes);
         sonde_json_u64(out, "lanes", p->lanes);

@@ -7,6 +7,7 @@
 #include "analyze/window.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "present/requests.h"
 #include "serve/api.h"
 #include "sonde/sonde.h"
 
@@ -152,14 +153,7 @@ static void put_model(const struct sonde_infer_model_view *v, struct sonde_buf *
     } else {
         sonde_json_str(out, "kv", NULL);
     }
-    sonde_json_key_open(out, "memory", '{');
-    for (uint32_t i = 0; i < f->memory_count; i++) {
-        sonde_json_key_open(out, f->memory[i].kind, '{');
-        sonde_json_u64(out, "bytes", f->memory[i].bytes);
-        sonde_json_u64(out, "peak", f->memory[i].peak);
-        sonde_json_close(out, '}');
-    }
-    sonde_json_close(out, '}');
+    sonde_infer_memory_json(out, f);
     sonde_json_u64(out, "memory_peak_bytes", f->memory_peak);
     sonde_json_num(out, "load_s", f->load_s > 0 ? f->load_s : NAN);
     sonde_json_u64(out, "batches", f->batches);

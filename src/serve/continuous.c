@@ -34,7 +34,7 @@ static struct wanted what_is_wanted(struct sonde_continuous *c, double unix_s)
 {
     const struct sonde_continuous_settings *s = &c->settings;
     struct wanted w = { .heaps = s->enabled && s->memory, .until_s = unix_s + LOOK_S };
-    if (!s->enabled || !s->cpu || c->stopping) return w;
+    if (!s->enabled || !s->cpu || c->worker.stopping) return w;
     const double mono_s = sonde_clock_s(CLOCK_MONOTONIC);
     const double phase_s = fmod(unix_s, s->interval_s);
     if (c->burst_until_s > mono_s) {
@@ -168,7 +168,7 @@ static void wait_until(struct sonde_continuous *c, double until_unix_s)
     if (left_s < 0.001) left_s = 0.001;
     const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(left_s * 1e9);
     const struct timespec t = sonde_clock_timespec(until);
-    while (!c->changed && !c->stopping &&
+    while (!c->changed && !c->worker.stopping &&
            pthread_cond_timedwait(&c->wake, &c->lock, &t) != ETIMEDOUT) {
     }
     c->changed = 0;
@@ -180,7 +180,7 @@ static void *work(void *arg)
     continuous_cost_look(c);
     continuous_cost_mark(c);
     pthread_mutex_lock(&c->lock);
-    while (!c->stopping) {
+    while (!c->worker.stopping) {
         const double unix_s = sonde_clock_s(CLOCK_REALTIME);
         const struct wanted w = what_is_wanted(c, unix_s);
         const int on = c->settings.enabled;
@@ -196,7 +196,7 @@ static void *work(void *arg)
         if (on) until_s = fmin(until_s, c->tidy_due_s);
         pthread_mutex_lock(&c->lock);
         if (on) wait_until(c, until_s);
-        else while (!c->changed && !c->stopping) pthread_cond_wait(&c->wake, &c->lock);
+        else while (!c->changed && !c->worker.stopping) pthread_cond_wait(&c->wake, &c->lock);
     }
     pthread_mutex_unlock(&c->lock);
     cut(c, 0);
@@ -209,13 +209,8 @@ static void *work(void *arg)
 /* lock held. */
 static int start_thread(struct sonde_continuous *c, struct sonde_err *err)
 {
-    if (c->has_thread) return 0;
-    if (pthread_create(&c->thread, NULL, work, c) != 0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread for continuous profiling");
-    }
-    pthread_setname_np(c->thread, "sonde-always");
-    c->has_thread = 1;
-    return 0;
+    if (sonde_worker_start(&c->worker, "sonde-always", work, c) == 0) return 0;
+    return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread for continuous profiling");
 }
 
 /* ---- Settings -------------------------------------------------------------------------------------- */
@@ -261,7 +256,8 @@ int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_contin
     pthread_mutex_lock(&c->lock);
     const struct sonde_continuous_settings s = changed(c, change);
     const int burst = change->has >> CONTINUOUS_BURST & 1;
-    int rc = c->stopping ? sonde_err_set(err, SONDE_EOFF, "the agent ends") : check(c, &s, err);
+    int rc = c->worker.stopping ? sonde_err_set(err, SONDE_EOFF, "the agent ends")
+                                : check(c, &s, err);
     if (!rc && burst && (!s.enabled || !s.cpu)) {
         rc = sonde_err_set(err, SONDE_EBUSY, "a burst raises the rate of continuous profiling of "
                            "the CPU, which is off: send \"enabled\": true too");
@@ -330,13 +326,7 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
 void sonde_continuous_stop(struct sonde_continuous *c)
 {
     if (!c) return;
-    pthread_mutex_lock(&c->lock);
-    const int running = c->has_thread;
-    c->stopping = 1;
-    c->has_thread = 0;
-    pthread_cond_broadcast(&c->wake);
-    pthread_mutex_unlock(&c->lock);
-    if (running) pthread_join(c->thread, NULL);
+    sonde_worker_stop(&c->worker, &c->lock, &c->wake);
 }
 
 void sonde_continuous_destroy(struct sonde_continuous *c)

@@ -6,6 +6,7 @@
 
 #include "serve/continuous.h"
 #include "serve/profiler_take.h"
+#include "serve/worker.h"
 #include "store/history.h"
 
 /* Members of a change. */
@@ -72,8 +73,8 @@ struct sonde_continuous {
     pthread_cond_t wake;           /* CLOCK_MONOTONIC */
     struct sonde_continuous_settings settings;
     double burst_until_s, burst_hz; /* CLOCK_MONOTONIC; 0 = none */
-    int stopping, has_thread, changed;
-    pthread_t thread;
+    struct sonde_worker worker;
+    int changed;
     struct continuous_parts parts; /* minutes: the thread's own */
     struct continuous_cost cost;   /* threads and series alike */
     uint64_t merges, deleted;

@@ -110,6 +110,14 @@ size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, s
     return count;
 }
 
+int profiler_contains(const uint32_t *pids, size_t count, uint32_t pid)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (pids[i] == pid) return 1;
+    }
+    return 0;
+}
+
 /* ---- Spans and names -------------------------------------------------------------------------- */
 
 static int add_requests(const struct sonde_infer *x, uint64_t from_ns,

@@ -35,14 +35,6 @@ void sonde_profiler_use_mem(struct sonde_profiler *p, struct sonde_mem *mem, uin
 
 /* ---- Which ----------------------------------------------------------------------------------- */
 
-static int contains(const uint32_t *pids, size_t count, uint32_t pid)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (pids[i] == pid) return 1;
-    }
-    return 0;
-}
-
 static int is_watched(const struct profiler_heap *h, uint32_t pid)
 {
     if (h->running.mem && h->running.pid == pid) return 1;
@@ -59,7 +51,7 @@ static void look_around(struct sonde_profiler *p)
     uint32_t pids[PROFILER_PROCESSES_MAX];
     size_t count = profiler_processes(p, 1, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = h->count; i-- > 0;) {
-        if (!contains(pids, count, h->watched[i].pid)) forget(h, i);
+        if (!profiler_contains(pids, count, h->watched[i].pid)) forget(h, i);
     }
     count = profiler_processes(p, 0, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = 0; i < count && h->count < PROFILER_PROCESSES_MAX; i++) {

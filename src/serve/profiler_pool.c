@@ -110,14 +110,6 @@ static void remove_sources(struct sonde_profiler *p)
     while (p->pool.source_count) remove_source(p, p->pool.source_count - 1, 0);
 }
 
-static int contains(const uint32_t *pids, size_t count, uint32_t pid)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (pids[i] == pid) return 1;
-    }
-    return 0;
-}
-
 static double wanted_hz(const struct profiler_pool *q)
 {
     double rate = 0;
@@ -199,13 +191,13 @@ static void settle(struct sonde_profiler *p)
     if (use_running(p, rate)) return;
     const size_t count = profiler_processes(p, 0, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = q->source_count; i-- > 0;) {
-        if (!contains(pids, count, q->sources[i].pid)) remove_source(p, i, 0);
+        if (!profiler_contains(pids, count, q->sources[i].pid)) remove_source(p, i, 0);
     }
     const int other_rate = q->source_count && q->rate_hz != rate;
     q->rate_hz = rate;
     for (size_t i = 0; i < count; i++) {
         const size_t at = find_source(q, pids[i]);
-        const int known = at < q->source_count || contains(q->refused, q->refused_count, pids[i]);
+        const int known = at < q->source_count || profiler_contains(q->refused, q->refused_count, pids[i]);
         if (!known || (other_rate && at < q->source_count)) start_source(p, pids[i], at);
     }
 }
@@ -217,7 +209,7 @@ static void *work(void *arg)
     struct sonde_profiler *p = arg;
     struct profiler_pool *q = &p->pool;
     pthread_mutex_lock(&q->lock);
-    for (unsigned round = 1; !q->stopping; round++) {
+    for (unsigned round = 1; !q->worker.stopping; round++) {
         const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + ROUND_NS;
         const struct timespec t = sonde_clock_timespec(until);
         if (!q->count) {
@@ -234,27 +226,16 @@ static void *work(void *arg)
 
 static int start_thread(struct sonde_profiler *p, struct sonde_err *err)
 {
-    struct profiler_pool *q = &p->pool;
-    if (q->stopping) return sonde_err_set(err, SONDE_EOFF, "the agent ends");
-    if (q->has_thread) return 0;
-    if (pthread_create(&q->thread, NULL, work, p) != 0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to sample with");
-    }
-    pthread_setname_np(q->thread, "sonde-takings");
-    q->has_thread = 1;
-    return 0;
+    struct sonde_worker *w = &p->pool.worker;
+    if (w->stopping) return sonde_err_set(err, SONDE_EOFF, "the agent ends");
+    if (sonde_worker_start(w, "sonde-takings", work, p) == 0) return 0;
+    return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to sample with");
 }
 
 void profiler_pool_stop(struct sonde_profiler *p)
 {
     struct profiler_pool *q = &p->pool;
-    pthread_mutex_lock(&q->lock);
-    q->stopping = 1;
-    const int has_thread = q->has_thread;
-    q->has_thread = 0;
-    pthread_cond_broadcast(&q->wake);
-    pthread_mutex_unlock(&q->lock);
-    if (has_thread) pthread_join(q->thread, NULL);
+    sonde_worker_stop(&q->worker, &q->lock, &q->wake);
 }
 
 void profiler_pool_release(struct sonde_profiler *p)

@@ -9,6 +9,7 @@
 #include "serve/profiler.h"
 #include "serve/profiler_request.h"
 #include "serve/profiler_take.h"
+#include "serve/worker.h"
 
 enum { PROFILER_PROCESSES_MAX = 64 }; /* looked at, at a time */
 
@@ -60,8 +61,7 @@ struct profiler_pool {
     size_t refused_count;              /* … until the next begins */
     struct sonde_err why;              /* the last of them */
     int why_rc;
-    int stopping, has_thread;
-    pthread_t thread;
+    struct sonde_worker worker;
     pthread_mutex_t naming;            /* of the symbolizer: held for seconds, alone or last */
     struct sonde_symbolizer *symbolizer;
     struct sonde_taking *told;         /* who is told of requests; the model's lock */
@@ -114,9 +114,8 @@ struct profiler_requests {
     struct profiler_request *list[2 * SONDE_REQUEST_PROFILES_MAX + 2]; /* oldest first */
     size_t count, done;                /* in all, and those that are done */
     size_t bytes;                      /* of profiles */
-    int stopping, has_thread;
+    struct sonde_worker worker;
     uint64_t idle_ns;                  /* CLOCK_MONOTONIC: when engines stop */
-    pthread_t thread;
 
     /* Its thread's own. */
     struct profiler_engine engines[PROFILER_PROCESSES_MAX];
@@ -164,5 +163,6 @@ int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_p
 
 /* Processes of the model that run; ended: also those that it remembers. */
 size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, size_t max);
+int profiler_contains(const uint32_t *pids, size_t count, uint32_t pid);
 
 #endif

@@ -81,13 +81,8 @@ static void *work(void *arg);
 
 static int start_worker(struct sonde_profiler *p)
 {
-    struct profiler_requests *q = &p->requests;
-    if (q->stopping) return SONDE_EFULL;
-    if (q->has_thread) return 0;
-    if (pthread_create(&q->thread, NULL, work, p) != 0) return SONDE_ENOMEM;
-    pthread_setname_np(q->thread, "sonde-requests");
-    q->has_thread = 1;
-    return 0;
+    struct sonde_worker *w = &p->requests.worker;
+    return w->stopping ? SONDE_EFULL : sonde_worker_start(w, "sonde-requests", work, p);
 }
 
 int sonde_profiler_request_begin(struct sonde_profiler *p, const struct sonde_profiler_request *r,
@@ -243,7 +238,7 @@ static void *work(void *arg)
     struct sonde_profiler *p = arg;
     struct profiler_requests *q = &p->requests;
     pthread_mutex_lock(&q->lock);
-    while (!q->stopping) step(p);
+    while (!q->worker.stopping) step(p);
     pthread_mutex_unlock(&q->lock);
     return NULL;
 }
@@ -251,13 +246,7 @@ static void *work(void *arg)
 void profiler_requests_stop(struct sonde_profiler *p)
 {
     struct profiler_requests *q = &p->requests;
-    pthread_mutex_lock(&q->lock);
-    q->stopping = 1;
-    const int has_thread = q->has_thread;
-    q->has_thread = 0;
-    pthread_cond_broadcast(&q->wake);
-    pthread_mutex_unlock(&q->lock);
-    if (has_thread) pthread_join(q->thread, NULL);
+    sonde_worker_stop(&q->worker, &q->lock, &q->wake);
 }
 
 void profiler_requests_release(struct sonde_profiler *p)

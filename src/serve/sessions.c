@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "serve/session_findings.h"
+#include "serve/worker.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 
@@ -34,8 +35,7 @@ struct sonde_sessions {
     struct session *list[SONDE_TAKINGS_MAX]; /* oldest first */
     size_t count;
     uint64_t last_id;
-    int stopping, has_thread;
-    pthread_t thread;                /* ends sessions whose time is over */
+    struct sonde_worker worker;      /* ends sessions whose time is over */
 };
 
 /* ---- Keeping ---------------------------------------------------------------------------------- */
@@ -264,7 +264,7 @@ static void *work(void *arg)
 {
     struct sonde_sessions *s = arg;
     pthread_mutex_lock(&s->lock);
-    while (!s->stopping) {
+    while (!s->worker.stopping) {
         uint64_t until = UINT64_MAX;
         struct session *x = overdue(s, &until);
         if (x) {
@@ -286,13 +286,8 @@ static void *work(void *arg)
 /* Lock held. */
 static int start_thread(struct sonde_sessions *s, struct sonde_err *err)
 {
-    if (s->has_thread) return 0;
-    if (pthread_create(&s->thread, NULL, work, s) != 0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to end the session with");
-    }
-    pthread_setname_np(s->thread, "sonde-sessions");
-    s->has_thread = 1;
-    return 0;
+    if (sonde_worker_start(&s->worker, "sonde-sessions", work, s) == 0) return 0;
+    return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to end the session with");
 }
 
 /* ---- Beginning -------------------------------------------------------------------------------- */
@@ -317,7 +312,7 @@ static int reserve(struct sonde_sessions *s, struct sonde_session_ask *ask, stru
     int rc = 0;
     pthread_mutex_lock(&s->lock);
     if (!*ask->name) make_name(s, ask->name);
-    if (s->stopping) {
+    if (s->worker.stopping) {
         rc = sonde_err_set(err, SONDE_EOFF, "the agent ends");
     } else if (find(s, ask->name)) {
         rc = sonde_err_set(err, SONDE_EEXIST, "session \"%s\" runs already: stop it, or give this "
@@ -462,11 +457,7 @@ static void end_all(struct sonde_sessions *s)
 void sonde_sessions_destroy(struct sonde_sessions *s)
 {
     if (!s) return;
-    pthread_mutex_lock(&s->lock);
-    s->stopping = 1;
-    pthread_cond_broadcast(&s->wake);
-    pthread_mutex_unlock(&s->lock);
-    if (s->has_thread) pthread_join(s->thread, NULL);
+    sonde_worker_stop(&s->worker, &s->lock, &s->wake);
     end_all(s); /* no request is under way any more */
     if (s->memory) s->ops->close(s->store);
     pthread_cond_destroy(&s->wake);

@@ -35,7 +35,6 @@ static const struct {
     [SONDE_HISTORY_HEAP] = { KIND_HEAP, 0, 0 },
 };
 
-double sonde_history_tier_s(enum sonde_history_tier tier) { return tiers[tier].part_s; }
 double sonde_history_step_s(enum sonde_history_tier tier) { return tiers[tier].step_s; }
 
 /* ---- Which parts there are --------------------------------------------------------------------- */

@@ -33,8 +33,7 @@ enum sonde_history_tier {
 
 extern const char *const sonde_history_tier_names[SONDE_HISTORY_TIERS]; /* "minute" */
 
-/* Seconds that a part covers, and that the times of its samples are rounded down to; 0 = exact. */
-double sonde_history_tier_s(enum sonde_history_tier tier);
+/* Seconds that the times of samples are rounded down to; 0 = exact. */
 double sonde_history_step_s(enum sonde_history_tier tier);
 
 struct sonde_history {

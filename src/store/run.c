@@ -30,9 +30,8 @@ static int import(const char *data, size_t len, const char *name, struct sonde_p
                   struct sonde_err *err)
 {
     if (!len) return sonde_err_set(err, SONDE_EFORMAT, "'%s' is empty", name);
-    for (size_t i = 0; sonde_formats[i]; i++) {
-        const struct sonde_format_ops *f = sonde_formats[i];
-        if (!f->read || !f->probe(data, len)) continue;
+    const struct sonde_format_ops *f = sonde_format_guess(data, len);
+    if (f) {
         struct sonde_err why = { "" };
         const int rc = f->read(data, len, p, &why);
         if (rc) return sonde_err_set(err, rc, "'%s', read as %s: %s", name, f->name, why.text);

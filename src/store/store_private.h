@@ -252,7 +252,6 @@ int store_slots_save(struct sonde_store *s, struct sonde_err *err);
 int store_append(struct sonde_store *s, const struct sonde_store_tick *t);
 int store_flush(struct sonde_store *s, struct sonde_err *err);
 /* The rest with lock held. */
-void store_note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason);
 void store_block_put(struct block *b);
 void store_take_tick(struct sonde_store *s, const struct store_pending *p);
 void store_close_block(struct sonde_store *s);

@@ -13,7 +13,8 @@
 
 /* ---- Appending ----------------------------------------------------------------------------------- */
 
-void store_note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason)
+/* Lock held. */
+static void note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, const char *reason)
 {
     struct store_gap **at = &s->gaps;
     while (*at && (*at)->next) at = &(*at)->next;
@@ -33,7 +34,7 @@ static int append_locked(struct sonde_store *s, struct store_pending *p, int64_t
 {
     if (!p || s->pending_bytes + p->bytes > s->o.memory_max / 2) {
         s->stats.dropped_ticks++;
-        store_note_gap(s, time_ms, time_ms, "the disk was too slow or could not be written");
+        note_gap(s, time_ms, time_ms, "the disk was too slow or could not be written");
         return p ? SONDE_EFULL : SONDE_ENOMEM;
     }
     *s->pending_end = p;
@@ -114,7 +115,7 @@ static void drop_block(struct sonde_store *s)
     struct block *b = s->sealing;
     s->sealing = b->next;
     s->stats.dropped_ticks += b->ticks;
-    store_note_gap(s, b->time_ms[0], b->time_ms[b->ticks - 1], "the disk could not be written");
+    note_gap(s, b->time_ms[0], b->time_ms[b->ticks - 1], "the disk could not be written");
     if (!s->job.tier) s->job = (struct store_job){ 0 };
     struct store_row **at = &s->rows;
     while (*at) {
@@ -242,7 +243,7 @@ void store_take_tick(struct sonde_store *s, const struct store_pending *p)
         sonde_buf_release(&row);
     } else {
         s->stats.dropped_ticks++;
-        store_note_gap(s, t->time_ms, t->time_ms, "the agent was out of memory");
+        note_gap(s, t->time_ms, t->time_ms, "the agent was out of memory");
         if (s->open) block_forget_tick(s->open);
         s->rows_lost = 1;
         store_close_block(s);

@@ -84,7 +84,6 @@ static void tell(struct sonde_front_request *r, enum sonde_front_event event)
 
 static void token(struct sonde_front_request *r, uint64_t ns, unsigned pieces)
 {
-    r->previous_token_ns = r->last_token_ns;
     r->last_token_ns = ns;
     if (!r->first_token_ns) r->first_token_ns = ns;
     r->pieces = pieces;
