@@ -248,3 +248,17 @@ int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_p
     return sonde_err_set(err, SONDE_ENOENT, "none of the %u samples of %s passes the filter",
                          of_kind, title);
 }
+
+int sonde_profile_match_some(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                             struct sonde_profile_match **out, struct sonde_err *err)
+{
+    struct sonde_profile_match *m;
+    const int rc = sonde_profile_match_create(p, f, &m, err);
+    if (rc) return rc;
+    if (!sonde_profile_match_count(m)) {
+        sonde_profile_match_destroy(m);
+        return sonde_profile_match_none(p, f, err);
+    }
+    *out = m;
+    return 0;
+}

@@ -233,6 +233,9 @@ uint32_t sonde_profile_match_count(const struct sonde_profile_match *m);  /* how
 /* SONDE_ENOENT and why nothing passed f. */
 int sonde_profile_match_none(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                              struct sonde_err *err);
+/* As create; SONDE_ENOENT, as none says it, if no sample matches. */
+int sonde_profile_match_some(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                             struct sonde_profile_match **out, struct sonde_err *err);
 void sonde_profile_match_destroy(struct sonde_profile_match *m);
 
 /* For each sample the innermost span it is inside of, as index + 1; 0 = none. Where spans overlap

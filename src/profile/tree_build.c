@@ -282,12 +282,8 @@ int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_f
 {
     assert(p && f && o && out);
     struct sonde_profile_match *m;
-    int rc = sonde_profile_match_create(p, f, &m, err);
+    int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
-    if (!sonde_profile_match_count(m)) {
-        sonde_profile_match_destroy(m);
-        return sonde_profile_match_none(p, f, err);
-    }
     struct tree_build b = { .p = p };
     const uint32_t groups = o->by_thread ? p->threads_count * 2 : 2;
     rc = sonde_tree_create(&b.t);

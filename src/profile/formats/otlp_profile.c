@@ -377,12 +377,8 @@ int sonde_otlp_profile_write(const struct sonde_profile *p, const struct sonde_p
                              struct sonde_err *err)
 {
     struct sonde_profile_match *m;
-    int rc = sonde_profile_match_create(p, f, &m, err);
+    int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
-    if (!sonde_profile_match_count(m)) {
-        sonde_profile_match_destroy(m);
-        return sonde_profile_match_none(p, f, err);
-    }
     struct writer w = { .p = p, .kind = (enum sonde_sample_kind)sonde_profile_match_kind(m) };
     rc = write_all(&w, m, resource, out);
     sonde_profile_match_destroy(m);

@@ -422,12 +422,8 @@ int sonde_pprof_write(const struct sonde_profile *p, const struct sonde_profile_
                       struct sonde_buf *out, struct sonde_err *err)
 {
     struct sonde_profile_match *m;
-    int rc = sonde_profile_match_create(p, f, &m, err);
+    int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
-    if (!sonde_profile_match_count(m)) {
-        sonde_profile_match_destroy(m);
-        return sonde_profile_match_none(p, f, err);
-    }
     struct writer w = { .p = p, .kind_count = 1,
                         .kinds = { (enum sonde_sample_kind)sonde_profile_match_kind(m) } };
     rc = writer_init(&w, out->max);

@@ -164,12 +164,8 @@ static int speedscope_write(const struct sonde_profile *p, const struct sonde_pr
                             struct sonde_buf *out, struct sonde_err *err)
 {
     struct sonde_profile_match *m;
-    int rc = sonde_profile_match_create(p, f, &m, err);
+    int rc = sonde_profile_match_some(p, f, &m, err);
     if (rc) return rc;
-    if (!sonde_profile_match_count(m)) {
-        sonde_profile_match_destroy(m);
-        return sonde_profile_match_none(p, f, err);
-    }
     struct writer w = { .p = p, .out = out };
     rc = write_matching(&w, m);
     sonde_frame_path_release(&w.path);
