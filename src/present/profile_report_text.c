@@ -139,8 +139,10 @@ static int push_children(struct walk *w, uint32_t node, uint32_t indent)
         }
         w->todo[w->count++] = (struct row){ c, indent };
     }
-    qsort_r(w->todo + first, w->count - first, sizeof(*w->todo), by_total,
-            (void *)(uintptr_t)w->tree);
+    if (w->count > first) {
+        qsort_r(w->todo + first, w->count - first, sizeof(*w->todo), by_total,
+                (void *)(uintptr_t)w->tree);
+    }
     return 0;
 }
 
