@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz/fuzz_check.h"
 #include "unwind/unwind.h"
 
 enum { FLAG_RAW = 1, FLAG_ELF = 2, FLAG_CUT = 4, FLAG_MEMORY = 8 };
@@ -24,16 +25,6 @@ enum { FLAG_RAW = 1, FLAG_ELF = 2, FLAG_CUT = 4, FLAG_MEMORY = 8 };
 #define PAGE 4096u
 #define ELF_HEAD 8192u
 #define STACK 512u
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                               \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);              \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
 
 static uint8_t *area;                  /* AREA bytes, then the page that cannot be read */
 static uint8_t eh_frame[AREA], head[ELF_HEAD];

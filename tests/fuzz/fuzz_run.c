@@ -12,20 +12,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "fuzz/fuzz_check.h"
 #include "sonde/sonde.h"
 #include "store/run_private.h"
 #include "unit/profile/heap_build.h"
 #include "unit/profile/infer_build.h"
-
-#define CHECK(x)                                                                               \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);              \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* ---- A good one ------------------------------------------------------------------------------ */
 

@@ -10,15 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(x)                                                                               \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);              \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz/fuzz_check.h"
 
 #ifdef SONDE_FUZZ_MAIN
 enum { INPUT_MAX = 4096 };

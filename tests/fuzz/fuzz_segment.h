@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "collect/segment_read.h"
+#include "fuzz/fuzz_check.h"
 #include "unit/collect/segment_build.h"
 
 #define NAME "4242.777"
@@ -30,8 +31,6 @@ static struct build seed;   /* as it should be */
 static struct build work;   /* the file, mapped */
 static int dirfd = -1;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 /* ---- What a target is ------------------------------------------------------------------------ */
 
 static void fuzz_build(struct build *b);  /* what is in the segment */
@@ -42,14 +41,6 @@ static int fuzz_read(struct sonde_segment *s, const struct edits *late, struct s
 #ifdef SONDE_FUZZ_MAIN
 static uint32_t fuzz_offset(void);        /* somewhere that is in use */
 #endif
-
-#define CHECK(x)                                                                               \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);              \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 

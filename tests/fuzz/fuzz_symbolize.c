@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "fuzz/fuzz_check.h"
 #include "profile/profile.h"
 #include "profile/symbol.h"
 #include "sonde/sonde.h"
@@ -28,16 +29,6 @@ static uint8_t *seed;
 static size_t seed_len;
 static int file = -1;
 static char dir[] = "/tmp/sonde-fuzz-XXXXXX", path[64];
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                               \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);              \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
 
 static const char source[] =
     "extern int puts(const char *);\n"

@@ -16,21 +16,12 @@
 #include "base/alloc.h"
 #include "collect/uprobe_pair.h"
 #include "collect/uprobe_symbols.h"
+#include "fuzz/fuzz_check.h"
 #include "unit/collect/uprobe_elf.h"
 
 enum { ELF, MEMORY, HITS, KINDS };
 #define FLAG_CUT 0x80u
 #define BASE UINT64_C(0x10000)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                               \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #x);              \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
 
 struct bytes {
     const uint8_t *data;

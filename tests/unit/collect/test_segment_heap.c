@@ -10,9 +10,8 @@
 #include "base/alloc.h"
 #include "collect/segment_read.h"
 #include "sonde/sonde.h"
-#include "unit/collect/segment_build.h"
+#include "unit/collect/segment_fixture.h"
 
-#define NAME "4242.777"
 
 struct fixture {
     char dir[64];
@@ -29,9 +28,7 @@ struct fixture {
 static void fixture_init(struct fixture *f, uint32_t mode)
 {
     memset(f, 0, sizeof(*f));
-    strcpy(f->dir, "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    f->dirfd = open(f->dir, O_RDONLY | O_DIRECTORY);
+    f->dirfd = fixture_dir(f->dir);
     build_init(&f->b, 4242, 777, "prog");
     if (mode) {
         f->mem = build_mem(&f->b, mode, 64);
@@ -43,24 +40,14 @@ static void fixture_init(struct fixture *f, uint32_t mode)
 
 static int fixture_read(struct fixture *f)
 {
-    if (!f->s) {
-        build_write(&f->b, f->dirfd, NAME, f->b.bytes);
-        assert_int_equal(sonde_segment_open(f->dirfd, NAME, 1, &f->s, &f->err), 0);
-    } else {
-        build_update(&f->b, f->dirfd, NAME);
-    }
+    fixture_write(&f->b, f->dirfd, &f->s);
     return sonde_segment_read(f->s, f->m, f->p, 0, &f->err);
 }
 
 static void fixture_release(struct fixture *f)
 {
-    sonde_segment_close(f->s);
     sonde_model_destroy(f->m);
-    build_free(&f->b);
-    unlinkat(f->dirfd, NAME, 0);
-    close(f->dirfd);
-    assert_int_equal(rmdir(f->dir), 0);
-    assert_int_equal(sonde__alloc_live(), 0);
+    fixture_end(&f->b, f->dir, f->dirfd, f->s);
 }
 
 static struct sonde_model_series *find(struct fixture *f, const char *name, const char *labels)

@@ -17,9 +17,8 @@
 #include "collect/infer_event.h"
 #include "collect/segment_read.h"
 #include "segment/llama.h"
-#include "unit/collect/segment_build.h"
+#include "unit/collect/segment_fixture.h"
 
-#define NAME "4242.777"
 enum { PID = 4242, START = 777, TID = 99 };
 
 /* ---- Taking events down --------------------------------------------------------------------- */
@@ -87,9 +86,7 @@ static void fixture_init(struct fixture *f)
 {
     memset(f, 0, sizeof(*f));
     seen_count = 0;
-    strcpy(f->dir, "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    f->dirfd = open(f->dir, O_RDONLY | O_DIRECTORY);
+    f->dirfd = fixture_dir(f->dir);
     build_init(&f->b, PID, START, "prog"); /* ticks are nanoseconds */
     f->model = build_family(&f->b, SONDE__TYPE_NAME, "llama", 0, NULL, NULL);
     f->route = build_family(&f->b, SONDE__TYPE_NAME, "/v1/chat", 0, NULL, NULL);
@@ -104,13 +101,8 @@ static void fixture_init(struct fixture *f)
 
 static void fixture_release(struct fixture *f)
 {
-    sonde_segment_close(f->s);
     sonde_model_destroy(f->m);
-    build_free(&f->b);
-    unlinkat(f->dirfd, NAME, 0);
-    close(f->dirfd);
-    assert_int_equal(rmdir(f->dir), 0);
-    assert_int_equal(sonde__alloc_live(), 0);
+    fixture_end(&f->b, f->dir, f->dirfd, f->s);
 }
 
 static void put(struct fixture *f, uint32_t lane, uint64_t type, const uint64_t w[7])

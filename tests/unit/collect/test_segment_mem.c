@@ -9,9 +9,8 @@
 
 #include "base/alloc.h"
 #include "collect/segment_read.h"
-#include "unit/collect/segment_build.h"
+#include "unit/collect/segment_fixture.h"
 
-#define NAME "4242.777"
 #define CHUNKS 64u
 
 struct fixture {
@@ -30,9 +29,7 @@ struct fixture {
 static void fixture_init(struct fixture *f)
 {
     memset(f, 0, sizeof(*f));
-    strcpy(f->dir, "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    f->dirfd = open(f->dir, O_RDONLY | O_DIRECTORY);
+    f->dirfd = fixture_dir(f->dir);
     build_init(&f->b, 4242, 777, "prog");
     f->m = build_mem(&f->b, SONDE__MEM_FULL, CHUNKS);
     f->module = build_module(&f->b, 0x1000, 0x9000, 0x400, "/usr/bin/prog");
@@ -48,23 +45,13 @@ static void fixture_init(struct fixture *f)
 /* As it is now, through the reader. */
 static int fixture_read(struct fixture *f)
 {
-    if (!f->s) {
-        build_write(&f->b, f->dirfd, NAME, f->b.bytes);
-        assert_int_equal(sonde_segment_open(f->dirfd, NAME, 1, &f->s, &f->err), 0);
-    } else {
-        build_update(&f->b, f->dirfd, NAME);
-    }
+    fixture_write(&f->b, f->dirfd, &f->s);
     return sonde_segment_mem(f->s, &f->info, &f->err);
 }
 
 static void fixture_release(struct fixture *f)
 {
-    sonde_segment_close(f->s);
-    build_free(&f->b);
-    unlinkat(f->dirfd, NAME, 0);
-    close(f->dirfd);
-    assert_int_equal(rmdir(f->dir), 0);
-    assert_int_equal(sonde__alloc_live(), 0);
+    fixture_end(&f->b, f->dir, f->dirfd, f->s);
 }
 
 /* ---- What is there --------------------------------------------------------------------------- */

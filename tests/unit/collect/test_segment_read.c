@@ -10,11 +10,10 @@
 
 #include "base/alloc.h"
 #include "collect/segment_read.h"
-#include "unit/collect/segment_build.h"
+#include "unit/collect/segment_fixture.h"
 
 #define PID 4242u
 #define START 777u
-#define NAME "4242.777"
 
 struct fixture {
     char dir[64];
@@ -31,9 +30,7 @@ struct fixture {
 static void fixture_init(struct fixture *f)
 {
     memset(f, 0, sizeof(*f));
-    strcpy(f->dir, "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    f->dirfd = open(f->dir, O_RDONLY | O_DIRECTORY);
+    f->dirfd = fixture_dir(f->dir);
     build_init(&f->b, PID, START, "prog");
     f->id = build_sample(&f->b);
     assert_int_equal(sonde_model_create(NULL, &f->m), 0);
@@ -45,13 +42,8 @@ static void fixture_init(struct fixture *f)
 
 static void fixture_release(struct fixture *f)
 {
-    sonde_segment_close(f->s);
     sonde_model_destroy(f->m);
-    build_free(&f->b);
-    unlinkat(f->dirfd, NAME, 0);
-    close(f->dirfd);
-    assert_int_equal(rmdir(f->dir), 0);
-    assert_int_equal(sonde__alloc_live(), 0);
+    fixture_end(&f->b, f->dir, f->dirfd, f->s);
 }
 
 /* Open (if need be), read and drain: the first failure. */

@@ -9,9 +9,8 @@
 
 #include "base/alloc.h"
 #include "collect/segment_read.h"
-#include "unit/collect/segment_build.h"
+#include "unit/collect/segment_fixture.h"
 
-#define NAME "4242.777"
 #define CHUNKS 256u
 
 struct fixture {
@@ -55,9 +54,7 @@ static void on_thread(void *arg, const struct sonde_segment_thread *t)
 static void fixture_init(struct fixture *f)
 {
     memset(f, 0, sizeof(*f));
-    strcpy(f->dir, "/tmp/sonde-test-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    f->dirfd = open(f->dir, O_RDONLY | O_DIRECTORY);
+    f->dirfd = fixture_dir(f->dir);
     build_init(&f->b, 4242, 777, "prog");
     f->ring = build_sampler(&f->b, CHUNKS);
 }
@@ -66,23 +63,13 @@ static int fixture_read(struct fixture *f, int last)
 {
     const struct sonde_segment_sink sink = { on_sample, on_map, on_thread, f };
     f->seen[0] = '\0';
-    if (!f->s) {
-        build_write(&f->b, f->dirfd, NAME, f->b.bytes);
-        assert_int_equal(sonde_segment_open(f->dirfd, NAME, 1, &f->s, &f->err), 0);
-    } else {
-        build_update(&f->b, f->dirfd, NAME);
-    }
+    fixture_write(&f->b, f->dirfd, &f->s);
     return sonde_segment_samples(f->s, &sink, last, &f->lost, &f->err);
 }
 
 static void fixture_release(struct fixture *f)
 {
-    sonde_segment_close(f->s);
-    build_free(&f->b);
-    unlinkat(f->dirfd, NAME, 0);
-    close(f->dirfd);
-    assert_int_equal(rmdir(f->dir), 0);
-    assert_int_equal(sonde__alloc_live(), 0);
+    fixture_end(&f->b, f->dir, f->dirfd, f->s);
 }
 
 static void reads_all_kinds(void **state)

@@ -12,43 +12,24 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyze/inference.h"
 #include "base/alloc.h"
 #include "serve/profiler_request.h"
+#include "serve_profiler.h"
 #include "sonde/sonde.h"
 
 #define T0 1700000000000000000ull
 enum { WAIT_S = 60 };
 
-static char dir[] = "/tmp/sonde-unit-XXXXXX";
-static struct sonde_collector *collector;
-static struct sonde_profiler *profiler;
-
-static int attach(struct sonde_model *m, const void *arg)
-{
-    (void)arg;
-    const struct sonde_infer_options none = { 0 };
-    return sonde_infer_attach(m, &none);
-}
-
 static int setup(void **state)
 {
     (void)state;
-    struct sonde_err err;
-    strcpy(dir, "/tmp/sonde-unit-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    const struct sonde_collector_options c = { .dir = dir, .attach = attach };
-    if (sonde_collector_create(&c, &collector, &err) != 0) return -1;
-    const struct sonde_profiler_options o = { .collector = collector, .dir = dir };
-    return sonde_profiler_create(&o, &profiler);
+    return profiler_make();
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sonde_profiler_destroy(profiler);
-    sonde_collector_destroy(collector);
-    rmdir(dir);
+    profiler_end();
     return 0;
 }
 

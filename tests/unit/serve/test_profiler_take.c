@@ -13,49 +13,31 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyze/inference.h"
 #include "serve/profiler_request.h"
 #include "serve/profiler_take.h"
+#include "serve_profiler.h"
 #include "sonde/sonde.h"
 
 enum { WAIT_ROUNDS = 600 }; /* of a tenth of a second */
 
-static char dir[] = "/tmp/sonde-unit-XXXXXX";
-static struct sonde_collector *collector;
-static struct sonde_profiler *profiler;
 static pid_t child;
 static volatile uint64_t turns;
-
-static int attach(struct sonde_model *m, const void *arg)
-{
-    (void)arg;
-    const struct sonde_infer_options none = { 0 };
-    return sonde_infer_attach(m, &none);
-}
 
 static int setup(void **state)
 {
     (void)state;
-    struct sonde_err err;
-    strcpy(dir, "/tmp/sonde-unit-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
     child = 0;
-    const struct sonde_collector_options c = { .dir = dir, .attach = attach };
-    if (sonde_collector_create(&c, &collector, &err) != 0) return -1;
-    const struct sonde_profiler_options o = { .collector = collector, .dir = dir };
-    return sonde_profiler_create(&o, &profiler);
+    return profiler_make();
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sonde_profiler_destroy(profiler);
-    sonde_collector_destroy(collector);
+    profiler_end();
     if (child > 0) {
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
     }
-    rmdir(dir);
     return 0;
 }
 

@@ -21,10 +21,9 @@
 
 #include "serve/export.h"
 #include "serve/server.h"
+#include "serve_collector.h"
 #include "serve_model.h"
 
-static char dir[64];
-static struct sonde_collector *collector;
 static struct sonde_server *server;
 static int port;
 
@@ -64,10 +63,7 @@ static int setup(void **state)
 {
     (void)state;
     struct sonde_err err = { "" };
-    strcpy(dir, "/tmp/sonde-test-server-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    const struct sonde_collector_options options = { .dir = dir };
-    if (sonde_collector_create(&options, &collector, &err) != 0) return -1;
+    if (collector_make(NULL) != 0) return -1;
     const struct sonde_server_options listen_on = { .listen = "127.0.0.1:0",
                                                     .collector = collector };
     if (sonde_server_start(&listen_on, &server, &err) != 0) return -1;
@@ -80,8 +76,7 @@ static int teardown(void **state)
 {
     (void)state;
     sonde_server_stop(server);
-    sonde_collector_destroy(collector);
-    return rmdir(dir);
+    return collector_end();
 }
 
 /* ---- A client ------------------------------------------------------------------------------ */

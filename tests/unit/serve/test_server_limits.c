@@ -16,10 +16,9 @@
 #include <unistd.h>
 
 #include "serve/server.h"
+#include "serve_collector.h"
 #include "serve_model.h"
 
-static char dir[64];
-static struct sonde_collector *collector;
 static struct sonde_server *server;
 
 static void start(const struct sonde_server_limits *limits)
@@ -33,18 +32,13 @@ static void start(const struct sonde_server_limits *limits)
 static int setup(void **state)
 {
     (void)state;
-    struct sonde_err err = { "" };
-    strcpy(dir, "/tmp/sonde-test-limits-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    const struct sonde_collector_options options = { .dir = dir };
-    return sonde_collector_create(&options, &collector, &err);
+    return collector_make(NULL);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sonde_collector_destroy(collector);
-    return rmdir(dir);
+    return collector_end();
 }
 
 static void tick(void)

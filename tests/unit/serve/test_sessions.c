@@ -12,25 +12,17 @@
 #include <unistd.h>
 
 #include "serve/sessions.h"
+#include "serve_profiler.h"
 #include "sonde/sonde.h"
 
 enum { WAIT_S = 60 };
 
-static char dir[] = "/tmp/sonde-unit-XXXXXX";
-static struct sonde_collector *collector;
-static struct sonde_profiler *profiler;
 static struct sonde_sessions *sessions;
 
 static int setup(void **state)
 {
     (void)state;
-    struct sonde_err err;
-    strcpy(dir, "/tmp/sonde-unit-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    const struct sonde_collector_options c = { .dir = dir };
-    if (sonde_collector_create(&c, &collector, &err) != 0) return -1;
-    const struct sonde_profiler_options o = { .collector = collector, .dir = dir };
-    if (sonde_profiler_create(&o, &profiler) != 0) return -1;
+    if (profiler_make() != 0) return -1;
     return sonde_sessions_create(profiler, NULL, NULL, &sessions);
 }
 
@@ -38,9 +30,7 @@ static int teardown(void **state)
 {
     (void)state;
     sonde_sessions_destroy(sessions);
-    sonde_profiler_destroy(profiler);
-    sonde_collector_destroy(collector);
-    rmdir(dir);
+    profiler_end();
     return 0;
 }
 

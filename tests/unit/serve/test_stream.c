@@ -16,30 +16,24 @@
 
 #include "serve/route.h"
 #include "serve/stream.h"
+#include "serve_collector.h"
 #include "sonde/sonde.h"
 
-static char dir[64];
-static struct sonde_collector *collector;
 static _Atomic unsigned renders;
 static _Atomic size_t size; /* of an event's data */
 
 static int setup(void **state)
 {
     (void)state;
-    struct sonde_err err = { "" };
-    strcpy(dir, "/tmp/sonde-test-stream-XXXXXX");
-    if (!mkdtemp(dir)) return -1;
-    const struct sonde_collector_options options = { .dir = dir };
     renders = 0;
     size = 10;
-    return sonde_collector_create(&options, &collector, &err);
+    return collector_make(NULL);
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sonde_collector_destroy(collector);
-    return rmdir(dir);
+    return collector_end();
 }
 
 static void tick(void)

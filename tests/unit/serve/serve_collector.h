@@ -1,0 +1,30 @@
+/* serve_collector.h - a collector with a directory of its own, for the tests of serve/. */
+#ifndef TESTS_SERVE_COLLECTOR_H
+#define TESTS_SERVE_COLLECTOR_H
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collect/collector.h"
+
+static char dir[] = "/tmp/sonde-unit-XXXXXX";
+static struct sonde_collector *collector;
+
+/* attach: as in sonde_collector_options; NULL = nothing. */
+static inline int collector_make(int (*attach)(struct sonde_model *m, const void *arg))
+{
+    struct sonde_err err = { "" };
+    strcpy(dir, "/tmp/sonde-unit-XXXXXX");
+    if (!mkdtemp(dir)) return -1;
+    const struct sonde_collector_options o = { .dir = dir, .attach = attach };
+    return sonde_collector_create(&o, &collector, &err);
+}
+
+static inline int collector_end(void)
+{
+    sonde_collector_destroy(collector);
+    return rmdir(dir);
+}
+
+#endif
