@@ -10,8 +10,8 @@ programs=$SONDE_BUILD/programs
 scratch=$(mktemp -d)
 export SONDE_DIR=$scratch/segments
 mkdir -m 700 "$SONDE_DIR"
-failures=0
 started=()
+. "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
 
 cleanup() {
     for pid in "${started[@]}"; do
@@ -20,17 +20,6 @@ cleanup() {
     rm -rf "$scratch"
 }
 trap cleanup EXIT
-
-complain() {
-    printf '%s\n' "$@" >&2
-    failures=$((failures + 1))
-}
-
-finish() {
-    [ "$failures" -eq 0 ] && exit 0
-    printf '%d checks failed\n' "$failures" >&2
-    exit 1
-}
 
 # same WHAT WANTED GOT
 same() {
@@ -56,10 +45,11 @@ status() {
         complain "$*: wanted exit status $wanted, got $got" "$(cat "$scratch/out" "$scratch/err")"
 }
 
-# until_true COMMAND…: at most 20 seconds, looked at often; so no test depends on timing
+# until_true COMMAND…: at most $patience seconds, looked at often; so no test depends on timing
+patience=20
 until_true() {
     local i
-    for i in $(seq 400); do
+    for i in $(seq $((patience * 20))); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.05
     done
@@ -72,3 +62,15 @@ until_line() { until_true grep -qE -- "$1" "$2"; }
 
 # The URL that a log or stderr of sonde names.
 url_in() { grep -oE 'https?://[0-9.]+:[0-9]+' "$1" | head -n 1; }
+
+# start_agent LOG OPTIONS…: `sonde serve` that writes to LOG; $agent is its process, $url where it is
+start_agent() {
+    local log=$1
+    shift
+    : >"$log" # what an earlier one wrote is not to be taken for this one's
+    "$sonde" serve --listen 127.0.0.1:0 "$@" 2>"$log" &
+    agent=$!
+    started+=("$agent")
+    until_line 'listening on http' "$log" || finish
+    url=$(url_in "$log")
+}

@@ -7,13 +7,7 @@ printf '%s\n' "$token" >token
 chmod 600 token
 
 serve() { # LOG OPTIONS…
-    local log=$1
-    shift
-    "$sonde" serve --listen 127.0.0.1:0 --no-processes "$@" 2>"$log" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http' "$log"
-    url=$(url_in "$log")
+    start_agent "$@" --no-processes
 }
 end() {
     kill -TERM "$agent"

@@ -3,13 +3,7 @@
 . "$(dirname "$0")/common.sh"
 
 serve() { # LOG [OPTION…]
-    local log=$1
-    shift
-    "$sonde" serve --listen 127.0.0.1:0 --interval 0.1 "$@" 2>"$log" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http://' "$log"
-    url=$(url_in "$log")
+    start_agent "$@" --interval 0.1
 }
 figure() { # EXPRESSION of the answer, which is `a`; 503 has one too
     curl -s "$url/health" | python3 -c 'import json, sys; a = json.load(sys.stdin); print('"$1"')'

@@ -6,12 +6,7 @@ cd "$scratch" || exit
 : "${SONDE_SOURCE:?set it to the source directory}"
 
 serve() { # OPTIONS…
-    : >log
-    "$sonde" serve --listen 127.0.0.1:0 --no-processes "$@" 2>log &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http' log || finish
-    url=$(url_in log)
+    start_agent log --no-processes "$@"
 }
 end() {
     kill -TERM "$agent"

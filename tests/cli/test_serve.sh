@@ -3,11 +3,7 @@
 . "$(dirname "$0")/common.sh"
 
 serve() { # LOG
-    "$sonde" serve --listen 127.0.0.1:0 --interval 0.1 2>"$1" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http://' "$1"
-    url=$(url_in "$1")
+    start_agent "$1" --interval 0.1
 }
 metric() { curl -sf "$url/metrics" | grep -qE "$1"; }
 

@@ -4,13 +4,7 @@
 
 store=$scratch/history.store
 serve() { # LOG [OPTION…]
-    local log=$1
-    shift
-    "$sonde" serve --listen 127.0.0.1:0 --interval 0.1 --store "$store" "$@" 2>"$log" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http://' "$log"
-    url=$(url_in "$log")
+    start_agent "$@" --interval 0.1 --store "$store"
 }
 # points NAME FROM: how many readings of a series there are since then
 points() {

@@ -5,15 +5,9 @@
 
 store=$scratch/history.store
 serve() { # LOG [OPTION…]
-    local log=$1
-    shift
     # What is in the rings comes at once when an agent starts: nothing of it is to be left out.
-    "$sonde" serve --listen 127.0.0.1:0 --interval 0.1 --store "$store" \
-        --set storage.spans_per_second=100000 --set storage.requests_per_second=100000 "$@" 2>"$log" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http://' "$log"
-    url=$(url_in "$log")
+    start_agent "$@" --interval 0.1 --store "$store" --set storage.spans_per_second=100000 \
+        --set storage.requests_per_second=100000
 }
 # figure URL-PATH EXPRESSION: of the answer, which is `a`
 figure() {

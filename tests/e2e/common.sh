@@ -8,18 +8,7 @@ SONDE_DIR=$(mktemp -d /dev/shm/sonde-e2e-XXXXXX)
 export SONDE_DIR
 unset SONDE_ENABLED TRACEPARENT
 trap 'rm -rf "$SONDE_DIR"' EXIT
-failures=0
-
-complain() {
-    printf '%s\n' "$@" >&2
-    failures=$((failures + 1))
-}
-
-finish() {
-    [ "$failures" -eq 0 ] && exit 0
-    printf '%d failures\n' "$failures" >&2
-    exit 1
-}
+. "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
 
 # Names of segments, one a line.
 segments() { find "$SONDE_DIR" -maxdepth 1 -type f -name '[1-9]*.*' -printf '%f\n' | sort; }

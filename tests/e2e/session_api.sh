@@ -15,16 +15,7 @@ cleanup() {
     rm -rf "$scratch"
 }
 
-# Two minutes: a whole workload is waited for, beside others on a busy machine.
-until_true() {
-    local i
-    for i in $(seq 1200); do
-        "$@" >/dev/null 2>&1 && return 0
-        sleep 0.1
-    done
-    complain "never came true: $*"
-    return 1
-}
+patience=120 # a whole workload is waited for, beside others on a busy machine
 
 # api WANTED CURL_ARGUMENTS…: the answer is in the file answer
 api() {
@@ -76,9 +67,6 @@ stop_agent() {
 serve() {
     local name=$1
     shift
-    "$sonde" serve --listen 127.0.0.1:0 --no-host "$@" 2>"$name.err" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http' "$name.err" || finish
-    at=http://localhost:$(url_in "$name.err" | grep -oE '[0-9]+$')
+    start_agent "$name.err" --no-host "$@"
+    at=http://localhost:${url##*:}
 }

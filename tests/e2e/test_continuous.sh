@@ -7,13 +7,7 @@ store=$scratch/history.db
 body=$scratch/body
 
 serve() { # OPTIONS…
-    : >"$scratch/log"
-    "$sonde" serve --listen 127.0.0.1:0 --no-host --store "$store" --set continuous.flush_seconds=0.5 \
-        "$@" 2>"$scratch/log" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http' "$scratch/log" || finish
-    url=$(url_in "$scratch/log")
+    start_agent "$scratch/log" --no-host --store "$store" --set continuous.flush_seconds=0.5 "$@"
 }
 
 # post STATUS BODY: to the route; the answer is in $body
@@ -164,13 +158,7 @@ if status 0 "$sonde" report --type live "$scratch/run.db"; then has "memory" 'Mi
 status 0 "$sonde" report --type alloc "$scratch/run.db"
 
 # ---- Without a store: in memory -------------------------------------------------------------------
-: >"$scratch/log"
-"$sonde" serve --listen 127.0.0.1:0 --no-host --continuous --set continuous.flush_seconds=0.5 \
-    2>"$scratch/log" &
-agent=$!
-started+=("$agent")
-until_line 'listening on http' "$scratch/log" || finish
-url=$(url_in "$scratch/log")
+start_agent "$scratch/log" --no-host --continuous --set continuous.flush_seconds=0.5
 has "it says so" 'in memory.*--store' "$scratch/log"
 same "it says so here too" memory "$(state 'x["history"]["kept_in"]')"
 until_true more_than 5

@@ -8,22 +8,14 @@ set -uo pipefail
 work=$SONDE_BUILD/openapi
 "$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/openapi" "$work" || { complain "the validator could not be installed"; finish; }
 
-serve() { # OPTIONS…
-    "$sonde" serve --listen 127.0.0.1:0 "$@" 2>"$scratch/log" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http' "$scratch/log" || finish
-    url=$(url_in "$scratch/log")
-}
-
-serve --store "$scratch/store.db"
+start_agent "$scratch/log" --store "$scratch/store.db"
 until_true curl -sf "$url/readyz"
 node "$work/drive.mjs" "$url" || complain "the server does not do what it describes"
 kill -TERM "$agent"
 wait "$agent"
 same "it ended in order" 0 $?
 
-SONDE_TOKEN=correct-horse-battery serve
+SONDE_TOKEN=correct-horse-battery start_agent "$scratch/log"
 SONDE_TOKEN=correct-horse-battery node "$work/drive.mjs" "$url" correct-horse-battery ||
     complain "with a token it does not do what it describes"
 finish

@@ -12,11 +12,7 @@ work=$SONDE_BUILD/otlp
 "$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/otlp" "$work" || { complain "the SDK could not be installed"; finish; }
 
 serve() { # OPTIONS…
-    "$sonde" serve --listen 127.0.0.1:0 --no-host --no-processes "$@" 2>"$scratch/log" &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http' "$scratch/log" || finish
-    url=$(url_in "$scratch/log")
+    start_agent "$scratch/log" --no-host --no-processes "$@"
 }
 serve --store "$scratch/store.db"
 until_true curl -sf "$url/readyz"

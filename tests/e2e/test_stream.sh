@@ -7,12 +7,7 @@ set -uo pipefail
 cd "$scratch" || exit
 
 serve() { # OPTIONS…
-    : >log
-    "$sonde" serve --listen 127.0.0.1:0 --no-processes --interval 0.1 "$@" 2>log &
-    agent=$!
-    started+=("$agent")
-    until_line 'listening on http' log || finish
-    url=$(url_in log)
+    start_agent log --no-processes --interval 0.1 "$@"
 }
 end() {
     kill -TERM "$agent"

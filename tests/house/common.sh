@@ -6,18 +6,7 @@ set -euo pipefail
 export LC_ALL=C
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failures=0
-
-complain() {
-    printf '%s\n' "$@" >&2
-    failures=$((failures + 1))
-}
-
-finish() {
-    [ "$failures" -eq 0 ] && exit 0
-    printf '%d violations\n' "$failures" >&2
-    exit 1
-}
+. "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"
 
 # Files of the repository, one a line; also right in a source tree without git.
 repository_files() {
