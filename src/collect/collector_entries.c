@@ -22,8 +22,8 @@
 static void refuse(struct sonde_collector *c, const char *path, const char *reason)
 {
     struct sonde_collector_refusal *r = &c->refusals[c->refused++ % COLLECTOR_REFUSALS];
-    snprintf(r->path, sizeof(r->path), "%s", path);
-    snprintf(r->reason, sizeof(r->reason), "%s", reason);
+    snprintf(r->path, sizeof(r->path), "%.255s", path); /* longer ones are cut */
+    snprintf(r->reason, sizeof(r->reason), "%.255s", reason);
     sonde_log(SONDE_LOG_WARN, "refused %s: %s", path, reason);
 }
 
