@@ -444,7 +444,14 @@ static size_t llama_environment(const struct session *s, char out[SONDE_PRELOADE
 /* What engines that work in the process need; where several set a variable, it is to the same. */
 static size_t child_environment(struct session *s, char out[SONDE_CHILD_ENV_MAX])
 {
-    char llama[SONDE_PRELOADED_ENV_MAX];
+    char llama[SONDE_PRELOADED_ENV_MAX], program[4096], first[64];
+    if (sonde_probes_program(s->name, program, sizeof(program)) &&
+        sonde_preloaded_refused(program, first, sizeof(first))) {
+        session_tell(s, "%s is built with AddressSanitizer and does not run if anything is loaded "
+                     "before %s: nothing is recorded from inside it (heap, calls of llama.cpp, CPU "
+                     "by the timer engine)", s->name, first);
+        return 0;
+    }
     size_t cpu_size = 0, mem_size = 0, llama_size = llama_environment(s, llama);
     const char *cpu = s->recording.cpu ? sonde_cpu_environment(s->recording.cpu, &cpu_size) : NULL;
     const char *mem = s->recording.mem ? sonde_mem_environment(s->recording.mem, &mem_size) : NULL;

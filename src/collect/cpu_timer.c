@@ -139,7 +139,7 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
     out->note = e->note;
     if (!e->any) {
         out->note = "the program has not loaded libsonde_preload (yet): one that is linked "
-                    "statically, or changes its user, never does";
+                    "statically, built with AddressSanitizer, or changes its user, never does";
     }
 }
 

@@ -216,7 +216,7 @@ static void make_note(struct sonde_mem *m, char out[SONDE_MEM_NOTE_MAX])
     out[0] = '\0';
     if (!m->any) {
         note(out, "the program has not loaded libsonde_preload (yet): one that is linked "
-             "statically, or changes its user, never does");
+             "statically, built with AddressSanitizer, or changes its user, never does");
     }
     if (m->broken[0]) note(out, "%s", m->broken);
     for (uint32_t i = 0; i < m->found.target_count; i++) {

@@ -27,6 +27,10 @@ int sonde_preloaded_library(char *out, size_t size, struct sonde_err *err);
 int sonde_preloaded_environment(const char *variable, char out[SONDE_PRELOADED_ENV_MAX],
                                 size_t *size, struct sonde_err *err);
 
+/* Does the program end at once if another library is loaded before one of its own, as ASan's of gcc
+ * makes it? 1 with that library's name. */
+int sonde_preloaded_refused(const char *program, char *out, size_t size);
+
 /* ---- preloaded.c --------------------------------------------------------------------------- */
 
 /* A segment. Whoever reads them puts this first in a structure of his own. */

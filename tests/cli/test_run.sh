@@ -119,6 +119,12 @@ same "nested" ready "$(cat "$scratch/out")"
 has "records of short-lived grandchildren" ' series, 23 spans' "$scratch/err"
 same "no segment is left behind" "" "$(find "$SONDE_DIR" -name '[0-9]*')"
 
+# ---- a program that nothing may be loaded into --------------------------------------------------
+echo 'int main(void) { return 7; }' | gcc -fsanitize=address -x c -o "$scratch/asan" -
+status 7 "${run[@]}" -v --heap -- "$scratch/asan"
+has "ASan comes first" 'before libasan.so' "$scratch/err"
+has "so there is no heap" 'heap was not profiled: .*AddressSanitizer' "$scratch/err"
+
 # ---- a grandchild that stays is not waited for ------------------------------------------------
 status 0 timeout 20 "${run[@]}" -- sh -c 'sleep 60 >/dev/null 2>&1 & echo $!'
 started+=("$(cat "$scratch/out")")
