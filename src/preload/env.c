@@ -156,15 +156,16 @@ static int by_kernel(char **end)
 }
 
 /* Entries that are kept, from the last one down to the first, end where they ended. Whoever counts
- * from argv finds empty ones before them. */
+ * from argv, or was given the array as main's third argument, finds the first of them several times:
+ * something without a '=' might surprise him. */
 static void close_from_below(char **end)
 {
-    static char empty[1];
+    static char none[] = "SONDE=";
     char **to = end;
     for (char **from = end; from-- != environ;) {
         if (*from) *--to = *from;
     }
-    for (char **gap = environ; gap != to; gap++) *gap = empty;
+    for (char **gap = environ; gap != to; gap++) *gap = to == end ? none : *to;
     environ = to;
 }
 

@@ -53,7 +53,7 @@ static void mode_auxv(void)
     unsigned long page = 0;
     while (*p) p++;
     p++;
-    while (*p) p++;
+    for (; *p; p++) require(strchr(*p, '=') != NULL, "an entry without =");
     for (const unsigned long *v = (const unsigned long *)(void *)(p + 1); v[0]; v += 2) {
         if (v[0] == AT_PAGESZ) page = v[1];
     }
