@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 
 serve() { # LOG [OPTION…]
-    start_agent "$@" --interval 0.1
+    start_agent "$@" --interval 0.5 # the window is a minute, but no more ticks than are kept
 }
 figure() { # EXPRESSION of the answer, which is `a`; 503 has one too
     curl -s "$url/health" | python3 -c 'import json, sys; a = json.load(sys.stdin); print('"$1"')'
