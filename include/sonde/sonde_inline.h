@@ -259,12 +259,10 @@ static inline uint64_t sonde__rand(struct sonde__tls *t)
     return (x ^ (x >> 31)) | 1;
 }
 
-static inline void sonde_span_begin(struct sonde_span *s, uint32_t name)
+/* Recording is on, or may be: state is the gate's. */
+static inline void sonde__span_begin_on(struct sonde_span *s, uint32_t name, uint32_t state)
 {
     struct sonde__tls *t = &sonde__tls;
-    uint32_t state = SONDE__GATE();
-    s->flags = 0;
-    if (state == SONDE__GATE_OFF) return; /* in line: off must cost nothing beside on */
     if (SONDE__UNLIKELY(state != SONDE__GATE_ON || t->ring == NULL)) {
         if (!sonde__span_begin_slow()) return;
     }
@@ -281,6 +279,15 @@ static inline void sonde_span_begin(struct sonde_span *s, uint32_t name)
     s->trace_lo = t->trace_lo;
     t->span = s->id;
     s->start = sonde_ticks();
+}
+
+/* In line whatever the compiler thinks of the rest: off must cost nothing beside on. */
+static inline __attribute__((always_inline)) void sonde_span_begin(struct sonde_span *s,
+                                                                   uint32_t name)
+{
+    const uint32_t state = SONDE__GATE();
+    s->flags = 0;
+    if (state != SONDE__GATE_OFF) sonde__span_begin_on(s, name, state);
 }
 
 /* The index of a record of this thread's own ring, which no other thread writes to. */
