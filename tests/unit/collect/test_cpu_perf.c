@@ -157,6 +157,14 @@ static void test_off_cpu(void **state)
     burn_some_run(off_cpu, 0);
 }
 
+/* The program runs, and waits to be told to go on. */
+static void fork_until_ready(struct burn *b, const char *const *args)
+{
+    burn_fork(b, args);
+    burn_go(b);
+    assert_true(burn_read_until(b, "ready"));
+}
+
 /* A thread that waits from before the recording until after it, and never switches in between. */
 static void test_off_cpu_attach(void **state)
 {
@@ -167,9 +175,7 @@ static void test_off_cpu_attach(void **state)
     struct sonde_profile *p = NULL, *half = NULL;
     struct sonde_err err = { "" };
     if (!can_sample) skip();
-    burn_fork(&b, args);
-    burn_go(&b);
-    assert_true(burn_read_until(&b, "ready"));
+    fork_until_ready(&b, args);
     burn_wait_until_asleep(&b);
     const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .off_cpu = 1,
                                          .engine = SONDE_CPU_PERF };
@@ -270,9 +276,7 @@ static int attach(int which)
     struct sonde_profile *p = NULL, *half = NULL;
     struct sonde_err err = { "" };
     if (!can_sample) skip();
-    burn_fork(&b, args);
-    burn_go(&b);
-    assert_true(burn_read_until(&b, "ready"));
+    fork_until_ready(&b, args);
     const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .rate_hz = 2000,
                                          .off_cpu = 1, .engine = SONDE_CPU_PERF };
     if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
@@ -309,9 +313,7 @@ static int attach_churn(int which)
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     if (!can_sample) skip();
-    burn_fork(&b, args);
-    burn_go(&b);
-    assert_true(burn_read_until(&b, "ready"));
+    fork_until_ready(&b, args);
     const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .rate_hz = 10000,
                                          .engine = SONDE_CPU_PERF };
     if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
@@ -343,9 +345,7 @@ static void test_snapshot_since(void **state)
     struct sonde_profile *all = NULL, *late = NULL, *none = NULL;
     struct sonde_err err = { "" };
     if (!can_sample) skip();
-    burn_fork(&b, args);
-    burn_go(&b);
-    assert_true(burn_read_until(&b, "ready"));
+    fork_until_ready(&b, args);
     const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .engine = SONDE_CPU_PERF };
     if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
     burn_go(&b);
@@ -379,9 +379,7 @@ static void test_snapshots_while_blocked(void **state)
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     if (!can_sample) skip();
-    burn_fork(&b, args);
-    burn_go(&b);
-    assert_true(burn_read_until(&b, "ready"));
+    fork_until_ready(&b, args);
     const struct sonde_cpu_options o = { .pid = (uint32_t)b.pid, .engine = SONDE_CPU_PERF,
                                          .off_cpu = 1 };
     if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);

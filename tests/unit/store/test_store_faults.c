@@ -608,20 +608,27 @@ static void test_damaged_at_start(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+static struct sonde_store *open_then_damage(void)
+{
+    const struct sonde_store_options o = { .block_ticks = 20 };
+    struct sonde_store *s = open_at(build_path, o);
+    struct load l = new_load(s, 5, 5, 2);
+    add_ticks(&l, 400);
+    OPS->close(s);
+    s = open_at(build_path, o);
+    scribble();
+    return s;
+}
+
 static void test_damaged_while_open(void **unused)
 {
     (void)unused;
     char name[256];
     struct sonde_err err = { "" };
-    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
-    struct load l = new_load(s, 5, 5, 2);
-    add_ticks(&l, 400);
-    OPS->close(s);
-    s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
-    scribble();
+    struct sonde_store *s = open_then_damage();
     assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), SONDE_EFORMAT);
     assert_non_null(strstr(err.text, "is damaged"));
-    l = new_load(s, 5, 5, 2);
+    struct load l = new_load(s, 5, 5, 2);
     for (int i = 0; i < 200 && !aside(name, sizeof(name)); i++) {
         load_tick(&l);
         OPS->flush(s, NULL);
@@ -642,15 +649,10 @@ static void test_damaged_and_full(void **unused)
     (void)unused;
     char name[256];
     struct sonde_err err = { "" };
-    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
-    struct load l = new_load(s, 5, 5, 2);
-    add_ticks(&l, 400);
-    OPS->close(s);
-    s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 20 });
-    scribble();
+    struct sonde_store *s = open_then_damage();
     disk_fails(ENOSPC);
     assert_int_equal(ask(s, "g3", START_S, 0, 0, &err), SONDE_EFORMAT);
-    l = new_load(s, 5, 5, 2);
+    struct load l = new_load(s, 5, 5, 2);
     for (int i = 0; i < 3; i++) {
         add_ticks(&l, 10);
         assert_int_equal(OPS->flush(s, &err), SONDE_EIO);
