@@ -59,9 +59,27 @@ struct mem_now mem_totals(struct sonde_mem *m)
     return n;
 }
 
+/* The curve begins where the process did, with nothing, if that was after us: most programs allocate
+ * a good part of all while they start, before anybody can have looked. */
+static void add_origin(struct sonde_mem *m)
+{
+    uint64_t first_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < m->found.target_count; i++) {
+        const struct mem_target *t = mem_target_at(m, i);
+        if (!mem_is_open(t)) continue;
+        const uint64_t start_ns = sonde_tick_unix_ns(&m->reader.clock, sonde_segment_header(t->base.segment)->tsc != 0,
+                                                     t->info.start_ticks);
+        if (start_ns < first_ns) first_ns = start_ns;
+    }
+    const uint64_t now_ns = m->reader.clock.unix_ns + m->reader.now_ns;
+    if (first_ns < m->start_ns || first_ns >= now_ns) return;
+    m->points[m->point_count++] = (struct sonde_heap_point){ .time_ns = first_ns };
+}
+
 static void add_point(struct sonde_mem *m, const struct mem_now *n, int always)
 {
     if (!always && m->point_skip++ % m->point_every != 0) return;
+    if (!m->point_count) add_origin(m);
     if (m->point_count == MEM_POINTS_MAX) {
         for (uint32_t i = 0; i < MEM_POINTS_MAX / 2; i++) m->points[i] = m->points[2 * i];
         m->point_count = MEM_POINTS_MAX / 2;

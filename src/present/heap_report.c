@@ -30,16 +30,18 @@ static double seconds_of(const struct sonde_profile *p)
     return p->end_ns > p->start_ns ? (double)(p->end_ns - p->start_ns) / 1e9 : 0;
 }
 
-/* Of the time that was watched: the program may have run long before. */
+/* Of the time that was watched: all that was allocated, less what the process had allocated before. */
 static void set_rates(struct heap_report *r)
 {
     const struct sonde_heap *h = r->h;
     r->alloc_rate = r->count_rate = NAN;
     if (h->point_count < 2 || !(r->seconds > 0)) return;
-    const struct sonde_heap_point *first = &h->points[0], *last = &h->points[h->point_count - 1];
-    if (last->alloc_bytes < first->alloc_bytes || last->alloc_count < first->alloc_count) return;
-    r->alloc_rate = (double)(last->alloc_bytes - first->alloc_bytes) / r->seconds;
-    r->count_rate = (double)(last->alloc_count - first->alloc_count) / r->seconds;
+    const struct sonde_heap_point *first = &h->points[0];
+    const double bytes = h->alloc_bytes.value - (double)first->alloc_bytes;
+    const double count = h->alloc_count.value - (double)first->alloc_count;
+    if (bytes < 0 || count < 0) return;
+    r->alloc_rate = bytes / r->seconds;
+    r->count_rate = count / r->seconds;
 }
 
 int heap_report_init(struct heap_report *r, const struct sonde_profile *p,

@@ -11,6 +11,7 @@
 
 enum { FRAMES_MAX = 8, BAR_CELLS = 32, CURVE_CELLS = 60 };
 enum { AMOUNT_BYTES = 3 * SONDE_VALUE_BYTES + 16 };
+enum { VAGUE = 4 }; /* an upper bound this many times the estimate: no range worth printing */
 
 static const char *bytes_text(char out[SONDE_VALUE_BYTES], double v, int ascii)
 {
@@ -27,18 +28,19 @@ static const char *seconds_text(char out[SONDE_VALUE_BYTES], double v, int ascii
     return sonde_value_format(out, v, SONDE_UNIT_SECONDS, ascii);
 }
 
-/* "12.3 MiB", with "(11.5 MiB … 13.1 MiB)" where it is estimated. */
+/* "12.3 MiB", with "(11.5 MiB … 13.1 MiB)" where it is estimated. An estimate from a handful of samples
+ * has no lower bound to speak of: then only "(at most 40 MiB)". There are whole allocations only. */
 static const char *amount_text(char out[AMOUNT_BYTES], const struct sonde_heap_amount *a,
                                enum sonde_unit unit, int ascii)
 {
+    const int whole = unit == SONDE_UNIT_COUNT;
     char v[SONDE_VALUE_BYTES], low[SONDE_VALUE_BYTES], high[SONDE_VALUE_BYTES];
-    sonde_value_format(v, a->value, unit, ascii);
-    if (!(a->high > a->low)) {
-        snprintf(out, AMOUNT_BYTES, "%s", v);
-    } else {
-        snprintf(out, AMOUNT_BYTES, "%s (%s%s%s)", v, sonde_value_format(low, a->low, unit, ascii),
-                 ascii ? " to " : " … ", sonde_value_format(high, a->high, unit, ascii));
-    }
+    sonde_value_format(v, whole ? round(a->value) : a->value, unit, ascii);
+    sonde_value_format(low, whole ? floor(a->low) : a->low, unit, ascii);
+    sonde_value_format(high, whole ? ceil(a->high) : a->high, unit, ascii);
+    if (!(a->high > a->low)) snprintf(out, AMOUNT_BYTES, "%s", v);
+    else if (a->high > VAGUE * a->value) snprintf(out, AMOUNT_BYTES, "%s (at most %s)", v, high);
+    else snprintf(out, AMOUNT_BYTES, "%s (%s%s%s)", v, low, ascii ? " to " : " … ", high);
     return out;
 }
 

@@ -179,6 +179,9 @@ static void test_peak(void **state)
     assert_true(p->heap->peak_ns >= p->start_ns && p->heap->peak_ns <= p->end_ns);
     assert_true(st.peak_bytes > peak - peak / 20); /* it runs behind rows a little */
     assert_true(p->heap->growth.count > 0 && p->heap->point_count > 1);
+    /* The curve begins with the process, so that rates are of all that was allocated. */
+    assert_int_equal(p->heap->points[0].alloc_count, 0);
+    assert_true(p->heap->points[0].time_ns < p->heap->points[1].time_ns);
     sonde_profile_destroy(p);
 }
 

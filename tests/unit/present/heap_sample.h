@@ -94,7 +94,7 @@ static inline struct sonde_profile *heap_sample(double share)
         h->points[t] = (struct sonde_heap_point){
             .time_ns = HEAP_SAMPLE_START + t * 1000000000ull, .live_bytes = (uint64_t)all,
             .live_count = 100 + t, .alloc_bytes = (uint64_t)(64e6 + 2e6 * t),
-            .alloc_count = 1000u * t, .rss_bytes = (uint64_t)(90e6 + all / 5) };
+            .alloc_count = 80130 + 1000u * t, .rss_bytes = (uint64_t)(90e6 + all / 5) };
     }
     for (uint32_t i = 0; i < HEAP_SAMPLE_SITES; i++) {
         struct sonde_heap_site *s = &h->sites[i];
