@@ -36,7 +36,7 @@ const char *sonde_figure_group_name(enum sonde_figure_group g)
 
 const char *sonde_verdict_name(enum sonde_verdict v)
 {
-    static const char *const names[] = { "unknown", "not different", "faster", "slower",
+    static const char *const names[] = { "not known", "not different", "faster", "slower",
                                          "less", "more", "different" };
     return names[v];
 }
@@ -259,11 +259,23 @@ static int matters(const struct sonde_comparison *c, const struct sonde_figure *
            fabs(f->d.change) >= SONDE_COMPARE_WEIGHT * fmax(c->whole[0], c->whole[1]);
 }
 
+/* A change by half or more could have gone unseen. Functions are many and mostly small: theirs are
+ * held against the whole, not against themselves. */
+static int is_vague(const struct sonde_figure *f)
+{
+    if (f->group == SONDE_FIGURE_FUNCTIONS) return 0;
+    if (isnan(f->d.relative)) return f->d.change != 0; /* there was nothing before */
+    return !(f->d.relative_low > -SONDE_COMPARE_VAGUE && f->d.relative_high < SONDE_COMPARE_VAGUE);
+}
+
 static enum sonde_verdict judge(const struct sonde_comparison *c, const struct sonde_figure *f,
                                 enum sonde_verdict grown, enum sonde_verdict shrunk)
 {
     if (isnan(f->adjusted)) return SONDE_VERDICT_UNKNOWN;
-    if (f->adjusted > SONDE_COMPARE_LEVEL || !matters(c, f)) return SONDE_VERDICT_SAME;
+    if (f->adjusted > SONDE_COMPARE_LEVEL) {
+        return is_vague(f) ? SONDE_VERDICT_UNKNOWN : SONDE_VERDICT_SAME;
+    }
+    if (!matters(c, f)) return SONDE_VERDICT_SAME;
     return f->d.change > 0 ? grown : shrunk;
 }
 
@@ -285,6 +297,20 @@ static int adjust(struct sonde_comparison *c)
     }
     sonde__free(p);
     return rc;
+}
+
+/* Requests are what people compare runs for: if nothing is known of their times, other figures are no
+ * verdict on them. */
+static int requests_unknown(const struct sonde_comparison *c)
+{
+    if (!c->requests[0] || !c->requests[1] || c->basis != SONDE_BASIS_REQUEST) return 0;
+    for (size_t i = 0; i < c->count; i++) {
+        const struct sonde_figure *f = &c->figures[i];
+        const int time = !strcmp(f->unit, "seconds") &&
+                         (f->group == SONDE_FIGURE_REQUESTS || f->group == SONDE_FIGURE_SPANS);
+        if (time && f->verdict != SONDE_VERDICT_UNKNOWN) return 0;
+    }
+    return 1;
 }
 
 /* Of functions the one that changed most by itself; of all else the first there is. What is neither
@@ -309,7 +335,10 @@ static void find_headline(struct sonde_comparison *c)
         }
     }
     c->headline = best;
-    if (best == c->count) c->verdict = known ? SONDE_VERDICT_SAME : SONDE_VERDICT_UNKNOWN;
+    c->requests_unknown = requests_unknown(c);
+    if (best == c->count) {
+        c->verdict = known && !c->requests_unknown ? SONDE_VERDICT_SAME : SONDE_VERDICT_UNKNOWN;
+    }
     else if (!c->figures[best].better) c->verdict = SONDE_VERDICT_DIFFERENT;
     else c->verdict = c->figures[best].verdict;
 }

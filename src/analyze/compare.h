@@ -13,6 +13,9 @@
  *   - and the change is at least 1 % of what it was; that of a function also 0.2 % of the whole,
  *     that of memory in a single run 5 %.
  *
+ * A figure that is not called changed is called not different only if its interval leaves out that it
+ * changed by half or more. Otherwise it is not known: nothing was seen, and nothing could have been.
+ *
  * Rejected: a test for each sample or request (they are not independent, and a long recording makes
  * any nothing significant); and resampling for percentiles, which with 16 parts gives intervals that
  * are too short. */
@@ -29,6 +32,7 @@
 #define SONDE_COMPARE_LEVEL 0.025       /* of each of the two families */
 #define SONDE_COMPARE_EFFECT 0.01       /* smallest relative change of interest */
 #define SONDE_COMPARE_EFFECT_SINGLE 0.05 /* of memory in a single run */
+#define SONDE_COMPARE_VAGUE 0.5         /* an interval that holds this change says nothing */
 #define SONDE_COMPARE_WEIGHT 0.002      /* of a function: of the whole */
 #define SONDE_COMPARE_PARTS 16u         /* sub-windows of a single run */
 #define SONDE_COMPARE_RUNS_MAX 1000u
@@ -62,7 +66,7 @@ enum sonde_figure_group {
 const char *sonde_figure_group_name(enum sonde_figure_group g); /* "requests" … */
 
 enum sonde_verdict {
-    SONDE_VERDICT_UNKNOWN,   /* no interval */
+    SONDE_VERDICT_UNKNOWN,   /* no interval, or one so wide that it says nothing */
     SONDE_VERDICT_SAME,      /* not different: noise, or too small to matter */
     SONDE_VERDICT_FASTER, SONDE_VERDICT_SLOWER, /* times and rates */
     SONDE_VERDICT_LESS, SONDE_VERDICT_MORE,     /* amounts and shares */
@@ -97,6 +101,7 @@ struct sonde_comparison {
     double whole[2];         /* of functions: all of their kind, on the basis */
     enum sonde_verdict verdict;
     size_t headline;         /* figure that the verdict is of; count = none */
+    int requests_unknown;    /* there are requests, but too few to say whether they changed */
     struct sonde_compare_texts *texts; /* private: subjects */
 };
 

@@ -2,6 +2,7 @@
 #include "analyze/compare_fail.h"
 
 #include <errno.h>
+#include <float.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +14,22 @@
 #define LIMIT_MAX 1e6 /* per cent */
 
 enum named { NEVER, MAYBE, ALWAYS };
+
+/* Other names of measures, as people write them who think of a floor. */
+static const struct { const char *alias, *measure; } aliases[] = {
+    { "tokens_per_s", "tokens" }, { "requests_per_s", "requests" },
+    { "prompt_tokens_per_s", "prompt" }, { "alloc_per_s", "alloc" },
+};
+
+static const struct { const char *name, *kind; double factor; } units[] = {
+    { "ns", "seconds", 1e-9 }, { "us", "seconds", 1e-6 }, { "µs", "seconds", 1e-6 },
+    { "ms", "seconds", 1e-3 }, { "s", "seconds", 1 },     { "min", "seconds", 60 },
+    { "h", "seconds", 3600 },  { "B", "bytes", 1 },       { "KB", "bytes", 1e3 },
+    { "kB", "bytes", 1e3 },    { "MB", "bytes", 1e6 },    { "GB", "bytes", 1e9 },
+    { "TB", "bytes", 1e12 },   { "KiB", "bytes", 1024 },  { "MiB", "bytes", 1048576.0 },
+    { "GiB", "bytes", 1073741824.0 }, { "TiB", "bytes", 1099511627776.0 },
+};
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
 static const struct { const char *measure; enum named named; } measures[] = {
     { "p50", MAYBE }, { "p95", MAYBE }, { "p99", MAYBE },
@@ -29,7 +46,7 @@ static const struct { const char *measure; enum named named; } measures[] = {
 static int bad(struct sonde_err *err, const char *text, const char *why)
 {
     return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s' %s, for example 'p95>5%%', "
-                         "'cpu:handle>3%%' or 'requests<2%%'", text, why);
+                         "'cpu:handle>3%%', 'tokens<50' or 'rss>1GB'", text, why);
 }
 
 static int unknown_measure(struct sonde_err *err, const char *text, const char *measure)
@@ -59,7 +76,7 @@ static int copy_trimmed(char *out, size_t out_size, const char *s, size_t len)
     return 0;
 }
 
-static int parse_limit(const char *text, double *out)
+static int parse_limit(const char *text, struct sonde_fail_on *out)
 {
     while (*text == ' ') text++;
     char *end;
@@ -67,14 +84,23 @@ static int parse_limit(const char *text, double *out)
     const double v = strtod(text, &end);
     /* strtod takes "inf", "nan" and hexadecimal too. */
     const size_t plain = strspn(text, "0123456789.eE+-");
-    if (end == text || (size_t)(end - text) > plain || errno || !(v >= 0 && v <= LIMIT_MAX)) {
-        return -1;
+    if (end == text || (size_t)(end - text) > plain || errno || !(v >= 0)) return -1;
+    char unit[8];
+    if (copy_trimmed(unit, sizeof(unit), end, strlen(end))) return -1;
+    if (!strcmp(unit, "%")) {
+        out->limit = v / 100;
+        return v <= LIMIT_MAX ? 0 : -1;
     }
-    while (*end == ' ') end++;
-    if (*end++ != '%') return -1;
-    while (*end == ' ') end++;
-    *out = v / 100;
-    return *end ? -1 : 0;
+    out->absolute = 1;
+    out->limit = v;
+    if (!*unit) return 0;
+    for (size_t i = 0; i < COUNT(units); i++) {
+        if (strcmp(units[i].name, unit) != 0) continue;
+        out->limit = v * units[i].factor;
+        out->kind = units[i].kind;
+        return 0;
+    }
+    return -1;
 }
 
 int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sonde_err *err)
@@ -96,8 +122,11 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
     if (colon && (copy_trimmed(f.glob, sizeof(f.glob), colon + 1, before - name - 1) || !*f.glob)) {
         return bad(err, text, "has no name, or too long a one, after the colon");
     }
-    if (parse_limit(op + 1, &f.limit)) {
-        return bad(err, text, "does not end in a number of per cent");
+    if (parse_limit(op + 1, &f)) {
+        return bad(err, text, "does not end in a number of per cent, or one with a unit that there is");
+    }
+    for (size_t k = 0; k < COUNT(aliases); k++) {
+        if (!strcmp(aliases[k].alias, f.measure)) strcpy(f.measure, aliases[k].measure);
     }
     size_t i = 0;
     while (i < MEASURES && strcmp(measures[i].measure, f.measure) != 0) i++;
@@ -122,32 +151,36 @@ static double moved(const struct sonde_fail_on *f, const struct sonde_figure *g)
     return g->d.relative * f->sign;
 }
 
+/* By how much the limit is broken, for finding the worst; 0 or less: it is not. */
+static double excess(const struct sonde_fail_on *f, const struct sonde_figure *g, int unknown_ok)
+{
+    if (f->absolute) return (g->after - f->limit) * f->sign;
+    if (g->verdict == SONDE_VERDICT_UNKNOWN) return unknown_ok ? 0 : DBL_MIN;
+    return sonde_figure_changed(g) ? moved(f, g) - f->limit : 0;
+}
+
 int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_comparison *c,
-                        const struct sonde_figure **out, struct sonde_err *err)
+                        int unknown_ok, const struct sonde_figure **out, struct sonde_err *err)
 {
     const struct sonde_figure *worst = NULL;
-    size_t seen = 0, known = 0, named = 0;
+    size_t seen = 0, named = 0;
     for (size_t i = 0; i < c->count; i++) {
         const struct sonde_figure *g = &c->figures[i];
         if (strcmp(g->measure, f->measure) != 0) continue;
         named += *g->subject != '\0';
         if (*f->glob ? !*g->subject || fnmatch(f->glob, g->subject, 0) : *g->subject) continue;
-        seen++;
-        known += g->verdict != SONDE_VERDICT_UNKNOWN;
-        if (sonde_figure_changed(g) && moved(f, g) > f->limit &&
-            (!worst || moved(f, g) > moved(f, worst))) {
-            worst = g;
+        if (f->kind && strncmp(g->unit, f->kind, strlen(f->kind)) != 0) {
+            return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s is measured in %s, not "
+                                 "in %s", f->text, f->measure, g->unit, f->kind);
         }
+        seen++;
+        const double by = excess(f, g, unknown_ok);
+        if (by > 0 && (!worst || by > excess(f, worst, unknown_ok))) worst = g;
     }
     if (!seen) {
         return sonde_err_set(err, SONDE_ENOENT, "--fail-on: '%.100s': these runs have no such "
                              "figure%s%s%s", f->text, named && !*f->glob ? "; of spans say " : "",
                              named && !*f->glob ? f->measure : "", named && !*f->glob ? ":NAME" : "");
-    }
-    if (!known) {
-        return sonde_err_set(err, SONDE_ENOENT, "--fail-on: '%.100s': it cannot be said whether "
-                             "that has changed; compare two or more runs of each: "
-                             "sonde diff A1 A2 --with B1 B2", f->text);
     }
     if (!worst) return 0;
     *out = worst;

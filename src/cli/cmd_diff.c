@@ -18,7 +18,7 @@
 struct diff_values {
     struct sonde_cli_filter filter;
     const char *output, *format, *per;
-    int json, invert, split;
+    int json, invert, split, unknown_ok;
     uint64_t limit;
     struct sonde_cli_list fail_on;
 };
@@ -33,7 +33,9 @@ static const struct sonde_cli_opt options[] = {
       .choices = "text|json|markdown", .help = "how it is written (default text)" },
     { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "write JSON" },
     { .name = "fail-on", .type = SONDE_OPT_LIST, .value = "LIMIT", AT(fail_on),
-      .help = "exit status 3 if a figure has changed by more: 'p95>5%'" },
+      .help = "exit status 3 if a figure has changed by more: 'p95>5%'; or is: 'rss>1GB'" },
+    { .name = "unknown-ok", .type = SONDE_OPT_FLAG, AT(unknown_ok),
+      .help = "let a --fail-on limit pass where it is not known whether the figure has changed" },
     { .name = "per", .type = SONDE_OPT_STR, .value = "WHAT", AT(per),
       .choices = "share|second|request|run",
       .help = "what functions are measured by (default request if there are any, else share)" },
@@ -243,9 +245,17 @@ static int check_limits(const struct sonde_cli *cli, const struct diff *d)
     for (size_t i = 0; i < v->fail_on.count; i++) {
         const struct sonde_figure *f;
         struct sonde_err err = { "" };
-        const int rc = sonde_fail_on_check(&d->fail_on[i], d->comparison, &f, &err);
+        const int rc = sonde_fail_on_check(&d->fail_on[i], d->comparison, v->unknown_ok, &f, &err);
         if (rc < 0) return sonde_cli_usage(cli, "%s", err.text);
         if (!rc) continue;
+        status = SONDE_EXIT_LIMIT;
+        if (!d->fail_on[i].absolute && f->verdict == SONDE_VERDICT_UNKNOWN) {
+            sonde_cli_fail(cli, "--fail-on '%s': it is not known whether %.200s%s%s has changed; record "
+                           "longer, compare two or more runs of each (sonde diff A1 A2 --with B1 B2), "
+                           "or let it pass with --unknown-ok", d->fail_on[i].text, f->subject,
+                           *f->subject ? ": " : "", f->title);
+            continue;
+        }
         char interval[SONDE_FIGURE_BYTES], before[SONDE_FIGURE_BYTES], after[SONDE_FIGURE_BYTES];
         const int ascii = sonde_text_locale_ascii();
         sonde_figure_interval(interval, f, ascii);
@@ -254,7 +264,6 @@ static int check_limits(const struct sonde_cli *cli, const struct diff *d)
                        sonde_figure_format(before, f->before, f->unit, ascii),
                        sonde_figure_format(after, f->after, f->unit, ascii),
                        *interval ? ", " : "", interval);
-        status = SONDE_EXIT_LIMIT;
     }
     return status;
 }
@@ -315,7 +324,9 @@ const struct sonde_command sonde_cmd_diff = {
         "all (--with).\n"
         "\n"
         "--fail-on LIMIT is for tests: exit status 3 if a figure has changed, noise left aside, by "
-        "more than that. FIGURE>N% means it grew by more, FIGURE<N% that it shrank. Of requests: "
+        "more than that. FIGURE>N% means it grew by more, FIGURE<N% that it shrank. Without % it is a "
+        "limit of the value itself: tokens_per_s<50, p95>200ms, rss>1GB. Where it is not known whether "
+        "a figure has changed the test fails too, unless --unknown-ok is given. Of requests: "
         "p50 p95 p99 ttft.p95 itl.p95 requests tokens prompt errors; of all: cpu cores off-cpu "
         "time peak live alloc rss; of spans p95:NAME spans:NAME cpu:NAME, of phases "
         "phase.p95:NAME, of functions self:NAME total:NAME. A NAME may hold * and ?. Exit status 2 "

@@ -51,7 +51,7 @@ const char *sonde_figure_interval(char out[SONDE_FIGURE_BYTES], const struct son
     const double low = f->d.relative_low, high = f->d.relative_high;
     char a[SONDE_FIGURE_BYTES], b[SONDE_FIGURE_BYTES];
     *out = '\0';
-    if (f->verdict == SONDE_VERDICT_UNKNOWN || (!is_bound(low) && !is_bound(high))) return out;
+    if (!is_bound(low) && !is_bound(high)) return out;
     snprintf(out, SONDE_FIGURE_BYTES, "%.12s%s%.12s %%",
              is_bound(low) ? percent(a, low, "%+.1f") : "", ascii ? ".." : "…",
              is_bound(high) ? percent(b, high, "%+.1f") : "");
@@ -180,18 +180,29 @@ static void put_sensitivity(const struct sonde_comparison *c, const struct sonde
     }
 }
 
+static void put_requests_unknown(const struct sonde_comparison *c, struct sonde_buf *out)
+{
+    sonde_buf_printf(out, "it is not known whether requests are faster or slower: %llu and %llu are "
+                     "too few to tell\n", (unsigned long long)c->requests[0],
+                     (unsigned long long)c->requests[1]);
+}
+
 static void put_unchanged(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                           struct sonde_buf *out)
 {
     size_t known = 0;
     for (size_t i = 0; i < c->count; i++) known += c->figures[i].verdict != SONDE_VERDICT_UNKNOWN;
+    if (c->requests_unknown) {
+        put_requests_unknown(c, out);
+        return;
+    }
     if (c->verdict == SONDE_VERDICT_UNKNOWN) {
         sonde_buf_puts(out, "it cannot be said whether ");
         put_name(v, out, v->after);
         sonde_buf_puts(out, " is different from ");
         put_name(v, out, v->before);
         sonde_buf_puts(out, c->by_runs || c->timed
-                                ? ": nothing in them can be compared"
+                                ? ": there is too little in them"
                                 : ": they do not know when samples were taken. Compare two or more "
                                   "runs of each: sonde diff A1 A2 --with B1 B2");
     } else {
@@ -213,6 +224,7 @@ void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde
     }
     const struct sonde_figure *f = &c->figures[c->headline];
     char change[SONDE_FIGURE_BYTES * 2];
+    if (c->requests_unknown) put_requests_unknown(c, out);
     put_name(v, out, v->after);
     if (f->group == SONDE_FIGURE_FUNCTIONS) {
         sonde_buf_puts(out, " differs from ");
@@ -275,7 +287,7 @@ static void put_figures(const struct sonde_comparison *c, const struct sonde_rep
             sonde_table_cell(&t, 3, "%s", percent(text, f->d.relative, "%+.1f %%"));
         }
         sonde_table_cell(&t, 4, "%s", sonde_figure_interval(text, f, o->ascii));
-        sonde_table_cell(&t, 5, "%s", f->verdict ? sonde_verdict_name(f->verdict) : "");
+        sonde_table_cell(&t, 5, "%s", sonde_verdict_name(f->verdict));
     }
     if (t.row_count) {
         sonde_buf_putc(out, '\n');
@@ -309,8 +321,7 @@ static void put_unbounded(const struct sonde_comparison *c, const struct sonde_c
     }
     if (!n) return;
     if (n > UNBOUNDED) sonde_buf_printf(out, " and %zu more", n - UNBOUNDED);
-    sonde_buf_printf(out, ": what is shown as not different there may just not be known. Record "
-                     "longer%s: a p95 takes some 200 values on both sides, a p99 some 1,000\n",
+    sonde_buf_printf(out, ". Record longer%s: a p95 takes some 200 values on both sides, a p99 some 1,000\n",
                      c->by_runs ? ", or more runs" : "");
 }
 

@@ -14,8 +14,9 @@ done
 status 0 "$sonde" diff a1.folded b1.folded
 has "no verdict" '^it cannot be said whether b1\.folded is different from a1\.folded' out
 has "what to do" 'sonde diff A1 A2 --with B1 B2$' out
-status 2 "$sonde" diff a1.folded b1.folded --fail-on 'self:parse>5%'
-has "cannot be tested" "'self:parse>5%': it cannot be said whether" err
+status 3 "$sonde" diff a1.folded b1.folded --fail-on 'self:parse>5%'
+has "cannot be tested" "'self:parse>5%': it is not known whether parse: " err
+status 0 "$sonde" diff a1.folded b1.folded --fail-on 'self:parse>5%' --unknown-ok
 
 # ---- sets ----------------------------------------------------------------------------------
 status 0 "$sonde" diff a?.folded --with b?.folded
@@ -73,7 +74,13 @@ same "only the broken one" 1 "$(wc -l <err)"
 status 3 "$sonde" diff a?.folded --with b?.folded --fail-on 'self:parse>5%' -o change.svg
 status 0 "$sonde" diff a?.folded --with b?.folded --fail-on 'self:parse>50%' --fail-on 'self:parse<5%'
 status 0 "$sonde" diff a1.folded a2.folded --with a3.folded a4.folded --fail-on 'self:*>1%'
-for bad in 'p95' 'p95>5' 'p95>x%' 'what>5%' 'self>5%' 'peak:x>5%' ''; do
+# Absolute: a share of 40 %, whatever it was before; also where a change could not be judged.
+status 3 "$sonde" diff a1.folded b1.folded --fail-on 'self:parse>0.35'
+has "absolute" "'self:parse>0.35': parse: by itself went from " err
+status 0 "$sonde" diff a1.folded b1.folded --fail-on 'self:parse>0.45' --fail-on 'self:parse<0.35'
+status 2 "$sonde" diff a1.folded b1.folded --fail-on 'self:parse>1GB'
+has "another unit" 'self is measured in ratio, not in bytes' err
+for bad in 'p95' 'p95>5 furlongs' 'p95>x%' 'what>5%' 'self>5%' 'peak:x>5%' ''; do
     status 2 "$sonde" diff a1.folded b1.folded --fail-on "$bad"
     has "names it" "'$bad'" err
     same "'$bad': before anything is done" "" "$(cat out)"

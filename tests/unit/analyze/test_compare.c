@@ -94,7 +94,7 @@ static void test_same_program(void **state)
                                                           NULL);
             assert_true(c->count > 12);
             alarms += changed_count(c) > 0;
-            verdicts += c->verdict != SONDE_VERDICT_SAME;
+            verdicts += c->verdict > SONDE_VERDICT_SAME;
             sonde_comparison_destroy(c);
         }
         printf("%s: %d of %d called different, %d in some figure\n", cases[k].what, verdicts,
@@ -167,6 +167,27 @@ static void test_repeated_runs(void **state)
     assert_true(held >= 44);
 }
 
+/* Six requests a side, twice as fast: nobody can say, and nothing else is a verdict on them. */
+static void test_few_requests(void **state)
+{
+    (void)state;
+    for (int n = 6; n <= 12; n += 6) {
+        const struct build_program a = { .rate_hz = 200, .seconds = 4, .request_hz = n / 4.0,
+                                         .latency_s = 0.05 };
+        struct build_program b = a;
+        b.latency_s = 0.025;
+        struct sonde_comparison *c = compare_programs(&a, &b, 1, NULL);
+        assert_true(c->requests[0] > 0 && c->requests[1] > 0);
+        for (size_t i = 0; i < c->count; i++) {
+            const struct sonde_figure *f = &c->figures[i];
+            const int time = f->group == SONDE_FIGURE_REQUESTS && !strcmp(f->unit, "seconds");
+            if (time && f->verdict == SONDE_VERDICT_SAME) fail_msg("%s: not different", f->measure);
+        }
+        if (n == 6) assert_true(c->requests_unknown);
+        sonde_comparison_destroy(c);
+    }
+}
+
 /* ---- Figures --------------------------------------------------------------------------------- */
 
 static void test_figures(void **state)
@@ -187,8 +208,10 @@ static void test_figures(void **state)
         if (!f) fail_msg("no %s", wanted[i]);
         assert_true(f->before == f->after && f->d.change == 0);
         assert_true(f->d.p == 1);
-        assert_int_equal(f->verdict, SONDE_VERDICT_SAME);
+        const int bounded = isfinite(f->d.low) && isfinite(f->d.high);
+        assert_int_equal(f->verdict, bounded ? SONDE_VERDICT_SAME : SONDE_VERDICT_UNKNOWN);
     }
+    assert_int_equal(find(c, SONDE_FIGURE_REQUESTS, "p50", "")->verdict, SONDE_VERDICT_SAME);
     assert_null(find(c, SONDE_FIGURE_REQUESTS, "errors", ""));
     const struct sonde_figure *prefill = find(c, SONDE_FIGURE_PHASES, "phase.p50", "prefill");
     assert_non_null(prefill);
@@ -382,7 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_program), cmocka_unit_test(test_faster_program),
-        cmocka_unit_test(test_repeated_runs), cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_repeated_runs), cmocka_unit_test(test_few_requests), cmocka_unit_test(test_figures),
         cmocka_unit_test(test_spans_are_requests), cmocka_unit_test(test_memory),
         cmocka_unit_test(test_without_times), cmocka_unit_test(test_time_range),
         cmocka_unit_test(test_refused),      cmocka_unit_test(test_no_memory),

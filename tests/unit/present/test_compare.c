@@ -107,14 +107,14 @@ static void test_unbounded(void **state)
     figures[2].d.low = -INFINITY;
     figures[3].d.low = NAN;
     text = report(&c, SONDE_REPORT_TEXT, 0);
-    has(text, "\nToo few values to bound request time p99, time p95 of load: ");
+    has(text, "\nToo few values to bound request time p99, time p95 of load. ");
     has(text, "Record longer: a p95 takes");
     sonde__free(text);
     c.by_runs = 1;
     for (int i = 0; i < 4; i++) figures[i].measure = "p99";
     figures[0].d.low = -INFINITY;
     text = report(&c, SONDE_REPORT_MARKDOWN, 0);
-    has(text, "time p95 of load and 1 more: ");
+    has(text, "time p95 of load and 1 more. ");
     has(text, "Record longer, or more runs: ");
     sonde__free(text);
 }
