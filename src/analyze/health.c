@@ -90,8 +90,8 @@ static void latencies(const struct merged *g, struct sonde_health *out)
     for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) octave[o] = g->n[o];
     out->count = g->count;
     out->failed = g->failed;
-    out->p50_s = sonde_quantile(0.50, g->zero, octave);
-    out->p95_s = sonde_quantile(0.95, g->zero, octave);
+    out->p50_s = sonde_quantile(0.50, g->zero, octave, 1e-9);
+    out->p95_s = sonde_quantile(0.95, g->zero, octave, 1e-9);
 }
 
 /* How much those series of a counter grew in the window. */

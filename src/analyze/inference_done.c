@@ -103,9 +103,9 @@ static void gap_figures(const struct infer_flight *f, struct sonde_infer_request
     out->itl_p50_s = out->itl_p95_s = out->itl_p99_s = out->itl_s; /* without memory for more */
     if (h && h->count) {
         const uint64_t *const *octave = (const uint64_t *const *)h->octave;
-        out->itl_p50_s = sonde_quantile(0.5, h->zero, octave);
-        out->itl_p95_s = sonde_quantile(0.95, h->zero, octave);
-        out->itl_p99_s = sonde_quantile(0.99, h->zero, octave);
+        out->itl_p50_s = sonde_quantile(0.5, h->zero, octave, 1e-9);
+        out->itl_p95_s = sonde_quantile(0.95, h->zero, octave, 1e-9);
+        out->itl_p99_s = sonde_quantile(0.99, h->zero, octave, 1e-9);
     }
     /* A bucket's middle may lie outside of what was in it. */
     out->itl_p50_s = clamp(out->itl_p50_s, out->itl_min_s, out->itl_max_s);

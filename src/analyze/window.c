@@ -137,10 +137,16 @@ static void scalar_stats(const struct sonde_model *m, const struct sonde_model_s
 
 /* ---- Histograms --------------------------------------------------------------------------- */
 
-/* Middle of bucket p: its bounds are 2^((p-1)/64 + EXP_MIN) and 2^(p/64 + EXP_MIN). */
-static double bucket_middle(uint32_t p)
+/* The bounds of bucket p are 2^((p-1)/64 + EXP_MIN) and 2^(p/64 + EXP_MIN), the upper one in it. */
+double sonde_bucket_value(uint32_t p, double scale)
 {
-    return exp2((p - 0.5) / 64 + SONDE__HIST_EXP_MIN);
+    const double middle = exp2((p - 0.5) / 64 + SONDE__HIST_EXP_MIN);
+    if (!(scale > 0) || middle / scale > 256) return middle;
+    const double high = exp2(p / 64.0 + SONDE__HIST_EXP_MIN) / scale;
+    const double low = exp2((p - 1.0) / 64 + SONDE__HIST_EXP_MIN) / scale;
+    const double whole = floor(high * (1 + 1e-12));
+    const double below = floor(low * (1 + 1e-12));
+    return whole - below == 1 ? whole * scale : middle;
 }
 
 /* Rank: 1 = the smallest value. */
@@ -151,7 +157,8 @@ static uint64_t quantile_rank(double q, uint64_t count)
     return r >= (double)count ? count : (uint64_t)r;
 }
 
-double sonde_quantile(double q, uint64_t zero, const uint64_t *const octave[SONDE__HIST_OCTAVES])
+double sonde_quantile(double q, uint64_t zero, const uint64_t *const octave[SONDE__HIST_OCTAVES],
+                      double scale)
 {
     uint64_t count = zero;
     for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
@@ -163,7 +170,7 @@ double sonde_quantile(double q, uint64_t zero, const uint64_t *const octave[SOND
     for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
         for (uint32_t i = 0; octave[o] && i < 64; i++) {
             seen += octave[o][i];
-            if (seen >= rank) return bucket_middle(o * 64 + i);
+            if (seen >= rank) return sonde_bucket_value(o * 64 + i, scale);
         }
     }
     return NAN;
@@ -174,7 +181,7 @@ struct merged {
     uint64_t n[SONDE__HIST_BUCKETS];
     uint64_t count, zero;
     uint32_t first, last;  /* buckets in use lie between them */
-    double sum_raw;
+    double sum_raw, scale;
 };
 
 static void merge(const struct sonde_model *m, const struct sonde_model_series *s,
@@ -182,6 +189,7 @@ static void merge(const struct sonde_model *m, const struct sonde_model_series *
 {
     memset(all, 0, sizeof(*all));
     all->first = SONDE__HIST_BUCKETS;
+    all->scale = s->family->scale;
     averages->count = 0;
     for (uint32_t age = 0; s->history_hist && age < ticks; age++) {
         const struct sonde_hist_delta *d =
@@ -208,9 +216,9 @@ static double merged_quantile(const struct merged *all, double q)
     if (rank <= seen) return 0;
     for (uint32_t p = all->first; p <= all->last; p++) {
         seen += all->n[p];
-        if (seen >= rank) return bucket_middle(p);
+        if (seen >= rank) return sonde_bucket_value(p, all->scale);
     }
-    return bucket_middle(all->last);
+    return sonde_bucket_value(all->last, all->scale);
 }
 
 /* Around the average of the buckets' middles, not the exact one: the two differ by up to a
@@ -219,12 +227,12 @@ static double merged_stddev(const struct merged *all)
 {
     double n = (double)all->count, mean = 0, squares;
     for (uint32_t p = all->first; p <= all->last; p++) {
-        if (all->n[p]) mean += bucket_middle(p) * ((double)all->n[p] / n);
+        if (all->n[p]) mean += sonde_bucket_value(p, all->scale) * ((double)all->n[p] / n);
     }
     squares = mean * mean * (double)all->zero;
     for (uint32_t p = all->first; p <= all->last; p++) {
         if (!all->n[p]) continue;
-        double d = bucket_middle(p) - mean;
+        double d = sonde_bucket_value(p, all->scale) - mean;
         squares += d * d * (double)all->n[p];
     }
     return sqrt(squares / (n - 1));
@@ -242,8 +250,8 @@ static void hist_stats(const struct sonde_model *m, const struct sonde_model_ser
     if (all.count == 0) return;
     out->avg = out->total / out->count;
     out->last = (double)(int64_t)s->hist->last_raw * s->family->scale;
-    out->min = all.zero ? 0 : bucket_middle(all.first);
-    out->max = all.first < SONDE__HIST_BUCKETS ? bucket_middle(all.last) : 0;
+    out->min = all.zero ? 0 : sonde_bucket_value(all.first, all.scale);
+    out->max = all.first < SONDE__HIST_BUCKETS ? sonde_bucket_value(all.last, all.scale) : 0;
     if (all.count > 1) out->stddev = merged_stddev(&all);
     out->p50 = merged_quantile(&all, 0.50);
     out->p90 = merged_quantile(&all, 0.90);

@@ -70,8 +70,8 @@ static void tell_histogram(const struct session *s, const struct sonde_model_ser
     const struct sonde_model_family *f = series->family;
     const struct sonde_hist_value *h = series->hist;
     const uint64_t *const *octave = (const uint64_t *const *)h->octave;
-    const double p50 = sonde_quantile(0.5, h->zero, octave);
-    const double p99 = sonde_quantile(0.99, h->zero, octave);
+    const double p50 = sonde_quantile(0.5, h->zero, octave, f->scale);
+    const double p99 = sonde_quantile(0.99, h->zero, octave, f->scale);
 
     const enum sonde_unit unit = sonde_unit_of(f->unit, f->name);
     const int ascii = sonde_text_locale_ascii();
@@ -87,14 +87,15 @@ static void tell_percentiles(const struct session *s, const char *what,
     if (!series || !series->hist || !series->hist->count) return;
     const struct sonde_hist_value *h = series->hist;
     const uint64_t *const *octave = (const uint64_t *const *)h->octave;
+    const double scale = series->family->scale;
     const int ascii = sonde_text_locale_ascii();
     char p50[SONDE_VALUE_BYTES], p95[SONDE_VALUE_BYTES], p99[SONDE_VALUE_BYTES];
     session_tell(s, "  %s: p50 %s, p95 %s, p99 %s", what,
-                 sonde_value_format(p50, sonde_quantile(0.5, h->zero, octave),
+                 sonde_value_format(p50, sonde_quantile(0.5, h->zero, octave, scale),
                                     SONDE_UNIT_SECONDS, ascii),
-                 sonde_value_format(p95, sonde_quantile(0.95, h->zero, octave),
+                 sonde_value_format(p95, sonde_quantile(0.95, h->zero, octave, scale),
                                     SONDE_UNIT_SECONDS, ascii),
-                 sonde_value_format(p99, sonde_quantile(0.99, h->zero, octave),
+                 sonde_value_format(p99, sonde_quantile(0.99, h->zero, octave, scale),
                                     SONDE_UNIT_SECONDS, ascii));
 }
 
@@ -267,7 +268,7 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
                      (unsigned long long)s->recording.spans_dropped);
     }
     if (s->recording.note[0]) session_tell(s, "%s", s->recording.note);
-    tell_top(s, p);
+    if (samples) tell_top(s, p); /* else it would be of memory, and look like CPU time */
 }
 
 void session_tell_profile(const struct session *s, const struct sonde_profile *p, const char *file)
@@ -276,7 +277,10 @@ void session_tell_profile(const struct session *s, const struct sonde_profile *p
         tell_cpu(s, p, file);
     } else {
         if (file) session_tell(s, "%s: the heap, %u spans", file, p->spans_count);
-        tell_top(s, p);
+        if (p->heap->live_count.value > 0) {
+            session_tell(s, "memory in use, by who allocated it:");
+            tell_top(s, p);
+        }
     }
     if (p->heap || s->recording.heap_note[0]) tell_heap(s, p);
 }

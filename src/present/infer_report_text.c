@@ -214,8 +214,12 @@ static void add_model(const struct infer_report *r, const struct sonde_infer_mod
     const int ascii = r->o->ascii;
     size_t used = 0;
     for (uint32_t k = 0; k < m->memory_count && used < sizeof(memory); k++) {
-        used += (size_t)snprintf(memory + used, sizeof(memory) - used, "%s%.40s %s", k ? ", " : "",
-                                 m->memory[k].kind, bytes_text(text, m->memory[k].bytes, ascii));
+        /* What has been freed by now is shown as it was. */
+        const int freed = !m->memory[k].bytes && m->memory[k].peak;
+        used += (size_t)snprintf(memory + used, sizeof(memory) - used, "%s%.40s %s%s", k ? ", " : "",
+                                 m->memory[k].kind,
+                                 bytes_text(text, freed ? m->memory[k].peak : m->memory[k].bytes, ascii),
+                                 freed ? " (freed)" : "");
     }
     sonde_table_row(t);
     sonde_table_cell(t, 0, "%s%s%s", *m->model ? m->model : "no name", *m->backend ? " on " : "",

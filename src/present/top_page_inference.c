@@ -9,7 +9,7 @@
 #include "present/units.h"
 #include "sonde/sonde.h"
 
-enum { MODEL_LINES = 4, LIST_ROWS_MIN = 5, PHASE_BAR = 24 };
+enum { MODEL_LINES = 4, LIST_ROWS_MIN = 5, PHASE_BAR = 24, ONCE_REQUESTS = 20 };
 
 enum { R_NAME, R_RATE, R_TTFT50, R_TTFT95, R_TTFT99, R_ITL50, R_ITL95, R_ITL99, R_TOTAL50, R_TOTAL95,
        R_TOTAL99, R_FAILED, R_COLUMNS };
@@ -273,7 +273,8 @@ static int draw_list(struct sonde_top_state *s, struct view *v)
     const enum sonde_requests_sort sort = (enum sonde_requests_sort)s->sort[s->page];
     if (!items) return SONDE_ENOMEM;
     size_t n = 0;
-    for (size_t i = 0; i < r->count; i++) {
+    const size_t most = s->once ? ONCE_REQUESTS : SIZE_MAX;
+    for (size_t i = 0; i < r->count && n < most; i++) {
         if (of_view(v, r->list[i].pid)) items[n++] = &r->list[i];
     }
     struct sonde_requests_list l;
@@ -301,8 +302,9 @@ static void draw_sort_line(struct view *v)
 {
     const struct sonde_requests *r = &v->x->requests;
     struct sonde_top_part part[3] = { 0 };
-    snprintf(part[0].text, sizeof(part[0].text), "%zu of %zu requests, %s first", r->count,
-             r->total, sonde_requests_sorts[v->s->sort[v->s->page]]);
+    const size_t shown = v->s->once && r->count > ONCE_REQUESTS ? ONCE_REQUESTS : r->count;
+    snprintf(part[0].text, sizeof(part[0].text), "%zu of %zu requests, %s first", shown, r->total,
+             sonde_requests_sorts[v->s->sort[v->s->page]]);
     if (v->s->pid) snprintf(part[1].text, sizeof(part[1].text), "process %u", v->s->pid);
     snprintf(part[2].text, sizeof(part[2].text), "percentiles of the last %g s", v->x->window_s);
     for (int i = 0; i < 3; i++) part[i].style = SONDE_STYLE_DIM;

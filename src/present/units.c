@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* A prefix is used from its factor up to the next one's. */
 struct prefix { double factor; const char *text, *plain; };
@@ -35,6 +36,7 @@ static const struct { const struct prefix *prefix; size_t count; } scales[] = {
     [SONDE_UNIT_BYTES] = SCALE(bytes),      [SONDE_UNIT_RATIO] = SCALE(ratio),
     [SONDE_UNIT_PERCENT] = SCALE(percent),  [SONDE_UNIT_CELSIUS] = SCALE(celsius),
     [SONDE_UNIT_WATTS] = SCALE(watts),      [SONDE_UNIT_HERTZ] = SCALE(hertz),
+    [SONDE_UNIT_DATE] = SCALE(seconds),
 };
 
 static const struct { const char *word; enum sonde_unit unit; } words[] = {
@@ -52,7 +54,12 @@ static int ends_with(const char *s, size_t len, const char *end)
 
 enum sonde_unit sonde_unit_of(const char *unit, const char *name)
 {
+    static const char *const dates[] = { "boot_time_seconds", "start_time_seconds",
+                                         "timestamp_seconds" };
     const size_t n = sizeof(words) / sizeof(words[0]);
+    for (size_t i = 0; name && i < sizeof(dates) / sizeof(dates[0]); i++) {
+        if (ends_with(name, strlen(name), dates[i])) return SONDE_UNIT_DATE;
+    }
     for (size_t i = 0; unit && i < n; i++) {
         if (strcmp(unit, words[i].word) == 0) return words[i].unit;
     }
@@ -88,6 +95,12 @@ const char *sonde_value_format(char out[SONDE_VALUE_BYTES], double v, enum sonde
     if (!isfinite(v)) {
         snprintf(out, SONDE_VALUE_BYTES, "%s", isnan(v) ? (ascii ? "-" : "–")
                                                : v > 0 ? "+Inf" : "-Inf");
+        return out;
+    }
+    struct tm day;
+    const time_t at = (time_t)(v > 0 && v < 1e11 ? v : 0);
+    if (u == SONDE_UNIT_DATE && at > 0 && localtime_r(&at, &day)) {
+        strftime(out, SONDE_VALUE_BYTES, "%d %b %y", &day);
         return out;
     }
     if (fabs(v) < 1e-90) v = 0; /* an exponent of three digits would be too wide */

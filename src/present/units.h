@@ -13,10 +13,12 @@ enum sonde_unit {
     SONDE_UNIT_CELSIUS,  /* 45.0 C */
     SONDE_UNIT_WATTS,    /* 12.0 W */
     SONDE_UNIT_HERTZ,    /* 1.20 GHz */
+    SONDE_UNIT_DATE,     /* unix time: 16 Nov 26 */
 };
 
 /* From a family's unit ("seconds"), or if that is empty or unknown from the suffix of its name
- * (…_seconds, …_bytes_total). Either may be NULL. */
+ * (…_seconds, …_bytes_total). Names that end in …_boot_time_seconds, …_start_time_seconds or
+ * …_timestamp_seconds are points in time. Either may be NULL. */
 enum sonde_unit sonde_unit_of(const char *unit, const char *name);
 
 /* The unit of a counter's increase per second: seconds per second are a share of the time. */

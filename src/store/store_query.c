@@ -55,9 +55,7 @@ static double raw_value(const struct asking *k, double raw)
     return k->divisor > 0 ? raw / k->divisor : raw * k->scale;
 }
 
-static double bucket_middle(uint32_t p) { return exp2((p - 0.5) / 64 + SONDE__HIST_EXP_MIN); }
-
-static void quantiles(const struct merged *m, struct sonde_store_point *p)
+static void quantiles(const struct merged *m, double scale, struct sonde_store_point *p)
 {
     const uint64_t *octave[SONDE__HIST_OCTAVES] = { NULL };
     uint32_t first = UINT32_MAX, last = 0;
@@ -72,12 +70,12 @@ static void quantiles(const struct merged *m, struct sonde_store_point *p)
             last = o * 64 + i;
         }
     }
-    p->min = m->zero ? 0 : bucket_middle(first);
-    p->max = first == UINT32_MAX ? 0 : bucket_middle(last);
-    p->p50 = sonde_quantile(0.50, m->zero, octave);
-    p->p90 = sonde_quantile(0.90, m->zero, octave);
-    p->p95 = sonde_quantile(0.95, m->zero, octave);
-    p->p99 = sonde_quantile(0.99, m->zero, octave);
+    p->min = m->zero ? 0 : sonde_bucket_value(first, scale);
+    p->max = first == UINT32_MAX ? 0 : sonde_bucket_value(last, scale);
+    p->p50 = sonde_quantile(0.50, m->zero, octave, scale);
+    p->p90 = sonde_quantile(0.90, m->zero, octave, scale);
+    p->p95 = sonde_quantile(0.95, m->zero, octave, scale);
+    p->p99 = sonde_quantile(0.99, m->zero, octave, scale);
 }
 
 static void merged_reset(struct merged *m)
@@ -140,7 +138,7 @@ static void finish_point(struct asking *k)
 {
     if (!k->count || k->series->type != SONDE_HISTOGRAM) return;
     k->points[k->count - 1].count = (double)k->step.count;
-    quantiles(&k->step, &k->points[k->count - 1]);
+    quantiles(&k->step, k->scale, &k->points[k->count - 1]);
     merged_reset(&k->step);
 }
 
@@ -356,7 +354,7 @@ static int ask_series(struct asking *k, const struct sonde_store_series *series)
     finish_point(k);
     if (series->type == SONDE_HISTOGRAM) {
         k->all.count = (double)k->whole.count;
-        quantiles(&k->whole, &k->all);
+        quantiles(&k->whole, k->scale, &k->all);
     }
     k->total += k->count;
     k->sink->series(series, &k->all, k->points, k->count, k->sink->arg);

@@ -146,6 +146,8 @@ same "totals anew" 0 "$(curl -s "$url/api/inference" | python3 -c 'import json,s
 status 0 "$sonde" top --once --page inference -w 120 "$url"
 has "the page" '^tiny-llama on cpu · KV ' "$scratch/out"
 has "its list" '^job-[0-9]+ .*[·█┼─]{6}' "$scratch/out"
+has "a screenful of it" '^20 of [0-9]+ requests' "$scratch/out"
+same "no more than it says" 20 "$(grep -c '^job-' "$scratch/out")"
 
 # ---- A process -----------------------------------------------------------------------------------
 

@@ -114,8 +114,7 @@ static void put_value(struct sonde_buf *out, const struct sonde_model_series *s)
     }
 }
 
-/* The bounds that enclose all values recorded. */
-static void hist_range(const struct sonde_hist_value *h, double *min, double *max)
+static void hist_range(const struct sonde_hist_value *h, double scale, double *min, double *max)
 {
     *min = *max = h->zero ? 0 : NAN;
     for (uint32_t p = 0; p < SONDE__HIST_BUCKETS; p++) {
@@ -125,8 +124,8 @@ static void hist_range(const struct sonde_hist_value *h, double *min, double *ma
             continue;
         }
         if (!counts[p % 64]) continue;
-        if (isnan(*min)) *min = p ? sonde__hist_upper(p - 1) : sonde__hist_upper(0);
-        *max = sonde__hist_upper(p);
+        *max = sonde_bucket_value(p, scale);
+        if (isnan(*min)) *min = *max;
     }
 }
 
@@ -140,7 +139,7 @@ static void put_hist_stats(struct sonde_buf *out, const struct sonde_model_serie
     static const double quantiles[] = { 0.5, 0.9, 0.95, 0.99 };
     const double sum = sonde_model_series_sum(s);
     double min, max;
-    hist_range(h, &min, &max);
+    hist_range(h, s->family->scale, &min, &max);
     sonde_buf_putc(out, ',');
     sonde_buf_u64(out, h->count);
     put_number(out, sum);
@@ -149,7 +148,7 @@ static void put_hist_stats(struct sonde_buf *out, const struct sonde_model_serie
     put_number(out, max);
     for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++) {
         put_number(out, sonde_quantile(quantiles[i], h->zero,
-                                       (const uint64_t *const *)h->octave));
+                                       (const uint64_t *const *)h->octave, s->family->scale));
     }
 }
 

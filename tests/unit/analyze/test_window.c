@@ -168,10 +168,28 @@ static void hist_against_oracle(void **state)
         assert_near(w.rate, RECORDS / 20.0, 1e-9);
         const uint64_t *octaves[SONDE__HIST_OCTAVES];
         for (int o = 0; o < SONDE__HIST_OCTAVES; o++) octaves[o] = h->octave[o];
-        assert_near(sonde_quantile(0.99, 0, octaves), w.p99, 1e-12);
-        assert_near(sonde_quantile(0, 0, octaves), w.min, 1e-12);
-        assert_near(sonde_quantile(1, 0, octaves), w.max, 1e-12);
+        assert_near(sonde_quantile(0.99, 0, octaves, s->family->scale), w.p99, 1e-12);
+        assert_near(sonde_quantile(0, 0, octaves, s->family->scale), w.min, 1e-12);
+        assert_near(sonde_quantile(1, 0, octaves, s->family->scale), w.max, 1e-12);
         sonde_model_destroy(m);
+    }
+}
+
+/* Counts are whole: 4 requests in a batch are not 3.98. Of large ones, and without a scale, the middle. */
+static void whole_counts(void **state)
+{
+    (void)state;
+    for (uint64_t v = 1; v <= 64; v++) {
+        const uint32_t p = (uint32_t)sonde__hist_bucket((double)v);
+        assert_true(sonde_bucket_value(p, 1) == (double)v);
+        assert_near(sonde_bucket_value(p, 1e-9), (double)v, 0.0055);
+        assert_near(sonde_bucket_value(p, 0), (double)v, 0.0055);
+        const uint32_t ns = (uint32_t)sonde__hist_bucket((double)v * 1e-9);
+        assert_near(sonde_bucket_value(ns, 1e-9), (double)v * 1e-9, 1e-12);
+    }
+    for (uint64_t v = 65; v < 100000; v += 37) {
+        const uint32_t p = (uint32_t)sonde__hist_bucket((double)v);
+        assert_near(sonde_bucket_value(p, 1), (double)v, 0.011);
     }
 }
 
@@ -200,10 +218,10 @@ static void hist_edges(void **state)
     assert_near(w.max, 8, 0.0055);
     assert_near(w.stddev, 4, 0.0055);
     const uint64_t *none[SONDE__HIST_OCTAVES] = { NULL };
-    assert_true(isnan(sonde_quantile(0.5, 0, none)));
-    assert_true(sonde_quantile(0.5, 1, none) == 0);
-    assert_true(isnan(sonde_quantile(1.5, 1, none)));
-    assert_true(isnan(sonde_quantile(NAN, 1, none)));
+    assert_true(isnan(sonde_quantile(0.5, 0, none, 0)));
+    assert_true(sonde_quantile(0.5, 1, none, 0) == 0);
+    assert_true(isnan(sonde_quantile(1.5, 1, none, 0)));
+    assert_true(isnan(sonde_quantile(NAN, 1, none, 0)));
     sonde_model_destroy(m);
 }
 
@@ -281,6 +299,7 @@ int main(void)
         cmocka_unit_test_teardown(gauge_is_exact, teardown),
         cmocka_unit_test_teardown(counter_rates_survive_late_ticks, teardown),
         cmocka_unit_test_teardown(hist_against_oracle, teardown),
+        cmocka_unit_test(whole_counts),
         cmocka_unit_test_teardown(hist_edges, teardown),
         cmocka_unit_test_teardown(trend_is_significant, teardown),
         cmocka_unit_test_teardown(trend_edges, teardown),

@@ -130,6 +130,12 @@ static void test_alone_and_absent(void **state)
     has(text, "requests   0; ");
     has(text, "tiny on cpu");
     sonde__free(text);
+    /* Freed by now: what it took is still told. */
+    p->infer->models[0].memory[0].bytes = 0;
+    p->infer->models[0].memory[0].peak = 3 << 20;
+    text = report(p, (struct sonde_report_options){ .ascii = 1 });
+    has(text, " 3.00 MiB (freed)");
+    sonde__free(text);
     sonde_profile_destroy(p);
 
     p = create(1);

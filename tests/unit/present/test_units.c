@@ -50,6 +50,7 @@ static void values(void **state)
         { 1.2e9, SONDE_UNIT_HERTZ, "1.20 GHz" },
         { 45, SONDE_UNIT_CELSIUS, "45.0 C" },
         { 12, SONDE_UNIT_WATTS, "12.0 W" },
+        { 1794835034, SONDE_UNIT_DATE, "16 Nov 26" },
         { NAN, SONDE_UNIT_SECONDS, "–" },
         { INFINITY, SONDE_UNIT_BYTES, "+Inf" },
         { -INFINITY, SONDE_UNIT_BYTES, "-Inf" },
@@ -67,7 +68,7 @@ static void values(void **state)
 static void widths(void **state)
 {
     (void)state;
-    for (int u = SONDE_UNIT_COUNT; u <= SONDE_UNIT_HERTZ; u++) {
+    for (int u = SONDE_UNIT_COUNT; u <= SONDE_UNIT_DATE; u++) {
         for (double v = 1e-100; v < 1e120; v *= 1.037) {
             char out[SONDE_VALUE_BYTES];
             for (int sign = -1; sign <= 1; sign += 2) {
