@@ -123,7 +123,9 @@ void sonde_infer_reset(struct sonde_infer *x, double now_s); /* write lock held 
     X(out_of_order, "before one that was known already; its tokens count, its time does not")  \
     X(bad_time, "at no time, or in the future")                                                \
     X(bad_value, "a number that cannot be")                                                    \
-    X(queue_full, "more at once than are kept")
+    X(queue_full, "more at once than are kept")                                                \
+    X(went_on, "of a request that was silent and counted as ended; its figures are corrected, "  \
+      "percentiles keep what was known then")
 
 enum sonde_infer_reason {
 #define SONDE__X(name, text) SONDE_INFER_BAD_##name,

@@ -304,6 +304,13 @@ static void store(struct sonde_infer *x, const struct sonde_infer_request *r)
     if (r->tokens_out) keep_slowest(x, &x->slow_ttft, KEPT_TTFT, serial);
 }
 
+/* NULL: others have taken its place. */
+static struct infer_done *counted_entry(const struct sonde_infer *x, const struct infer_flight *f)
+{
+    return x->done && x->done_next - f->counted_serial <= x->o.done_max
+               ? entry(x, f->counted_serial) : NULL;
+}
+
 void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcome,
                   uint64_t end_ns, const char *error)
 {
@@ -311,20 +318,42 @@ void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcom
     infer_figures(f, end_ns, &r);
     r.outcome = outcome;
     r.error = infer_name(x, error);
+    if (f->counted) r.flags |= SONDE_INFER_WENT_ON;
     const char *field = "";
     if (sonde_infer_validate(&r, &field, NULL)) {
         r.invalid = field;
         struct sonde_model_series *s = infer_invalid_request_series(x, field);
         if (s) s->counter++;
-        x->totals.requests[outcome]++;
-    } else {
+        if (!f->counted) x->totals.requests[outcome]++;
+    } else if (!f->counted) {
         count_done(x, f, &r, end_ns);
     }
     if (x->o.on_done) x->o.on_done(&r, x->o.on_done_arg);
     f->r.items = NULL;
     f->r.attrs = NULL;
     f->r.item_count = f->r.attr_count = 0;
+    struct infer_done *before = f->counted ? counted_entry(x, f) : NULL;
+    if (before) {
+        sonde_infer_request_release(&before->r);
+        before->r = r;
+        return;
+    }
+    f->counted_serial = x->done_next;
     store(x, &r);
+}
+
+void infer_done_resume(struct sonde_infer *x, struct infer_flight *f)
+{
+    struct infer_done *d = counted_entry(x, f);
+    f->counted = 1;
+    if (!d) return;
+    f->r.items = d->r.items;
+    f->r.item_count = f->item_cap = d->r.items ? d->r.item_count : 0;
+    f->r.attrs = d->r.attrs;
+    f->r.attr_count = d->r.attr_count;
+    d->r.items = NULL;
+    d->r.attrs = NULL;
+    d->r.item_count = d->r.attr_count = 0;
 }
 
 void infer_done_release(struct sonde_infer *x)

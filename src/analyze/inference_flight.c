@@ -58,14 +58,21 @@ static void heard(struct sonde_infer *x, struct infer_flight *f, uint64_t time_n
     list_append(x, f);
 }
 
+static void land(struct sonde_infer *x, struct infer_flight *f)
+{
+    list_remove(x, f);
+    x->flight_count--;
+    x->item_total -= f->item_cap;
+    f->item_cap = 0;
+}
+
 static void flight_free(struct sonde_infer *x, struct infer_flight *f)
 {
     struct infer_flight **link = slot_of(x, f->r.id, f->r.pid, f->r.source);
     while (*link != f) link = &(*link)->chain;
     *link = f->chain;
-    list_remove(x, f);
-    x->flight_count--;
-    x->item_total -= f->item_cap;
+    if (f->quiet_slot) x->quiet[f->quiet_slot - 1] = NULL;
+    else land(x, f);
     sonde_infer_request_release(&f->r);
     sonde_hist_value_free(f->itl);
     sonde__free(f);
@@ -73,8 +80,37 @@ static void flight_free(struct sonde_infer *x, struct infer_flight *f)
 
 /* ---- Ends ----------------------------------------------------------------------------------- */
 
+/* It is kept for a while, should it go on. */
+static void quiet_add(struct sonde_infer *x, struct infer_flight *f)
+{
+    struct infer_flight **slot = &x->quiet[x->quiet_next];
+    if (*slot) flight_free(x, *slot);
+    land(x, f);
+    *slot = f;
+    f->quiet_slot = x->quiet_next + 1;
+    x->quiet_next = (x->quiet_next + 1) % INFER_QUIET;
+}
+
+static void quiet_resume(struct sonde_infer *x, struct infer_flight *f)
+{
+    x->quiet[f->quiet_slot - 1] = NULL;
+    f->quiet_slot = 0;
+    list_append(x, f);
+    x->flight_count++;
+    infer_done_resume(x, f);
+    x->item_total += f->item_cap;
+    infer_count(x, SONDE_INFER_BAD_went_on);
+}
+
+static void quiet_drop(struct sonde_infer *x, const struct sonde_model_process *p)
+{
+    for (uint32_t i = 0; i < INFER_QUIET; i++) {
+        if (x->quiet[i] && (!p || x->quiet[i]->process == p)) flight_free(x, x->quiet[i]);
+    }
+}
+
 static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcome,
-                   uint64_t end_ns, const char *error)
+                   uint64_t end_ns, const char *error, int may_go_on)
 {
     const uint64_t h = hash_of(f->r.id, f->r.pid, f->r.source);
     if (!x->ended) x->ended = sonde__calloc(INFER_ENDED, sizeof(*x->ended));
@@ -82,13 +118,14 @@ static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outco
         x->ended[h % INFER_ENDED] = (struct infer_ended){ f->r.id, f->r.pid, f->r.source };
     }
     infer_finish(x, f, outcome, end_ns, error);
-    flight_free(x, f);
+    if (may_go_on && x->done) quiet_add(x, f);
+    else flight_free(x, f);
 }
 
 /* It was given up: what is known of it ends where it was last heard of. */
 static void lose(struct sonde_infer *x, struct infer_flight *f, const char *why)
 {
-    finish(x, f, SONDE_INFER_LOST, f->heard_ns, why);
+    finish(x, f, SONDE_INFER_LOST, f->heard_ns, why, 0);
 }
 
 /* Its last events have been put in order by now. */
@@ -113,6 +150,7 @@ void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p)
         if (!p) flight_free(x, f);
         else if (f->process == p) lose(x, f, "process_ended");
     }
+    quiet_drop(x, p);
 }
 
 /* ---- Beginnings ------------------------------------------------------------------------------- */
@@ -128,6 +166,10 @@ static void on_request(struct sonde_infer *x, const struct infer_event *in)
     if (f && f->r.arrived_ns == e->begin_ns) {
         infer_count(x, SONDE_INFER_BAD_duplicate);
         return;
+    }
+    if (f && f->quiet_slot) {
+        flight_free(x, f);
+        f = NULL;
     }
     if (f) {
         infer_count(x, SONDE_INFER_BAD_repeated_id);
@@ -174,6 +216,10 @@ static int has_ended(const struct sonde_infer *x, const struct sonde_infer_event
 static struct infer_flight *whose(struct sonde_infer *x, const struct sonde_infer_event *e)
 {
     struct infer_flight *f = find(x, e);
+    if (f && f->quiet_slot) {
+        if (e->type == SONDE_INFER_END || e->time_ns <= f->heard_ns) f = NULL;
+        else quiet_resume(x, f);
+    }
     if (!f) {
         infer_count(x, has_ended(x, e) ? SONDE_INFER_BAD_after_end
                                        : SONDE_INFER_BAD_unknown_request);
@@ -415,7 +461,7 @@ static void on_end(struct sonde_infer *x, struct infer_flight *f, const struct s
     if (end_ns < f->r.arrived_ns) end_ns = f->r.arrived_ns;
     if (end_ns < f->last_token_ns) end_ns = f->last_token_ns;
     const uint32_t outcome = e->outcome <= SONDE_TIMEOUT ? e->outcome : SONDE_ERROR;
-    finish(x, f, outcome, end_ns, e->text);
+    finish(x, f, outcome, end_ns, e->text, e->value == 1);
 }
 
 void infer_on_event(struct sonde_infer *x, const struct infer_event *in)

@@ -20,6 +20,7 @@
 #define INFER_WAITING_MAX 65536u   /* events being put in order */
 #define INFER_POSTED_MAX 65536u
 #define INFER_ITEMS_MAX (1u << 18) /* of all timelines of requests in flight */
+#define INFER_QUIET 256u           /* requests that ended for being silent, should they go on */
 #define INFER_ENDED 4096u          /* ids that ended last, to tell late from unknown */
 #define INFER_KEPT 64u             /* timelines kept of each: slowest, first token, failed, newest */
 #define INFER_TOKENS_MAX (1ull << 40)
@@ -71,6 +72,9 @@ struct infer_flight {
     uint64_t work_ns, encode_ns;           /* first forward pass begins; encoding before it took */
     uint32_t last_token_tid;
     int exact;                             /* tokens_out is what the server says */
+    uint32_t quiet_slot;                   /* of x->quiet, and 1; 0 = it is in flight */
+    int counted;                           /* it ended before, for being silent, and went on … */
+    uint64_t counted_serial;               /* … this is its entry of the ring */
     uint64_t phase_ns[SONDE_PHASE_COUNT];
     struct sonde_hist_value *itl;          /* gaps, in seconds */
     uint64_t itl_ns_min, itl_ns_max;
@@ -106,6 +110,8 @@ struct sonde_infer {
     struct infer_flight **slots;           /* by id; a power of two */
     size_t slot_count, flight_count;
     struct infer_flight *oldest, *newest;  /* by when they were heard of */
+    struct infer_flight *quiet[INFER_QUIET]; /* in the table, but not in flight; NULL = free */
+    uint32_t quiet_next;
     uint64_t item_total;
     struct infer_ended *ended;             /* INFER_ENDED of them, by hash; with the first */
 
@@ -147,9 +153,12 @@ void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p);
 void infer_item(struct sonde_infer *x, struct infer_flight *f, const struct sonde_infer_item *item);
 /* Figures of a request as if it ended at end_ns; items and attrs stay f's. */
 void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_infer_request *out);
-/* It ended: figures, series, the ring. f's items and attrs are taken. */
+/* It ended: figures, series, the ring. f's items and attrs are taken. What was counted before is only
+ * corrected in the ring: neither counters nor histograms can take anything back. */
 void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcome,
                   uint64_t end_ns, const char *error);
+/* It goes on: f gets its timeline back, as far as it was kept. */
+void infer_done_resume(struct sonde_infer *x, struct infer_flight *f);
 void infer_done_release(struct sonde_infer *x);
 
 /* ---- inference_series.c ---- */

@@ -89,6 +89,11 @@ static void on_call(void *arg, const struct sonde_llama_call *c)
     sonde_llama_track(((const struct sonde_probes *)arg)->tracker, c);
 }
 
+static void on_pass(void *arg, uint32_t tid, uint64_t object, uint64_t begin_ns)
+{
+    sonde_llama_pass(((const struct sonde_probes *)arg)->tracker, tid, object, begin_ns);
+}
+
 static void on_drained(void *arg, uint64_t since_ns)
 {
     struct sonde_probes *p = arg;
@@ -123,7 +128,7 @@ int sonde_probes_start(struct sonde_collector *c, uint32_t pid, const char *prog
                  ? 0 : sonde_err_set(err, SONDE_ENOMEM, "no memory for probes");
     if (!rc) {
         const struct sonde_uprobe_options o = { .pid = pid, .program = program, .call = on_call,
-                                                .drained = on_drained, .arg = p,
+                                                .drained = on_drained, .pass = on_pass, .arg = p,
                                                 .returns = returns };
         rc = sonde_uprobe_start(&o, &p->uprobe, err);
     }

@@ -73,6 +73,7 @@ void sonde_cli_store_attach(const struct sonde_cli_store *s, struct sonde_model 
 
 void sonde_cli_store_request(const struct sonde_cli_store *s, const struct sonde_infer_request *r)
 {
+    if (r->flags & SONDE_INFER_WENT_ON) return; /* it is in the store */
     if (s->feed) sonde_store_feed_request(s->feed, r);
 }
 

@@ -11,7 +11,8 @@
 enum sonde_infer_event_type {
     SONDE_INFER_REQUEST,   /* id, begin_ns = arrival, model, route, trace…, tokens_max, profile,
                               text = the engine's own id */
-    SONDE_INFER_END,       /* id, outcome, text = type of the error */
+    SONDE_INFER_END,       /* id, outcome, text = type of the error; value 1 = nobody said so, it is
+                              silent: it may go on, and end again */
     SONDE_INFER_ATTR,      /* id, attr */
     SONDE_INFER_PROMPT,    /* id, tokens of the prompt, value = of which reused */
     SONDE_INFER_TOKENS,    /* id, tokens that came out */

@@ -56,6 +56,44 @@ void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t beg
     llama_span_parts(x, kind, tid, begin_ns, end_ns, of, NULL, 0);
 }
 
+/* ---- Passes under way ------------------------------------------------------------------------ */
+
+void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns)
+{
+    struct llama_pass *to = &x->pass[0];
+    if (!tid || !object || !begin_ns) return;
+    for (uint32_t i = 0; i < LLAMA_PASSES_MAX; i++) {
+        struct llama_pass *p = &x->pass[i];
+        if (p->tid == tid) {
+            to = p;
+            break;
+        }
+        if (p->begin_ns < to->begin_ns) to = p;
+    }
+    *to = (struct llama_pass){ object, begin_ns, tid };
+}
+
+static void pass_over(struct sonde_llama *x, const struct sonde_llama_call *c)
+{
+    for (uint32_t i = 0; i < LLAMA_PASSES_MAX; i++) {
+        struct llama_pass *p = &x->pass[i];
+        if (p->tid == c->tid && p->begin_ns <= c->begin_ns) *p = (struct llama_pass){ 0 };
+    }
+}
+
+/* Of context k, begun before now_ns. */
+static int pass_under_way(const struct sonde_llama *x, const struct llama_context *k, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < LLAMA_PASSES_MAX; i++) {
+        const struct llama_pass *p = &x->pass[i];
+        if (p->tid && p->object == k->object &&
+            (p->begin_ns >= now_ns || now_ns - p->begin_ns < LLAMA_PASS_MAX_NS)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* ---- Working out ----------------------------------------------------------------------------- */
 
 /* Sampling goes on: the token that its thread samples is not out yet. */
@@ -75,6 +113,7 @@ static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
     if (c->end_ns < x->now_ns) x->figures.late++;
     else x->now_ns = c->end_ns;
     x->figures.seen[c->fn]++;
+    pass_over(x, c);
     struct llama_thread *t = llama_thread_get(x, c->tid);
     if (t->pending_context && !samples_on(t, c)) llama_pending_out(x, t, c);
     switch (c->fn) {
@@ -201,12 +240,14 @@ void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
         struct llama_context *k = &x->context[i];
         if (!k->object) continue;
         if (k->batch.waits && k->batch.end_ns + PENDING_NS < since_ns) llama_batch_tell(x, k);
-        llama_seqs_age(x, k, since_ns > LLAMA_IDLE_NS ? since_ns - LLAMA_IDLE_NS : 0);
+        if (!k->active) continue;
+        llama_seqs_age(x, k, since_ns, pass_under_way(x, k, since_ns) ? LLAMA_ABSENT_QUIET : 0);
     }
 }
 
 void sonde_llama_end(struct sonde_llama *x)
 {
+    memset(x->pass, 0, sizeof(x->pass));
     sonde_llama_drained(x, UINT64_MAX);
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
         if (x->context[i].object) llama_context_release(x, &x->context[i]);

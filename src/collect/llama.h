@@ -5,8 +5,10 @@
  * begins with a batch that starts the sequence anew, and arrived when its prompt was turned into
  * tokens, which is found by the number of tokens and the last of them. Tokens come out where the
  * logits of one of its rows are asked for. It ends with the token that ends generation, when its
- * sequence is used for something else, with its context, or when nothing is heard of it for long;
- * then it ended with the last that was.
+ * sequence is used for something else, or with its context. Most end otherwise, without a call: their
+ * sequence is in no batch any more. So one that is silent for a moment, while nothing is computed or
+ * others are, ended with the last that was heard of it. Should it go on after all, it does so as the
+ * same request.
  *
  * One tracker is for one process. Calls may come in any order that has those of a thread in theirs:
  * they are worked out by the time they ended, when nothing earlier is to come. Memory is bounded,
@@ -34,6 +36,10 @@ void sonde_llama_destroy(struct sonde_llama *x); /* NULL is fine; tells nothing 
 
 /* Copies c. */
 void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c);
+
+/* A thread is in a forward pass of context object since unix time begin_ns: while it is, nobody is
+ * silent. It is over with the next call of that thread that is tracked. */
+void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns);
 
 /* All calls that ended before unix time since_ns have been tracked: work them out. */
 void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns);

@@ -18,8 +18,14 @@
 #define LLAMA_ROWS 4096u           /* rows of a batch of which it is known that they were sampled */
 #define LLAMA_TOKENS_MAX (1u << 24) /* of one call */
 
-#define LLAMA_IDLE_NS 30000000000ull /* nothing was heard of it for so long: it has ended */
-#define LLAMA_ABSENT 8u            /* … or so many batches were without it */
+#define LLAMA_QUIET_NS 750000000ull /* nothing was heard of it for so long, and nothing is computed: it
+                                      has ended … */
+#define LLAMA_QUIET_PAUSES 3u      /* … or for so many times its longest pause, if that is longer … */
+#define LLAMA_QUIET_MAX_NS 30000000000ull /* … but for no longer than this */
+#define LLAMA_ABSENT_QUIET 2u      /* while something is computed: so many batches were without it */
+#define LLAMA_ABSENT 8u            /* … or, however soon, so many */
+#define LLAMA_PASSES_MAX 64u       /* forward passes under way */
+#define LLAMA_PASS_MAX_NS 600000000000ull /* one that takes longer was left without a return */
 #define LLAMA_WARMUP_TOKENS 4u     /* a warm-up batch has no more */
 
 struct llama_model {
@@ -55,6 +61,9 @@ struct llama_seq {
     uint32_t absent;               /* batches without it since the last that had it */
     uint64_t id, trace_hi, trace_lo;
     uint64_t arrived_ns, heard_ns; /* first and last of it */
+    uint64_t pause_ns;             /* the longest that it was in no batch, so far */
+    int quiet;                     /* it ended because nothing was heard of it: it may go on … */
+    int resumed;                   /* … and did */
     int64_t reused;
     int64_t prompt;                /* tokens of its prompt, if known from its text; else 0 */
     uint64_t prompt_ns;            /* when the last batch of it began */
@@ -119,6 +128,10 @@ struct llama_thread {
     int64_t last_seq;
 };
 
+/* A forward pass that has begun. Its call is known when it has returned, which may take longer than
+ * silence is taken for an end. */
+struct llama_pass { uint64_t object, begin_ns; uint32_t tid; /* 0 = free */ };
+
 struct sonde_llama {
     uint32_t pid;
     uint16_t source;
@@ -136,6 +149,7 @@ struct sonde_llama {
     struct llama_buffer buffer[LLAMA_BUFFERS_MAX];
     uint32_t buffers_unknown;      /* whose model is not known yet */
     struct llama_thread thread[LLAMA_THREADS_MAX];
+    struct llama_pass pass[LLAMA_PASSES_MAX];
     struct llama_text text[LLAMA_TEXTS_MAX]; /* oldest at text_next */
     uint32_t text_next;
 };
@@ -194,8 +208,9 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
                     struct llama_batch_part *out);
 /* All requests of a context end, and its sequences are empty. */
 void llama_seqs_clear(struct sonde_llama *x, struct llama_context *k);
-/* Those that nothing was heard of since. */
-void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t before_ns);
+/* Those that nothing was heard of for long, at now_ns, and that so many batches were without. */
+void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns,
+                    uint32_t absent);
 void llama_seqs_absent(struct sonde_llama *x, struct llama_context *k);
 void llama_seq_call(struct sonde_llama *x, const struct sonde_llama_call *c);
 

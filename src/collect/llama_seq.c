@@ -31,6 +31,8 @@ static void request_begin(struct sonde_llama *x, struct llama_context *k, struct
                                       c->begin_ns, 1, &t);
     const int cut = s->reset_ns && s->reset_ns <= c->begin_ns &&
                     c->begin_ns - s->reset_ns < RESET_NS;
+    s->quiet = s->resumed = 0;
+    s->pause_ns = 0;
     s->arrived_ns = known ? t.begin_ns : cut ? s->reset_ns : c->begin_ns;
     s->heard_ns = c->begin_ns;
     s->id = llama_mix(++x->ids ^ (uint64_t)x->pid << 32);
@@ -69,11 +71,12 @@ void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct ll
     if (s->prompt_done) llama_prompt_tell(x, s);
     e.id = s->id;
     e.outcome = outcome;
+    e.value = s->quiet != 0;
     snprintf(e.text, sizeof(e.text), "%s", error);
     llama_tell(x, &e);
     s->state = LLAMA_NOTHING;
     k->active--;
-    if (!x->ops->span) return;
+    if (!x->ops->span || s->resumed) return;
     const struct sonde_model_span span = {
         .name = "request", .pid = x->pid, .start_ns = s->arrived_ns,
         .duration_ns = s->heard_ns - s->arrived_ns, .trace_hi = s->trace_hi,
@@ -101,6 +104,14 @@ static int another_token(const struct llama_seq *s, const struct sonde_llama_par
 static int of_prompt(const struct llama_seq *s, const struct sonde_llama_part *p)
 {
     return !s->prompt_done || (p->tokens > 1 && !s->tokens_out);
+}
+
+/* It was taken to have ended, and this is its next token: at its place, of a sequence that nobody
+ * touched since. A prompt that is reused and computed on has more than one, or is cut first. */
+static int goes_on_after_all(const struct llama_seq *s, const struct sonde_llama_part *p, int64_t pos)
+{
+    return s->state == LLAMA_NOTHING && s->quiet && !s->reset_ns && s->tokens_out &&
+           p->tokens == 1 && p->outputs == 1 && pos == s->length && !another_token(s, p);
 }
 
 static int begins_anew(const struct llama_seq *s, const struct sonde_llama_part *p, int64_t pos)
@@ -160,13 +171,21 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
         s->length = pos + 1;
         return;
     }
-    if (begins_anew(s, p, pos)) {
+    if (goes_on_after_all(s, p, pos)) {
+        s->state = LLAMA_GENERATING;
+        s->quiet = 0;
+        s->resumed = 1;
+        k->active++;
+    } else if (begins_anew(s, p, pos)) {
         request_over(x, k, s);
         request_begin(x, k, s, c, p, pos);
     }
     const int output = !of_prompt(s, p);
     if (output && !s->sampled && p->tokens == 1) unseen_token(x, s, c);
     s->length = pos + p->tokens;
+    if (c->begin_ns > s->heard_ns && c->begin_ns - s->heard_ns > s->pause_ns) {
+        s->pause_ns = c->begin_ns - s->heard_ns;
+    }
     s->reset_ns = 0;
     s->absent = 0;
     s->sampled = 0;
@@ -192,11 +211,26 @@ void llama_seqs_clear(struct sonde_llama *x, struct llama_context *k)
     }
 }
 
-void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t before_ns)
+/* A server computes on without a pause; a program that hands its tokens to somebody slow does not,
+ * but does so all the time. */
+static uint64_t quiet_ns(const struct llama_seq *s)
+{
+    const uint64_t pauses = s->pause_ns < LLAMA_QUIET_MAX_NS ? s->pause_ns * LLAMA_QUIET_PAUSES
+                                                             : LLAMA_QUIET_MAX_NS;
+    return pauses < LLAMA_QUIET_NS ? LLAMA_QUIET_NS
+           : pauses < LLAMA_QUIET_MAX_NS ? pauses : LLAMA_QUIET_MAX_NS;
+}
+
+void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns, uint32_t absent)
 {
     for (uint32_t i = 0; k->active && i < LLAMA_SEQS_MAX; i++) {
         struct llama_seq *s = &k->seq[i];
-        if (s->state != LLAMA_NOTHING && s->heard_ns < before_ns) request_over(x, k, s);
+        if (s->state == LLAMA_NOTHING || s->absent < absent || s->heard_ns > now_ns ||
+            now_ns - s->heard_ns < quiet_ns(s)) {
+            continue;
+        }
+        s->quiet = 1;
+        request_over(x, k, s);
     }
 }
 

@@ -168,6 +168,10 @@ void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec 
     memcpy(w, r, sizeof(*r));
     switch (w[0] & 0xff) {
     case SONDE__REC_LLAMA_CALL: on_call(d, l, w); break;
+    case SONDE__REC_LLAMA_PASS:
+        sonde_llama_pass(l->tracker, (uint32_t)(w[7] >> 32), w[3],
+                         sonde_tick_unix_ns(d->clock, d->s->h.tsc != 0, w[1]));
+        break;
     case SONDE__REC_LLAMA_PART:
         part_keep(l, w[1], &w[2]);
         part_keep(l, w[1], &w[5]);

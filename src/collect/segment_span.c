@@ -211,7 +211,7 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
             const uint64_t type = rec.seq_type & 0xff;
             if (type == SONDE__REC_SPAN) span_record(d, &rec);
             else if (type == SONDE__REC_ATTR) attr_record(d->s, &rec);
-            else if (type >= SONDE__REC_LLAMA_CALL && type <= SONDE__REC_LLAMA_TEXT) {
+            else if (type >= SONDE__REC_LLAMA_CALL && type <= SONDE__REC_LLAMA_PASS) {
                 segment_llama_record(d, &rec);
             } else segment_infer_record(d, &rec);
         }

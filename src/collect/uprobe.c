@@ -307,6 +307,7 @@ static int make(const struct sonde_uprobe_options *options, struct sonde_uprobe 
         if (!rc) rc = sonde_uprobe_files_create(options->pid, &u->set, &u->files);
         if (!rc) rc = sonde_uprobe_reader_init(&u->reader, options->pid);
         if (!rc) rc = sonde_uprobe_pairs_init(&u->pairs, options->call, options->arg);
+        u->pairs.pass = options->pass;
         if (rc) sonde_err_set(err, rc, "no memory for probes");
     }
     if (rc) {

@@ -23,6 +23,8 @@ struct sonde_uprobe_options {
     void (*call)(void *arg, const struct sonde_llama_call *c);
     /* All calls that ended before unix time since_ns have been told. */
     void (*drained)(void *arg, uint64_t since_ns);
+    /* A forward pass begins (sonde_llama_pass). NULL = nobody wants to know. */
+    void (*pass)(void *arg, uint32_t tid, uint64_t object, uint64_t begin_ns);
     void *arg;
     struct sonde_uprobe_returns *returns; /* is told return addresses; NULL = nobody unwinds. Must
                                              live until stop */

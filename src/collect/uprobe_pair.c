@@ -252,6 +252,9 @@ static int take_entry(struct sonde_uprobe_pairs *p, struct sonde_uprobe_thread *
         p->unpaired++;
         return 0;
     }
+    if (p->pass && (h->fn == SONDE__LLAMA_DECODE || h->fn == SONDE__LLAMA_ENCODE)) {
+        p->pass(p->arg, h->tid, h->arg[0], h->time_ns + p->unix_ns);
+    }
     const int untold = is_untold(t, h);
     t->open[t->depth++] = (struct open_call){ *h, untold };
     return 1;

@@ -47,6 +47,8 @@ struct sonde_uprobe_thread;
 
 struct sonde_uprobe_pairs {
     void (*call)(void *arg, const struct sonde_llama_call *c);
+    /* A forward pass of a context begins, at unix time begin_ns. May be set after init. */
+    void (*pass)(void *arg, uint32_t tid, uint64_t object, uint64_t begin_ns);
     void *arg;
     uint64_t unix_ns;            /* to be added to times */
     struct sonde_uprobe_thread **threads; /* lists by tid */

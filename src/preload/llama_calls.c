@@ -1,6 +1,7 @@
 /* llama_calls.c - what is kept of each call, and which calls are not worth keeping.
  *
- * A call is one record, written when it returns; the parts of a batch and a text go before it. Some
+ * A call is one record, written when it returns; the parts of a batch and a text go before it, and a
+ * forward pass has another one when it begins. Some
  * functions are called far more often than they tell anything: samplers that are made of samplers
  * call llama_sampler_apply for each, of which the outermost is enough; programs ask of every token
  * there is whether it ends generation, or for its text, when they start: of these only so many are
@@ -70,6 +71,15 @@ static void put_text(uint64_t key, const char *text)
         memcpy(&r.trace_hi, text + at, n);
         sonde__ring_put(&r, SONDE__REC_LLAMA_TEXT);
     }
+}
+
+/* It may take long: the agent would not know why nothing is heard of those in it. */
+static void put_pass(uint32_t fn, uint64_t begin, uint64_t object)
+{
+    const struct sonde__span_rec r = { .start = begin, .trace_hi = object,
+                                       .name_tid = (uint64_t)sonde__tls.tid << 32 |
+                                                   (uint64_t)fn << 24 };
+    sonde__ring_put(&r, SONDE__REC_LLAMA_PASS);
 }
 
 /* ---- Asking the library ---------------------------------------------------------------------- */
@@ -203,6 +213,9 @@ void *sonde__thunk_enter(struct sonde__thunk *c)
         }
         c->watch = 1;
         c->begin = sonde_ticks();
+        if (c->fn == SONDE__LLAMA_DECODE || c->fn == SONDE__LLAMA_ENCODE) {
+            put_pass(c->fn, c->begin, sonde__thunk_arg(c, 0));
+        }
     }
     errno = error;
     return real;

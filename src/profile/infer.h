@@ -46,6 +46,7 @@ struct sonde_infer_attr { const char *key; char value[48]; };
 #define SONDE_INFER_SLO_MET 4u
 #define SONDE_INFER_SLO_MISSED 8u    /* neither: there is none, or it does not count */
 #define SONDE_INFER_RUNNING 16u      /* it has not ended: figures so far */
+#define SONDE_INFER_WENT_ON 32u      /* it was taken to have ended before, and told: this corrects it */
 
 /* Texts are "" when not known. Times are seconds. */
 struct sonde_infer_request {
@@ -134,7 +135,8 @@ struct sonde_infer_run {
 
 /* p's, made if need be; NULL = out of memory. */
 struct sonde_infer_run *sonde_infer_run(struct sonde_profile *p);
-/* Copies r with texts and timeline. 0, or SONDE_ENOMEM (counted as dropped): over p's memory. */
+/* Copies r with texts and timeline; one that went on takes the place of what it was. 0, or
+ * SONDE_ENOMEM (counted as dropped): over p's memory. */
 int sonde_infer_run_add(struct sonde_profile *p, const struct sonde_infer_request *r);
 /* The same for a model; one that is known (pid, source, model) is replaced. */
 int sonde_infer_run_model(struct sonde_profile *p, const struct sonde_infer_model *m);

@@ -90,6 +90,14 @@ int sonde_infer_run_add(struct sonde_profile *p, const struct sonde_infer_reques
     struct sonde_infer_run *run = sonde_infer_run(p);
     struct sonde_infer_request kept;
     if (!run) return SONDE_ENOMEM;
+    for (size_t i = run->request_count; r->flags & SONDE_INFER_WENT_ON && i-- > 0;) {
+        struct sonde_infer_request *before = &run->requests[i];
+        if (before->id != r->id || before->pid != r->pid || before->source != r->source) continue;
+        if (request_copy(p, r, &kept)) return SONDE_ENOMEM;
+        sonde_infer_request_release(before);
+        *before = kept;
+        return 0;
+    }
     if (grow(p, (void **)&run->requests, &run->request_cap, run->request_count, REQUESTS_MAX,
              sizeof(*run->requests)) ||
         request_copy(p, r, &kept)) {

@@ -251,6 +251,7 @@ int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile
 
 void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *r)
 {
+    if (r->flags & SONDE_INFER_WENT_ON) return; /* it has been sent */
     if (p && p->listening) push_spans_request(&p->spans, r);
 }
 

@@ -112,6 +112,72 @@ static void streaming(void **state)
     play_release(&g);
 }
 
+static void play_quiet(struct play *g, uint64_t id, double ms)
+{
+    play_event(g, &(struct sonde_infer_event){ .type = SONDE_INFER_END, .id = id,
+                                               .time_ns = MS(ms), .value = 1 });
+}
+
+/* It was silent and counted; it goes on: counted once, its figures are corrected. */
+static void went_on(void **state)
+{
+    (void)state;
+    struct play g;
+    struct sonde_infer_request running[2];
+    play_init(&g, NULL);
+    play_request(&g, 5, 0);
+    play_tokens(&g, 5, 100, 1);
+    play_tokens(&g, 5, 200, 1);
+    play_quiet(&g, 5, 200);
+    play_request(&g, 6, 150);
+    play_until(&g, 1000);
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 1, running, 2), 1);
+    assert_int_equal(running[0].id, 6);
+    NEAR(need(&g, 5)->total_s, 0.200);
+    assert_int_equal(need(&g, 5)->item_count, 2);
+    play_tokens(&g, 5, 3200, 1);
+    play_until(&g, 4000);
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 4, running, 2), 2);
+    play_quiet(&g, 5, 3200);
+    play_end(&g, 6, 4000, SONDE_OK, "");
+    play_until(&g, 5000);
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 5, running, 2), 0);
+    assert_int_equal(sonde_infer_done_count(g.x), 2);
+    NEAR(need(&g, 5)->total_s, 3.200);
+    assert_int_equal(need(&g, 5)->tokens_out, 3);
+    assert_int_equal(need(&g, 5)->item_count, 3);
+    assert_true(need(&g, 5)->flags & SONDE_INFER_WENT_ON);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"ok\""), 2);
+    assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"output\""), 3);
+    assert_int_equal(play_series(&g, "gen_ai_server_request_duration_seconds", "tiny")->hist->count,
+                     2);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_went_on), 1);
+    struct sonde_infer_totals t;
+    sonde_infer_totals(g.x, (double)T0 + 5, &t);
+    assert_int_equal(t.requests[SONDE_OK], 2);
+
+    /* Told twice, or of what was before: nothing goes on. */
+    play_end(&g, 5, 3200, SONDE_OK, "");
+    play_tokens(&g, 5, 3100, 1);
+    play_until(&g, 6000);
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 6, running, 2), 0);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 2);
+
+    /* Many more than are kept in mind. */
+    for (uint64_t id = 100; id < 1000; id++) {
+        play_request(&g, id, 6000);
+        play_tokens(&g, id, 6001, 1);
+        play_quiet(&g, id, 6001);
+    }
+    play_until(&g, 7000);
+    for (uint64_t id = 100; id < 1000; id++) play_tokens(&g, id, 7000, 1);
+    play_until(&g, 8000);
+    assert_int_equal(sonde_infer_running(g.x, (double)T0 + 8, NULL, 0), 256);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end) +
+                     sonde_infer_invalid(g.x, SONDE_INFER_BAD_unknown_request), 2 + 644);
+    play_release(&g);
+}
+
 /* All tokens at once, when it is done: the first token is the last. */
 static void not_streaming(void **state)
 {
@@ -996,7 +1062,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streaming),
-        cmocka_unit_test(not_streaming),
+        cmocka_unit_test(not_streaming), cmocka_unit_test(went_on),
         cmocka_unit_test(batched),
         cmocka_unit_test(outcomes),
         cmocka_unit_test(never_ends),

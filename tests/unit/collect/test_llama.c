@@ -195,7 +195,14 @@ static void start(void)
     simple(SONDE__LLAMA_GET_MEMORY, LOOP, 0, CTX, 0, 0, 0, MEM);
 }
 
-static void work(void) { sonde_llama_drained(x, BASE + (now + 1000) * MS); }
+/* Long enough for a token to be out, not for silence. */
+static void work(void) { sonde_llama_drained(x, BASE + (now + 300) * MS); }
+/* Nothing happens for a while, and the agent looks. */
+static void pass_time(uint64_t ms)
+{
+    now += ms;
+    sonde_llama_drained(x, BASE + now * MS);
+}
 
 /* ---- One request ------------------------------------------------------------------------------ */
 
@@ -542,6 +549,115 @@ static void test_implied(void **state)
     assert_int_equal(nth(SONDE_INFER_BATCH, 3)->tokens_out, 1);
 }
 
+/* ---- Silence ---------------------------------------------------------------------------------- */
+
+/* A request of n tokens on seq, which ends as n_predict ends it: with no call. Returns its last
+ * token's time. */
+static uint64_t request_of(int32_t seq, int32_t prompt, int32_t n)
+{
+    seq_rm(seq, 0, -1);
+    decode_one(seq, 0, (uint32_t)prompt, 1, 42, 30);
+    for (int32_t i = 0;; i++) {
+        sample_like_server(-1, 100 + i, 0);
+        if (i == n - 1) break;
+        decode_one(seq, prompt + i, 1, 1, 100 + i, 10);
+    }
+    return BASE + now * MS;
+}
+
+static void test_silence(void **state)
+{
+    (void)state;
+    start();
+    const uint64_t end = request_of(0, 20, 5);
+    pass_time(500);
+    assert_int_equal(count(SONDE_INFER_END), 0);
+    pass_time(500); /* and nothing is computed: long before 2 s it has ended */
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    const struct sonde_infer_event *e = nth(SONDE_INFER_END, 0);
+    assert_int_equal(e->time_ns, end);
+    assert_int_equal(e->outcome, SONDE_OK);
+    assert_int_equal(e->value, 1);
+    assert_int_equal(tokens_of(e->id), 5);
+    pass_time(60000);
+    simple(SONDE__LLAMA_CONTEXT_FREE, LOOP, 1, CTX, 0, 0, 0, 0);
+    work();
+    assert_int_equal(count(SONDE_INFER_END), 1); /* once */
+    assert_int_equal(spans_named("request"), 1);
+}
+
+/* It was only paused: the same request goes on, and ends again where that was. */
+static void test_silence_goes_on(void **state)
+{
+    (void)state;
+    start();
+    request_of(0, 20, 5);
+    pass_time(3000);
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    decode_one(0, 24, 1, 1, 104, 10);
+    sample_like_server(-1, 105, 0);
+    const uint64_t end = BASE + now * MS;
+    pass_time(3000); /* it is known to pause by now */
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    pass_time(7000);
+    assert_int_equal(count(SONDE_INFER_REQUEST), 1);
+    assert_int_equal(count(SONDE_INFER_END), 2);
+    assert_int_equal(nth(SONDE_INFER_END, 1)->id, nth(SONDE_INFER_END, 0)->id);
+    assert_int_equal(nth(SONDE_INFER_END, 1)->time_ns, end);
+    assert_int_equal(tokens_of(nth(SONDE_INFER_END, 0)->id), 6);
+    assert_int_equal(spans_named("request"), 1);
+
+    /* What is cut, or stands elsewhere, or is another token, is another request. */
+    seq_rm(0, 25, -1);
+    decode_one(0, 25, 1, 1, 105, 10);
+    work();
+    assert_int_equal(count(SONDE_INFER_REQUEST), 2);
+    pass_time(40000);
+    decode_one(0, 27, 1, 1, 9, 10);
+    work();
+    assert_int_equal(count(SONDE_INFER_REQUEST), 3);
+    sample_like_server(-1, 10, 0);
+    pass_time(40000);
+    decode_one(0, 28, 1, 1, 11, 10);
+    work();
+    assert_int_equal(count(SONDE_INFER_REQUEST), 4);
+}
+
+/* A pass that takes long is no silence of those who may be in it. Who is not in the next two ended. */
+static void test_silence_in_a_pass(void **state)
+{
+    (void)state;
+    start();
+    const uint64_t end = request_of(0, 20, 5);
+    request_of(1, 20, 1); /* a batch without it */
+    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS);
+    sonde_llama_drained(x, BASE + (now + 4900) * MS);
+    assert_int_equal(count(SONDE_INFER_END), 0);
+    decode_one(1, 20, 1, 1, 100, 5000);
+    sample_like_server(-1, 101, 0);
+    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS);
+    sonde_llama_drained(x, BASE + (now + 100) * MS);
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    assert_int_equal(nth(SONDE_INFER_END, 0)->time_ns, end);
+    /* Left by an exception: the thread does something else. */
+    now += 200;
+    simple(SONDE__LLAMA_SYNCHRONIZE, LOOP, 1, CTX, 0, 0, 0, 0);
+    pass_time(900);
+    assert_int_equal(count(SONDE_INFER_END), 2);
+}
+
+/* Gone while its prompt was computed. */
+static void test_silence_of_a_prompt(void **state)
+{
+    (void)state;
+    start();
+    tokenize(HTTP, 200, 7);
+    decode_one(0, 0, 100, 0, 9, 50);
+    pass_time(1000);
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    assert_int_equal(nth(SONDE_INFER_END, 0)->outcome, SONDE_CANCELLED);
+}
+
 /* A process that was met in the middle of a request. */
 static void test_from_before(void **state)
 {
@@ -840,7 +956,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(request), TEST(memory), TEST(warmup), TEST(small_prompt), TEST(prefix), TEST(two),
         TEST(sampler_sample), TEST(drafts), TEST(sampled_twice), TEST(shared),
-        TEST(unseen_sampling), TEST(implied), TEST(from_before), TEST(ends), TEST(arrivals), TEST(order),
+        TEST(unseen_sampling), TEST(implied), TEST(from_before), TEST(silence),
+        TEST(silence_goes_on), TEST(silence_in_a_pass), TEST(silence_of_a_prompt), TEST(ends), TEST(arrivals), TEST(order),
         TEST(waiting), TEST(check), TEST(hostile), TEST(bounds), TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
