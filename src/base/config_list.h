@@ -73,6 +73,8 @@ SONDE_NUM(health, max_memory_ratio, 0.95, 0, 1, "more of the machine's memory in
 SONDE_STR(server, listen, "127.0.0.1:6060", "address and port of HTTP")
 SONDE_STR(server, token_file, "", "file with the token that callers must have; SONDE_TOKEN is one too; empty = none")
 SONDE_BOOL(server, open_metrics, 0, "/metrics takes no token")
+SONDE_BOOL(server, open_health, 0, "/health takes no token; /livez, /readyz and /healthz never do")
+SONDE_ENUM(server, local_users, "same", "same|all", "without a token, who of this machine may ask for more than /metrics and health: the user that sonde runs as and root, or everybody")
 SONDE_STR(server, hosts, "", "names, separated by commas, that callers may use for this machine besides its addresses")
 SONDE_STR(server, tls_certificate, "", "file with the certificate and its chain, in PEM; empty = plain HTTP")
 SONDE_STR(server, tls_key, "", "file with the certificate's key, in PEM")

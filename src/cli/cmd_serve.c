@@ -93,9 +93,15 @@ static int owns(const char *path, void *arg)
     return sonde_server_owns(path, ((const struct running *)arg)->own_health);
 }
 
-static int adopt(int fd, void *arg)
+static int adopt(int fd, int64_t who, void *arg)
 {
-    return sonde_server_adopt(((const struct running *)arg)->server, fd);
+    return sonde_server_adopt(((const struct running *)arg)->server, fd, who);
+}
+
+static int64_t who(int client_fd, void *arg)
+{
+    (void)arg;
+    return sonde_caller_of(client_fd);
 }
 
 static int is_here(const char *host, void *arg)
@@ -145,7 +151,8 @@ static void raise_descriptors(void)
 /* The port is opened before anything is started, so that a bad one is told at once. */
 static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_err *err)
 {
-    struct sonde_front_options o = { .own = owns, .adopt = adopt, .arg = r,
+    struct sonde_front_options o = { .own = owns, .adopt = adopt, .who = who,
+                                     .arg = r,
                                      .host_ok = is_here, .drain_ms = DRAIN_MS };
     struct sonde_listen where;
     char url[80], token[SONDE_TOKEN_MAX + 1];
@@ -373,10 +380,12 @@ const struct sonde_command sonde_cmd_serve = {
         "X-Profile: true is profiled alone: its answer has an X-Profile-Id, and "
         "/admin/profile/requests/ID the profile.\n"
         "\n"
-        "Any program of this machine may ask. To ask callers for a token put one of 16 characters "
+        "Programs of this user and of root may ask, those of other users of this machine only for "
+        "/metrics and health (and they may send OTLP); server.local_users=all lets them ask for "
+        "everything. To ask callers for a token put one of 16 characters "
         "or more in SONDE_TOKEN or in the file of server.token_file: then `Authorization: Bearer "
-        "TOKEN` is needed for everything but health (and /metrics, if server.open_metrics is set), "
-        "and other than loopback addresses may be listened on; server.hosts are names they may be "
+        "TOKEN` is needed for everything but /livez, /readyz and /healthz (and /metrics and /health, "
+        "if server.open_metrics and server.open_health are set), and other than loopback addresses may be listened on; server.hosts are names they may be "
         "called by. Commands that take a URL send SONDE_TOKEN. server.tls_certificate and "
         "server.tls_key make it HTTPS.",
     .options = options,

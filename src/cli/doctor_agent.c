@@ -16,6 +16,8 @@
 #include "collect/probe.h"
 #include "present/units.h"
 #include "segment/segment.h"
+#include "serve/caller.h"
+#include "serve/guard.h"
 #include "serve/listen.h"
 
 void sonde_doctor_config(struct sonde_doctor *d)
@@ -204,6 +206,60 @@ void sonde_doctor_segments(struct sonde_doctor *d)
 
 /* ---- Port --------------------------------------------------------------------------------- */
 
+/* Can the user at the other end of a connection to this address be told? */
+static int callers_are_known(const struct sonde_listen *where)
+{
+    struct sonde_listen l = *where;
+    struct sonde_err err = { "" };
+    int fd, known = 0;
+    if (l.address.any.sa_family == AF_INET6) l.address.v6.sin6_port = 0;
+    else l.address.v4.sin_port = 0;
+    if (sonde_listen_open(&l, 0, &fd, &err) != 0) return 1; /* then nobody will be asked */
+    const int client = socket(l.address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (client >= 0 && connect(client, &l.address.any, l.length) == 0) {
+        /* The connection is there as soon as connect returns. */
+        const int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        known = sonde_caller_of(peer) == (int64_t)geteuid();
+        if (peer >= 0) close(peer);
+    }
+    if (client >= 0) close(client);
+    close(fd);
+    return known;
+}
+
+/* Who may ask. */
+static void check_callers(struct sonde_doctor *d, const struct sonde_listen *l)
+{
+    const struct sonde_config_values *c = &d->cli->config;
+    char token[SONDE_TOKEN_MAX + 1];
+    struct sonde_err err = { "" };
+    const int all = !strcmp(c->server_local_users, "all");
+    if (sonde_token_read(c->server_token_file, token, &err) != 0) {
+        sonde_doctor_add(d, SONDE_DOCTOR_FAIL, NULL, "%s", err.text);
+    } else if (*token) {
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "callers need the token");
+    } else if (all) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "leave server.local_users at same, or set a token",
+                         "every local user may read profiles, command lines and requests, and "
+                         "start captures: server.local_users=all");
+    } else if (!callers_are_known(l)) {
+        sonde_doctor_add(d, SONDE_DOCTOR_FAIL,
+                         "permit netlink (sock_diag) or /proc/net/tcp, set a token, or "
+                         "server.local_users=all",
+                         "which user calls cannot be told here: all but /metrics and health will "
+                         "be refused");
+    } else {
+        const long uid = (long)geteuid();
+        char own[32] = "";
+        if (uid) snprintf(own, sizeof(own), "user %ld and ", uid);
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
+                         "%sroot may ask for everything, other local users for /metrics and health "
+                         "(server.local_users=same)", own);
+    }
+    explicit_bzero(token, sizeof(token));
+}
+
 void sonde_doctor_port(struct sonde_doctor *d)
 {
     const char *text = d->cli->config.server_listen;
@@ -225,6 +281,7 @@ void sonde_doctor_port(struct sonde_doctor *d)
     } else {
         sonde_doctor_add(d, SONDE_DOCTOR_FAIL, NULL, "%s", err.text);
     }
+    check_callers(d, &l);
 }
 
 /* ---- Probes ------------------------------------------------------------------------------- */

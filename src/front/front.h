@@ -147,12 +147,16 @@ struct sonde_front_options {
 
     /* Paths of sonde: 1 = not for the upstream. NULL = there are none. */
     int (*own)(const char *path, void *arg);
-    /* Serve HTTP on fd, one end of a socket pair; takes fd in any case. 0 = it will be. */
-    int (*adopt)(int fd, void *arg);
+    /* Serve HTTP on fd, one end of a socket pair, for whoever `who` said; takes fd in any case.
+     * 0 = it will be. */
+    int (*adopt)(int fd, int64_t who, void *arg);
+    /* Who is at the other end of a client's connection; asked once for each that asks for a path
+     * of sonde. Connections to sonde's server are not shared between two of them. NULL = 0. */
+    int64_t (*who)(int client_fd, void *arg);
     /* 1 = a Host of this value is meant for us; NULL = any. A page that rebinds its name to
      * our address is told by it, and the upstream cannot do so: it sees a Host of our making. */
     int (*host_ok)(const char *host, void *arg);
-    void *arg;                       /* of these three */
+    void *arg;                       /* of these */
 
     uint32_t connections_max;        /* clients at a time; then those without a request go, the
                                         quietest first; 0 = 4096 */

@@ -47,7 +47,8 @@ struct front_upstream {
     struct sonde_front *front;
     struct front_client *client;   /* NULL = idle, in the pool */
     struct front_upstream *prev, *next; /* of its list */
-    int own;                       /* leads to sonde's own server */
+    int own;                       /* leads to sonde's own server … */
+    int64_t who;                   /* … for this one: see sonde_front_options.who */
     int connecting, reused, write_dead, dead;
     uint64_t idle_ns;              /* how long it may be idle */
     size_t address;                /* which one of the upstream's is tried */
@@ -89,6 +90,8 @@ struct front_client {
     int queued;                    /* to be pumped again */
     enum front_state state;
     char peer[INET6_ADDRSTRLEN];
+    int64_t who;                   /* as in sonde_front_options … */
+    int who_asked;                 /* … once it is known */
     uint64_t arrived_ns;           /* first byte of the request at hand */
     struct sonde_http_head head;   /* of the request */
     struct front_upstream *up;

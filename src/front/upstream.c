@@ -77,7 +77,7 @@ static int open_own(struct front_upstream *u)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
         return errno;
     }
-    if (u->front->o.adopt(pair[1], u->front->o.arg) != 0) {
+    if (u->front->o.adopt(pair[1], u->who, u->front->o.arg) != 0) {
         close(pair[0]);
         return EAGAIN;
     }
@@ -185,7 +185,9 @@ static struct front_upstream *from_pool(struct front_client *c)
 {
     struct sonde_front *f = c->front;
     const int list = pool_of(c->x.own);
-    for (struct front_upstream *u; (u = f->upstreams[list]) != NULL;) {
+    for (struct front_upstream *u = f->upstreams[list], *next; u; u = next) {
+        next = u->next;
+        if (u->own && u->who != c->who) continue;
         if (!still_open(u)) {
             front_upstream_close(u);
             continue;
@@ -204,6 +206,10 @@ static struct front_upstream *from_pool(struct front_client *c)
 int front_upstream_attach(struct front_client *c)
 {
     struct sonde_front *f = c->front;
+    if (c->x.own && f->o.who && !c->who_asked) {
+        c->who = f->o.who(c->s.fd, f->o.arg);
+        c->who_asked = 1;
+    }
     struct front_upstream *u = from_pool(c);
     const int fresh = !u;
     if (fresh) {
@@ -213,7 +219,7 @@ int front_upstream_attach(struct front_client *c)
             return -1;
         }
         *u = (struct front_upstream){ .s = { .kind = FRONT_UPSTREAM, .fd = -1 }, .front = f,
-                                      .own = c->x.own };
+                                      .own = c->x.own, .who = c->x.own ? c->who : 0 };
         f->state.upstreams++;
     }
     u->client = c;

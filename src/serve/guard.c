@@ -23,7 +23,7 @@ struct sonde_guard {
     size_t token_len;
     char hosts[HOSTS_MAX];
     char own[INET6_ADDRSTRLEN];  /* the address that is listened on, where it is one */
-    int open_metrics;
+    int open_metrics, open_health, all_users;
     pthread_mutex_t lock;        /* of the two below */
     double wrong;                /* wrong tokens lately: leaks away by WRONG_PER_S */
     double wrong_s;              /* when that was so */
@@ -162,6 +162,8 @@ int sonde_guard_create(const struct sonde_guard_options *o, const struct sonde_l
     memcpy(g->hosts, hosts, strlen(hosts) + 1);
     g->token_len = strlen(token);
     g->open_metrics = o->open_metrics;
+    g->open_health = o->open_health;
+    g->all_users = o->all_users;
     pthread_mutex_init(&g->lock, NULL);
     if (where && !is_any(where)) {
         const int v6 = where->address.any.sa_family == AF_INET6;
@@ -196,7 +198,20 @@ int sonde_guard_is_health(const char *path)
 
 int sonde_guard_is_open(const struct sonde_guard *g, const char *path)
 {
-    return sonde_guard_is_health(path) || (g->open_metrics && strcmp(path, "/metrics") == 0);
+    if (strcmp(path, "/metrics") == 0) return g->open_metrics;
+    if (strcmp(path, "/health") == 0) return g->open_health; /* it tells latency, errors, memory */
+    return sonde_guard_is_health(path);
+}
+
+int sonde_guard_wants_same_user(const struct sonde_guard *g, const char *path)
+{
+    /* Who scrapes is often another user, and programs of others may send what they measure. */
+    static const char *const open[] = { "/metrics", "/v1/metrics", "/v1/traces" };
+    if (g->token_len || g->all_users || sonde_guard_is_health(path)) return 0;
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+        if (strcmp(path, open[i]) == 0) return 0;
+    }
+    return 1;
 }
 
 /* One more wrong token, or none: 1 if there were too many lately. A right one is always taken, so

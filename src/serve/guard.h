@@ -1,8 +1,9 @@
-/* guard.h - who may ask: a token, the names this machine goes by, and room for those who ask while
- * others hold connections and say nothing.
+/* guard.h - who may ask: a token, the user at the other end, the names this machine goes by.
  *
- * Without a token only loopback addresses are listened on, and every program of this machine may
- * ask. With one, everything but health (and, if so configured, /metrics) takes
+ * Without a token only loopback addresses are listened on. Programs of the agent's user and root's
+ * may ask for everything; those of other users for /metrics and health, and they may send OTLP,
+ * unless all users are let in. With a token, everything but /livez, /readyz and /healthz (and, if so
+ * configured, /metrics and /health) takes
  *     Authorization: Bearer TOKEN
  * from everybody, this machine's programs too. */
 #ifndef SONDE_SERVE_GUARD_H
@@ -25,6 +26,8 @@ struct sonde_guard_options {
     const char *token;       /* "" or NULL = none is asked for */
     const char *hosts;       /* further names in Host headers: "sonde.lan,10.0.0.7"; NULL = none */
     int open_metrics;        /* /metrics takes no token */
+    int open_health;         /* neither does /health */
+    int all_users;           /* without a token: other users of this machine may ask for anything */
 };
 
 struct sonde_guard;
@@ -43,6 +46,9 @@ enum sonde_guard_answer { SONDE_GUARD_YES, SONDE_GUARD_NO, SONDE_GUARD_LATER };
  * wrong tokens lately. Any thread. */
 enum sonde_guard_answer sonde_guard_ask(struct sonde_guard *g, const char *path,
                                         const char *authorization);
+
+/* 1 if only the agent's user and root may ask for this path: there is no token. */
+int sonde_guard_wants_same_user(const struct sonde_guard *g, const char *path);
 
 /* Whether a token is asked for at all, and 1 if it is not for this path. */
 int sonde_guard_has_token(const struct sonde_guard *g);

@@ -71,6 +71,7 @@ struct sonde_route {
     const char *const *params;       /* names, NULL-terminated; others are refused, and those that
                                         are not as param_list.h says. NULL = any are passed over */
     size_t body_max;                 /* bytes; more are refused. 0 = it takes no body */
+    int samples;                     /* GET that starts sampling: not for pages of other origins */
     int slow;                        /* takes seconds: is handled in a thread of its own */
     void (*handle)(const struct sonde_request *r, struct sonde_response *a);
     const char *star;                /* what "*" is: a row of param_list.h; NULL = id */

@@ -6,10 +6,11 @@
  * take to come and its answer to be read, and how many one client may send. Bodies that come slowly and
  * answers that are read slowly are bounded together: each of them may be large.
  *
- * Reading is free for every program on this machine, but not for web pages: a page of another
- * origin cannot read answers without a CORS header, which we do not send, and a page that
- * rebinds its own name to 127.0.0.1 is told by its Host header. What is more than reading (POST) is
- * refused when a page of another origin asks for it. */
+ * Whoever has the token may ask; without one, programs of this user and root (caller.h), everybody
+ * for metrics and health. Web pages of another origin may not: they cannot read answers without a
+ * CORS header, which we do not send, a page that rebinds its own name to 127.0.0.1 is told by its
+ * Host header, a script by its Origin, and what starts something or samples is refused to whatever
+ * else such a page makes a browser fetch (Sec-Fetch-Site). */
 #include "base/clock.h"
 #include "serve/server_private.h"
 
@@ -152,6 +153,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->store = options->store;
     s->continuous = options->continuous;
     s->otlp = options->otlp;
+    s->adopts = options->url != NULL;
     if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
     else sonde_listen_url(&where, s->tls.key != NULL, s->url, sizeof(s->url));
     if (start_daemon(s, fd, where.address.any.sa_family == AF_INET6) != 0) {
@@ -167,12 +169,14 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     return 0;
 }
 
-int sonde_server_adopt(struct sonde_server *s, int fd)
+int sonde_server_adopt(struct sonde_server *s, int fd, int64_t caller)
 {
-    const struct sockaddr_in local = { .sin_family = AF_INET,
-                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    return MHD_add_connection(s->daemon, fd, (const struct sockaddr *)&local, sizeof(local)) ==
-                   MHD_YES
+    const struct sonde_server_adopted from = {
+        .address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) },
+        .caller = caller,
+    };
+    return MHD_add_connection(s->daemon, fd, (const struct sockaddr *)&from.address,
+                              sizeof(from)) == MHD_YES
                ? 0
                : SONDE_EFULL;
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "collect/collector.h"
 #include "collect/otlp.h"
+#include "serve/caller.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
 #include "store/store.h"
@@ -51,8 +52,9 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
 /* "http://127.0.0.1:6060"; lives as long as the server. */
 const char *sonde_server_url(const struct sonde_server *s);
 /* Serve HTTP on a connected stream socket that does not block; it is closed by the server, also on
- * failure. 0 or SONDE_EFULL. Any thread. */
-int sonde_server_adopt(struct sonde_server *s, int fd);
+ * failure. Only for a server with a url. caller: who asks, as sonde_caller_of says of the
+ * connection that this one stands for. 0 or SONDE_EFULL. Any thread. */
+int sonde_server_adopt(struct sonde_server *s, int fd, int64_t caller);
 /* 1 if a path is one of the server's where it shares a port with another: all that it has but the
  * index, and everything under /admin/, /profiling/ and /debug/pprof/; health: /livez and such too. */
 int sonde_server_owns(const char *path, int health);

@@ -4,7 +4,9 @@
 #include "serve/server_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "collect/scrape.h"
 #include "serve/param.h"
@@ -71,6 +73,23 @@ static int token_ok(const struct sonde_server_call *c, struct sonde_response *a)
     }
 }
 
+/* 1 if the user at the other end may ask, where there is no token. */
+static int caller_ok(const struct sonde_server_call *c, struct sonde_response *a)
+{
+    if (!sonde_guard_wants_same_user(c->server->guard, c->path)) return 1;
+    const int64_t caller = sonde_server_caller(c->connection);
+    if (sonde_caller_is_ours(caller)) return 1;
+    const long uid = (long)geteuid();
+    char who[64] = "a user that cannot be told (another network namespace?)", allowed[32] = "";
+    if (caller != SONDE_CALLER_UNKNOWN) snprintf(who, sizeof(who), "user %ld", (long)caller);
+    if (uid) snprintf(allowed, sizeof(allowed), "user %ld and ", uid);
+    sonde_response_error(a, 403, "%.200s is for %sroot, and this is %s: ask as one of them, set a "
+                                 "token (SONDE_TOKEN or server.token_file), or let all users of "
+                                 "this machine in with server.local_users=all", c->path, allowed,
+                         who);
+    return 0;
+}
+
 /* 1 unless a web page from elsewhere asks. */
 static int origin_ok(const struct sonde_server_call *c)
 {
@@ -79,10 +98,30 @@ static int origin_ok(const struct sonde_server_call *c)
     return !origin || (host && sonde_guard_host_ok(c->server->guard, host + 3));
 }
 
+/* 1 unless a page of another origin makes a browser fetch it, be it as a picture, a frame or a link,
+ * which have no Origin. Pages cannot set this header; curl and its like do not send it. */
+static int site_ok(const struct sonde_server_call *c)
+{
+    const char *site = header(c, "Sec-Fetch-Site");
+    return !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
+}
+
+/* 1 unless a web page from elsewhere asks for what it may not. */
+static int page_ok(const struct sonde_server_call *c, const struct sonde_route *route,
+                   struct sonde_response *a)
+{
+    const int acts = strcmp(route->method, "GET") != 0 || route->samples;
+    if (origin_ok(c) && (!acts || site_ok(c))) return 1;
+    sonde_response_error(a, 403, "%s is not for pages of another origin", c->path);
+    return 0;
+}
+
 const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c, int count,
                                                struct sonde_response *a, const char **name)
 {
-    if (!host_ok(c, a) || (count && !rate_ok(c, a)) || !token_ok(c, a)) return NULL;
+    if (!host_ok(c, a) || (count && !rate_ok(c, a)) || !token_ok(c, a) || !caller_ok(c, a)) {
+        return NULL;
+    }
     const struct sonde_route *route =
         sonde_route_find(c->path, c->method, name, a->allow, sizeof(a->allow));
     if (!route && a->allow[0]) {
@@ -90,11 +129,8 @@ const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c
                              a->allow);
     } else if (!route) {
         sonde_response_error(a, 404, "no such path: \"%.200s\"; / lists all there are", c->path);
-    } else if (strcmp(route->method, "GET") != 0 && !origin_ok(c)) {
-        sonde_response_error(a, 403, "%s is not for pages of another origin", c->path);
-        return NULL;
     }
-    return route;
+    return route && page_ok(c, route, a) ? route : NULL;
 }
 
 /* ---- What is asked for -------------------------------------------------------------------------- */

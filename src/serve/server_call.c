@@ -14,25 +14,64 @@ enum { WORKERS_MAX = 16 }; /* slow requests at a time */
 
 /* ---- Connections --------------------------------------------------------------------------- */
 
+static struct sonde_server_connection *connection_open(const struct sonde_server *s,
+                                                       struct MHD_Connection *connection)
+{
+    struct sonde_server_connection *one = sonde__calloc(1, sizeof(*one));
+    if (!one) return NULL;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info) one->quiet = sonde_quiet_add(s->quiet, info->connect_fd);
+    info = s->adopts ? MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
+                     : NULL;
+    if (info) {
+        struct sonde_server_adopted from;
+        memcpy(&from, info->client_addr, sizeof(from));
+        one->caller = from.caller;
+        one->caller_known = 1;
+    }
+    return one;
+}
+
 void sonde_server_on_connection(void *arg, struct MHD_Connection *connection, void **state,
                                 enum MHD_ConnectionNotificationCode code)
 {
-    struct sonde_server *s = arg;
+    const struct sonde_server *s = arg;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *state = info ? sonde_quiet_add(s->quiet, info->connect_fd) : NULL;
-    } else {
-        sonde_quiet_remove(s->quiet, *state);
+        *state = connection_open(s, connection);
+    } else if (*state) {
+        struct sonde_server_connection *one = *state;
+        sonde_quiet_remove(s->quiet, one->quiet);
+        sonde__free(one);
         *state = NULL;
     }
 }
 
-static struct sonde_quiet_one *quiet_one(struct MHD_Connection *connection)
+/* NULL = there was no memory for it. */
+static struct sonde_server_connection *connection_state(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
+}
+
+static struct sonde_quiet_one *quiet_one(struct MHD_Connection *connection)
+{
+    const struct sonde_server_connection *one = connection_state(connection);
+    return one ? one->quiet : NULL;
+}
+
+int64_t sonde_server_caller(struct MHD_Connection *connection)
+{
+    struct sonde_server_connection *one = connection_state(connection);
+    if (!one) return SONDE_CALLER_UNKNOWN;
+    if (!one->caller_known) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        one->caller = info ? sonde_caller_of(info->connect_fd) : SONDE_CALLER_UNKNOWN;
+        one->caller_known = 1;
+    }
+    return one->caller;
 }
 
 /* A stream goes on for as long as its client wants; anything else has to be read some time. */

@@ -7,6 +7,7 @@
 #define SONDE_SERVE_SERVER_PRIVATE_H
 
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <pthread.h>
 
 #include "serve/quiet.h"
@@ -29,6 +30,7 @@ struct sonde_server {
     struct sonde_continuous *continuous;
     struct sonde_sessions *sessions;   /* NULL = no profiles are taken */
     struct sonde_otlp *otlp;
+    int adopts;              /* all connections are adopted ones */
     pthread_mutex_t lock;    /* of the two below */
     pthread_cond_t idle;     /* workers became 0 */
     int workers, stopping;
@@ -41,6 +43,19 @@ struct sonde_server {
     struct sonde_tls tls;
     double started_s;
     char url[80];
+};
+
+/* The address that the library is told of an adopted connection; it keeps a copy. */
+struct sonde_server_adopted {
+    struct sockaddr_in address;
+    int64_t caller;
+};
+
+/* What is known of a connection; the library's socket context. */
+struct sonde_server_connection {
+    struct sonde_quiet_one *quiet;
+    int64_t caller;          /* who is at the other end … */
+    int caller_known;        /* … once that was asked */
 };
 
 /* A request as the library tells it. */
@@ -58,6 +73,9 @@ void sonde_server_on_connection(void *server, struct MHD_Connection *connection,
                                 enum MHD_ConnectionNotificationCode code);
 void sonde_server_on_completed(void *server, struct MHD_Connection *connection, void **state,
                                enum MHD_RequestTerminationCode code);
+
+/* Who is at the other end; looked up once for a connection. */
+int64_t sonde_server_caller(struct MHD_Connection *connection);
 
 /* ---- server_admit.c ---- */
 /* The route of a request that may be answered, or NULL with the reason in a. *name: what its "*"

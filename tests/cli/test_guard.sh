@@ -17,8 +17,8 @@ code() { curl -sk -o body -w '%{http_code}' "$@"; }
 
 # ---- a token ----------------------------------------------------------------------------------
 serve log --set server.token_file=token
-same "health is open" 200 "$(code "$url/livez")"
-for path in / /metrics /api/series /nothing /profiling/dashboard; do
+for path in /livez /healthz; do same "$path is open" 200 "$(code "$url$path")"; done
+for path in / /health /metrics /api/series /nothing /profiling/dashboard; do
     same "$path without" 401 "$(code "$url$path")"
     has "$path: why" 'a token is needed' body
 done
@@ -47,8 +47,14 @@ end
 
 SONDE_TOKEN=$token serve log --set server.open_metrics=true --set server.hosts=probe.lan,other.lan
 same "open metrics" 200 "$(code "$url/metrics")"
+same "health is not" 401 "$(code "$url/health")"
 same "the rest is not" 401 "$(code "$url/api/series")"
 same "a name that is told" 200 "$(code -H 'Host: other.lan:1' "$url/metrics")"
+end
+
+SONDE_TOKEN=$token serve log --set server.open_health=true
+same "open health" 200 "$(code "$url/health")"
+same "metrics are not" 401 "$(code "$url/metrics")"
 end
 
 # The front is known by the same names. Nobody listens where its upstream would be.

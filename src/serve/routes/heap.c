@@ -140,6 +140,7 @@ const struct sonde_route sonde_route_pprof_heap = {
                "format=run: as a run file",
     /* gc, debug: as Go's, void */
     .params = (const char *const[]){ "pid", "format", "gc", "debug", NULL },
+    .samples = 1,
     .slow = 1,
     .handle = pprof_heap,
     .produces = "application/octet-stream|application/vnd.sqlite3",

@@ -87,6 +87,7 @@ const struct sonde_route sonde_route_pprof_profile = {
     .summary = "samples the CPU for some seconds (default 30) and answers with pprof; format=run: "
                "with a run file, which has spans and inference requests too",
     .params = (const char *const[]){ "seconds", "format", NULL },
+    .samples = 1,
     .slow = 1,
     .handle = pprof_profile,
     .produces = "application/octet-stream|application/vnd.sqlite3",

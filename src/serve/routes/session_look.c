@@ -162,6 +162,7 @@ const struct sonde_route sonde_route_admin_profile_bottlenecks = {
     .path = "/admin/profile/bottlenecks",
     .summary = "what took the most in it: functions, spans, waiting, leaks",
     .params = (const char *const[]){ "name", "duration", "format", "limit", NULL },
+    .samples = 1,
     .slow = 1,
     .handle = bottlenecks,
     .produces = "application/json|text/plain",

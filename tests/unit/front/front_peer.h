@@ -255,11 +255,21 @@ static int own_path(const char *path, void *arg)
     return strncmp(path, "/own", 4) == 0;
 }
 
-static int own_adopt(int fd, void *arg)
+static int64_t who_calls, adopted_who[16];
+
+static int64_t own_who(int client_fd, void *arg)
+{
+    (void)client_fd;
+    (void)arg;
+    return __atomic_load_n(&who_calls, __ATOMIC_SEQ_CST);
+}
+
+static int own_adopt(int fd, int64_t who, void *arg)
 {
     (void)arg;
     pthread_mutex_lock(&seen.lock);
     const int full = adopted_count == sizeof(adopted) / sizeof(adopted[0]);
+    if (!full) adopted_who[adopted_count] = who;
     if (!full) adopted[adopted_count++] = fd;
     else close(fd);
     pthread_cond_broadcast(&seen.changed);
@@ -293,6 +303,7 @@ static void start_front(const char *prefix)
     options.listen_fd = listen_on(&front_port);
     options.own = own_path;
     options.adopt = own_adopt;
+    options.who = own_who;
     options.host_ok = own_host;
     options.observer = (struct sonde_front_observer){ seen_event, seen_tick, NULL, seen_ready };
     if (sonde_front_start(&options, &front, &err) != 0) fail_msg("%s", err.text);

@@ -380,6 +380,33 @@ static void test_own(void **state)
     close(c);
 }
 
+/* The server is told who asks by the connection: it is kept for the next request of the same one,
+ * and never used for another's. */
+static void test_own_who(void **state)
+{
+    (void)state;
+    static const int64_t callers[] = { 1000, 1000, 0, 1000, 0, -1 };
+    static const size_t connections[] = { 1, 1, 2, 2, 2, 3 };
+    for (size_t i = 0; i < sizeof(callers) / sizeof(callers[0]); i++) {
+        __atomic_store_n(&who_calls, callers[i], __ATOMIC_SEQ_CST);
+        const int c = dial();
+        put(c, "GET /own HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        pthread_mutex_lock(&seen.lock);
+        while (adopted_count < connections[i]) seen_wait("a connection to sonde's own server");
+        assert_int_equal(adopted_count, connections[i]);
+        int own = -1;
+        for (size_t k = 0; k < adopted_count; k++) {
+            if (adopted_who[k] == callers[i]) own = adopted[k];
+        }
+        pthread_mutex_unlock(&seen.lock);
+        has(get_head(own), "GET /own HTTP/1.1\r\n");
+        put(own, "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=60\r\nContent-Length: 2\r\n\r\nok");
+        has(get_all(c), "\r\n\r\nok");
+        close(c);
+    }
+    __atomic_store_n(&who_calls, 0, __ATOMIC_SEQ_CST);
+}
+
 /* ---- What is measured ---------------------------------------------------------------------- */
 
 static uint64_t now_ns(void)
@@ -578,7 +605,8 @@ int main(void)
         TEST(test_request_head), TEST(test_prefix_and_targets), TEST(test_trace),
         TEST(test_keep_alive),   TEST(test_pipelining),         TEST(test_unbuffered),
         TEST(test_no_body),      TEST(test_http10),             TEST(test_continue),
-        TEST(test_tunnel),       TEST(test_own),                TEST(test_stream),
+        TEST(test_tunnel),       TEST(test_own),                TEST(test_own_who),
+        TEST(test_stream),
         TEST(test_held),
         cmocka_unit_test(test_routes), cmocka_unit_test(test_upstream_urls),
     };

@@ -649,7 +649,7 @@ static void test_adopted(void **state)
         int pair[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
                          0);
-        assert_int_equal(sonde_server_adopt(inner, pair[1]), 0);
+        assert_int_equal(sonde_server_adopt(inner, pair[1], (int64_t)geteuid()), 0);
         say(pair[0], "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         hear(pair[0]);
         assert_int_equal(status(), 200);
