@@ -158,8 +158,9 @@ static void look_installed(struct found *f)
 
 static void tell_functions(struct sonde_doctor *d, const struct found *f)
 {
+    const uint32_t count = SONDE__LLAMA_PROCESS; /* which no library needs to have, and what follows */
     uint32_t missing = 0;
-    for (uint32_t i = 0; i < SONDE__LLAMA_COUNT; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (f->has[i]) continue;
         missing++;
         if (!functions[i].absent[0]) continue;
@@ -169,8 +170,7 @@ static void tell_functions(struct sonde_doctor *d, const struct found *f)
                          functions[i].absent);
     }
     sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s: %u of %u functions that are watched%s",
-                     f->library, (uint32_t)SONDE__LLAMA_COUNT - missing,
-                     (uint32_t)SONDE__LLAMA_COUNT,
+                     f->library, count - missing, count,
                      f->in_program ? "; it is built in, so `sonde run` needs uprobes for it" : "");
 }
 

@@ -88,6 +88,10 @@ static void probe_file(struct sonde_uprobe_files *u, const char *path, int fd)
     pthread_mutex_unlock(&u->lock);
     if (rc) return;
     sonde_log(SONDE_LOG_INFO, "%u functions of llama.cpp are probed in %s", probed, path);
+    if (symbols.at[SONDE__LLAMA_PROCESS]) {
+        sonde_log(SONDE_LOG_WARN, "%s: requests that it computes by llama_process cannot be followed "
+                  "from outside; `sonde run` follows them", path);
+    }
 }
 
 static int want_file(void *arg, const struct sonde_aspace_file *f)

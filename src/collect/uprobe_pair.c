@@ -51,8 +51,9 @@ static const struct sonde_uprobe_rule rules[SONDE__LLAMA_COUNT] = {
 
 const struct sonde_uprobe_rule *sonde_uprobe_rule(uint32_t fn)
 {
-    /* That one is asked by somebody in the process. */
-    return fn < SONDE__LLAMA_COUNT && fn != SONDE__LLAMA_PERF ? &rules[fn] : NULL;
+    /* PERF is asked by somebody in the process, and those behind it only make sense together: to
+     * stop for each token of a prompt would cost more than to compute it. */
+    return fn < SONDE__LLAMA_PERF ? &rules[fn] : NULL;
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */

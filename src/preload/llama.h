@@ -50,4 +50,10 @@ void *sonde__llama_use(enum sonde__llama_used id, uint32_t fn, uint64_t caller);
 uint32_t sonde__llama_parts(const void *batch, uint64_t key, uint32_t *dropped);
 int32_t sonde__llama_batch_tokens(const void *batch);
 
+/* The same for batches that are made by calls (llama_batch_ext_…), which are followed here: their
+ * layout is C++'s. How many tokens one has; -1 = not known. */
+void sonde__llama_made_call(const struct sonde__thunk *c);
+uint32_t sonde__llama_made_parts(uint64_t batch, uint64_t key, uint32_t *dropped);
+int32_t sonde__llama_made_tokens(uint64_t batch);
+
 #endif

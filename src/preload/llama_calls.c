@@ -73,6 +73,18 @@ static void put_text(uint64_t key, const char *text)
     }
 }
 
+static int is_forward(uint32_t fn)
+{
+    return fn == SONDE__LLAMA_DECODE || fn == SONDE__LLAMA_ENCODE || fn == SONDE__LLAMA_PROCESS;
+}
+
+/* As what it is told. */
+static uint32_t forward_of(const struct sonde__thunk *c)
+{
+    if (c->fn != SONDE__LLAMA_PROCESS) return c->fn;
+    return sonde__thunk_int(c, 1) == 0 ? SONDE__LLAMA_ENCODE : SONDE__LLAMA_DECODE;
+}
+
 /* It may take long: the agent would not know why nothing is heard of those in it. */
 static void put_pass(uint32_t fn, uint64_t begin, uint64_t object)
 {
@@ -177,6 +189,7 @@ static int wanted(struct sonde__thunk *c)
         c->kept[0] = buffer_bytes(c, sonde__thunk_arg(c, 0));
         return c->kept[0] != 0;
     case SONDE__LLAMA_CONTEXT_FREE: put_perf(c, sonde__thunk_arg(c, 0)); return 1;
+    case SONDE__LLAMA_PROCESS:
     case SONDE__LLAMA_DECODE: {
         const uint64_t now = sonde_ticks(), before = llama.asked_ticks;
         if (sonde_ticks_ns(now - before) > ASK_EVERY_NS) {
@@ -213,9 +226,7 @@ void *sonde__thunk_enter(struct sonde__thunk *c)
         }
         c->watch = 1;
         c->begin = sonde_ticks();
-        if (c->fn == SONDE__LLAMA_DECODE || c->fn == SONDE__LLAMA_ENCODE) {
-            put_pass(c->fn, c->begin, sonde__thunk_arg(c, 0));
-        }
+        if (is_forward(c->fn)) put_pass(forward_of(c), c->begin, sonde__thunk_arg(c, 0));
     }
     errno = error;
     return real;
@@ -250,6 +261,20 @@ static void put_forward(const struct sonde__thunk *c, uint64_t end)
              (uint64_t)(int64_t)sonde__llama_batch_tokens(batch), dropped, parts);
 }
 
+/* Batches that nobody knows keep their tokens for themselves. */
+static void put_process(const struct sonde__thunk *c, uint64_t end)
+{
+    const uint64_t context = sonde__thunk_arg(c, 0), batch = sonde__thunk_arg(c, 2);
+    const uint32_t fn = forward_of(c);
+    const int32_t tokens = sonde__llama_made_tokens(batch);
+    uint32_t dropped = 0, parts = 0;
+    if ((int32_t)c->result[0] != -1) {
+        parts = sonde__llama_made_parts(batch, key_of(fn, c->begin, context), &dropped);
+    }
+    put_call(fn, c->begin, end, context, c->result[0], tokens > 0 ? (uint64_t)tokens : 0, dropped,
+             parts);
+}
+
 static void put_load(const struct sonde__thunk *c, uint64_t end)
 {
     const char *path = (const char *)(uintptr_t)sonde__thunk_arg(c, 0);
@@ -275,6 +300,16 @@ static void put_return(const struct sonde__thunk *c, uint64_t end)
     switch (c->fn) {
     case SONDE__LLAMA_DECODE:
     case SONDE__LLAMA_ENCODE: put_forward(c, end); return;
+    case SONDE__LLAMA_PROCESS: put_process(c, end); return;
+    case SONDE__LLAMA_BATCH_FREE:
+    case SONDE__LLAMA_BATCH_CLEAR:
+    case SONDE__LLAMA_BATCH_ADD:
+    case SONDE__LLAMA_BATCH_TOKEN:
+    case SONDE__LLAMA_BATCH_EMBD:
+    case SONDE__LLAMA_BATCH_SEQ:
+    case SONDE__LLAMA_BATCH_POS:
+    case SONDE__LLAMA_BATCH_LOGITS:
+    case SONDE__LLAMA_BATCH_OUTPUT: sonde__llama_made_call(c); return;
     case SONDE__LLAMA_MODEL_LOAD: put_load(c, end); return;
     case SONDE__LLAMA_ALLOC_CTX: put_buffer(c, end); return;
     case SONDE__LLAMA_GET_MEMORY:

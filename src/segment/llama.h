@@ -6,8 +6,9 @@
  * The call's object is the first argument and its result the function's own, unless said. absent:
  * what is not known when a library lacks the function; "" = nothing that others do not tell.
  *
- * Only functions that libraries of several years have: a program that looks for a function which
- * its library lacks would find ours. */
+ * But for the last few, only functions that libraries of several years have: a program that looks for
+ * a function which its library lacks, without naming the library, would find ours. Nobody who has the
+ * last few can do without. */
 #ifndef SONDE_SEGMENT_LLAMA_H
 #define SONDE_SEGMENT_LLAMA_H
 
@@ -48,7 +49,19 @@
     /* Not watched but asked, where somebody is in the process to ask: result 0, object is a   \
      * context. */                                                                             \
     X(PERF, "llama_perf_context", "prompt evaluation, ns", "evaluation, ns",                   \
-      "tokens: of the former << 32 | of the latter", "llama.cpp's own figures, to compare with")
+      "tokens: of the former << 32 | of the latter", "llama.cpp's own figures, to compare with") \
+    /* Of libraries since August 2026, whose batches are made one token at a time. The hooks tell   \
+     * of a pass as of DECODE or ENCODE, and of the others nothing. */                          \
+    X(PROCESS, "llama_process", "0 = encode, 1 = decode", "batch", "", "")                     \
+    X(BATCH_FREE, "llama_batch_ext_free", "", "", "", "")                                      \
+    X(BATCH_CLEAR, "llama_batch_ext_clear", "", "", "", "")                                    \
+    X(BATCH_ADD, "llama_batch_ext_add", "sequence", "", "", "")                                \
+    X(BATCH_TOKEN, "llama_batch_ext_add_token", "sequence", "token", "", "")                   \
+    X(BATCH_EMBD, "llama_batch_ext_add_embd", "sequence", "", "", "")                          \
+    X(BATCH_SEQ, "llama_batch_ext_add_seq", "row", "sequence", "", "")                         \
+    X(BATCH_POS, "llama_batch_ext_set_pos", "row", "address of the position", "", "")          \
+    X(BATCH_LOGITS, "llama_batch_ext_set_output_logits", "row", "1 = it gives logits", "", "") \
+    X(BATCH_OUTPUT, "llama_batch_ext_set_output_embd", "row", "1 = it gives them", "", "")
 
 enum sonde__llama_fn {
 #define SONDE__X(id, symbol, a, b, c, absent) SONDE__LLAMA_##id,
