@@ -30,10 +30,16 @@ static const char *const drop_names[] = {
 #undef SONDE__X
 };
 
-/* Seconds since the process started; negative if it has ended. */
+static const char *state_of(const struct sonde_model_process *p)
+{
+    if (p->state == SONDE_PROCESS_RUNNING && p->elsewhere) return "in another namespace";
+    return sonde_process_state_name(p->state);
+}
+
+/* Seconds since the process started; negative if it has ended, or counts them otherwise. */
 static double uptime_s(const struct sonde_model_process *p)
 {
-    if (p->state != SONDE_PROCESS_RUNNING) return -1;
+    if (p->state != SONDE_PROCESS_RUNNING || p->elsewhere) return -1;
     const double up = sonde_clock_s(CLOCK_BOOTTIME) -
                       (double)p->start_time / (double)sysconf(_SC_CLK_TCK);
     return up > 0 ? up : 0;
@@ -53,7 +59,7 @@ static void json_process(const struct sonde_model_process *p, struct sonde_buf *
 {
     sonde_buf_printf(b, "{\"pid\":%u,\"program\":", p->pid);
     sonde_buf_json_str(b, p->program, strlen(p->program));
-    sonde_buf_printf(b, ",\"state\":\"%s\",\"uptime_s\":", sonde_process_state_name(p->state));
+    sonde_buf_printf(b, ",\"state\":\"%s\",\"uptime_s\":", state_of(p));
     const double up = uptime_s(p);
     if (up < 0) sonde_buf_puts(b, "null");
     else sonde_buf_json_double(b, up);
@@ -103,7 +109,7 @@ static void table_process(const struct sonde_model_process *p, int ascii, struct
     sonde_table_row(t);
     sonde_table_cell(t, 0, "%u", p->pid);
     sonde_table_cell(t, 1, "%s", p->program);
-    sonde_table_cell(t, 2, "%s", sonde_process_state_name(p->state));
+    sonde_table_cell(t, 2, "%s", state_of(p));
     sonde_table_cell(t, 3, "%s",
                      up < 0 ? "-" : sonde_value_format(text, up, SONDE_UNIT_SECONDS, ascii));
     sonde_table_cell(t, 4, "%zu", p->series_count);
@@ -204,8 +210,9 @@ const struct sonde_command sonde_cmd_ls = {
     .usage = "[options]",
     .details =
         "MEMORY is what the segment takes, DROPPED how many records and spans were lost for want "
-        "of room (details with --json and `sonde doctor`). Files that are damaged or written by "
-        "another version are listed as refused, with the reason.",
+        "of room (details with --json and `sonde doctor`). A process \"in another namespace\" (a "
+        "container that shares the directory) is alive; its PID is not one of this namespace. Files that "
+        "are damaged or written by another version are listed as refused, with the reason.",
     .options = options,
     .values_size = sizeof(struct ls_values),
     .operands_max = 0,

@@ -101,6 +101,7 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     c->pid = options->pid;
     c->agent = options->agent;
     c->lock_fd = -1;
+    sonde__here(&c->here);
     group_set(c);
     int rc = dir_set(c, options->dir, err);
     if (rc != 0) goto fail;

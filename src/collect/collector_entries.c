@@ -60,6 +60,7 @@ static void entry_forget(struct sonde_collector *c, struct entry *e)
 static int entry_wanted(const struct sonde_collector *c, const struct entry *e)
 {
     if (c->pid == 0) return 1;
+    if (e->elsewhere) return 0; /* its pid is another process's here */
     struct sonde_proc_stat st;
     if (e->id.pid == c->pid) {
         return sonde_proc_stat(c->pid, &st) != 0 || st.start == e->id.start;
@@ -104,7 +105,10 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
         entry_refuse(c, e, &err);
         return;
     }
-    const char *program = sonde_segment_header(e->segment)->program;
+    const struct sonde__header *h = sonde_segment_header(e->segment);
+    const char *program = h->program;
+    e->pid_ns = h->pid_ns;
+    e->elsewhere = !sonde__is_here(h, &c->here);
     if (!program[0]) program = "unknown";
     if (!entry_wanted(c, e) || !entry_supersedes(c, e, program)) {
         sonde_segment_close(e->segment);
@@ -124,6 +128,7 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
     sonde__free(p->path);
     p->path = path;
     p->state = SONDE_PROCESS_RUNNING;
+    p->elsewhere = e->elsewhere;
     p->ended_s = 0;
     e->process = p;
     e->wanted = 1;
@@ -209,7 +214,10 @@ static int entry_replaced(const struct sonde_collector *c, const struct entry *e
 {
     for (size_t i = 0; i < c->entry_count; i++) {
         const struct sonde_segment_name *k = &c->entries[i].id;
-        if (k->pid == e->id.pid && k->start == e->id.start && k->n > e->id.n) return 1;
+        if (k->pid == e->id.pid && k->start == e->id.start && k->n > e->id.n &&
+            c->entries[i].pid_ns == e->pid_ns) {
+            return 1;
+        }
     }
     return 0;
 }
@@ -244,14 +252,24 @@ static void entry_end(struct sonde_collector *c, struct entry *e, int replaced, 
 }
 
 /* Whether it lives is asked before it is read: then the last reading misses nothing. */
-static void entry_step(struct sonde_collector *c, struct entry *e, double now_s)
+static void entry_step(struct sonde_collector *c, struct entry *e, int dirfd, double now_s)
 {
     struct sonde_proc_stat st;
     int replaced = entry_replaced(c, e);
-    int alive = !replaced && sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start;
+    int alive = !replaced &&
+                sonde_discover_alive(dirfd, e->name, &e->id, e->segment, &c->here, &st);
     if (e->segment) entry_read(c, e, !alive);
     if (!alive) entry_end(c, e, replaced, now_s);
     else if (e->process) e->process->threads = st.threads;
+}
+
+/* Only if it is a segment of this user's and nothing can write to it any more. */
+static void file_remove(const struct sonde_collector *c, struct entry *e, int dirfd)
+{
+    if (dirfd < 0 || e->left_alone) return;
+    const enum sonde__life life = sonde__life_sweep(dirfd, e->name, &c->here);
+    if (life == SONDE__LIFE_DEAD || life == SONDE__LIFE_NONE) e->seen = 0;
+    if (life == SONDE__LIFE_FOREIGN) e->left_alone = 1;
 }
 
 /* A program that is recorded may start thousands of others, and each leaves a file of a megabyte.
@@ -260,13 +278,13 @@ static void entry_step(struct sonde_collector *c, struct entry *e, double now_s)
 static void entry_remove(const struct sonde_collector *c, struct entry *e, int dirfd)
 {
     struct sonde_proc_stat st;
-    if (!c->agent || c->pid == 0 || !e->wanted || !e->ended || !e->seen || dirfd < 0) return;
+    if (!c->agent || c->pid == 0 || !e->wanted || !e->ended || !e->seen) return;
     if (c->clock.now_mono_ns - e->ended_ns < READ_BY_OTHERS_NS ||
         sonde_preloaded_scanned_ns() <= e->ended_ns ||
         (sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start)) {
         return;
     }
-    if (unlinkat(dirfd, e->name, 0) == 0 || errno == ENOENT) e->seen = 0;
+    file_remove(c, e, dirfd);
 }
 
 static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, double now_s)
@@ -274,15 +292,15 @@ static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, 
     if (!e->ended || now_s - e->ended_s < c->retain_s) return;
     entry_forget(c, e);
     /* Who looks at one program only leaves the others' files alone. */
-    if (!c->agent || !e->seen || dirfd < 0 || (c->pid != 0 && !e->wanted)) return;
-    if (unlinkat(dirfd, e->name, 0) == 0 || errno == ENOENT) e->seen = 0;
+    if (!c->agent || !e->seen || (c->pid != 0 && !e->wanted)) return;
+    file_remove(c, e, dirfd);
 }
 
 void collector_entries_step(struct sonde_collector *c, double now_s)
 {
     int dirfd = scan(c);
     for (size_t i = 0; i < c->entry_count; i++) {
-        if (!c->entries[i].ended) entry_step(c, &c->entries[i], now_s);
+        if (!c->entries[i].ended) entry_step(c, &c->entries[i], dirfd, now_s);
     }
     size_t kept = 0;
     for (size_t i = 0; i < c->entry_count; i++) {
@@ -339,8 +357,8 @@ static void remove_ended(struct sonde_collector *c)
     int dirfd;
     if (!c->agent || c->pid == 0 || sonde_discover_open(c->dir, &dirfd, NULL) != 0) return;
     for (size_t i = 0; i < c->entry_count; i++) {
-        const struct entry *e = &c->entries[i];
-        if (e->wanted && e->ended) unlinkat(dirfd, e->name, 0);
+        struct entry *e = &c->entries[i];
+        if (e->wanted && e->ended) file_remove(c, e, dirfd);
     }
     close(dirfd);
 }

@@ -22,6 +22,9 @@ struct entry {
     struct sonde_model_process *process;  /* NULL: never had one, or forgotten */
     int seen;                             /* in the last scan */
     int wanted;                           /* had a process in the model */
+    uint64_t pid_ns;                      /* of its process, 0 = not known */
+    int elsewhere;                        /* its process is in another namespace, or boot */
+    int left_alone;                       /* the file is not ours to remove */
     int ended;                            /* its process is gone, or went on as another image */
     double ended_s;
     uint64_t ended_ns;                    /* the same by CLOCK_MONOTONIC */
@@ -58,6 +61,7 @@ struct sonde_collector {
     int dir_refused;                      /* said so already */
     uint64_t dir_changed_ns;              /* of the directory, when a drain last looked */
     struct sonde_tick_clock clock;
+    struct sonde__here here;
     struct entry *entries;
     size_t entry_count, entry_cap;
     struct watched watched[COLLECTOR_WATCHED];

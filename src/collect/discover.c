@@ -28,7 +28,7 @@ int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err)
     int rc = 0;
     if (fstat(d, &st) != 0) {
         rc = sonde_err_set(err, SONDE_EIO, "cannot look at %s: %s", dir, strerror(errno));
-    } else if (st.st_uid != me && me != 0) {
+    } else if (st.st_uid != me) {
         rc = sonde_err_set(err, SONDE_EACCES, "the directory of segments %s belongs to user %u, "
                            "not to this one (%u); choose another with SONDE_DIR", dir,
                            (unsigned)st.st_uid, (unsigned)me);
@@ -109,14 +109,37 @@ int sonde_proc_descends(uint32_t pid, uint32_t root)
     return pid == root;
 }
 
+int sonde_discover_alive(int dirfd, const char *name, const struct sonde_segment_name *id,
+                         const struct sonde_segment *segment, const struct sonde__here *here,
+                         struct sonde_proc_stat *st)
+{
+    *st = (struct sonde_proc_stat){ 0 };
+    if (!segment || sonde__is_here(sonde_segment_header(segment), here)) {
+        return sonde_proc_stat(id->pid, st) == 0 && st->start == id->start;
+    }
+    switch (dirfd < 0 ? SONDE__LIFE_UNKNOWN : sonde__life(dirfd, name, here)) {
+    case SONDE__LIFE_NONE: case SONDE__LIFE_DEAD: return 0;
+    case SONDE__LIFE_FOREIGN: case SONDE__LIFE_UNKNOWN: return !sonde_segment_closed(segment);
+    default: return 1;
+    }
+}
+
 /* ---- The lock ----------------------------------------------------------------------------- */
 
 int sonde_discover_lock(int dirfd, struct sonde_err *err)
 {
-    int fd = openat(dirfd, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(dirfd, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                    0600);
     if (fd < 0) {
         return sonde_err_set(err, SONDE_EACCES, "cannot create agent.lock in the directory of "
                              "segments: %s", strerror(errno));
+    }
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+        st.st_nlink != 1) {
+        close(fd);
+        return sonde_err_set(err, SONDE_EACCES, "agent.lock in the directory of segments is not a "
+                             "plain file of user %u; remove it", (unsigned)geteuid());
     }
     /* A program that ends tries for the lock alone, but holds it for an instant only. */
     for (int i = 0; i < 100; i++) {

@@ -6,9 +6,10 @@
 
 #include "base/err.h"
 #include "collect/segment_read.h"
+#include "segment/life.h"
 
-/* Open the directory of segments. It must belong to this user (root may look at anybody's) and
- * not be writable by others, who could otherwise put files there. SONDE_ENOENT: it is not there
+/* Open the directory of segments. It must belong to this user, also if that is root, and not be
+ * writable by others, who could otherwise put files there. SONDE_ENOENT: it is not there
  * (nobody has recorded yet); SONDE_EACCES: not to be trusted, err says why. */
 int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err);
 
@@ -27,6 +28,13 @@ int sonde_proc_stat(uint32_t pid, struct sonde_proc_stat *out);
 
 /* Is pid the process root or one of its descendants? */
 int sonde_proc_descends(uint32_t pid, uint32_t root);
+
+/* Does the process of a segment live? Asked by its pid if it is of the namespaces that we are in,
+ * else by whether anything can still write to dirfd/name (segment/life.h). segment NULL: it could
+ * not be read, and the pid is all there is. st is filled in if it was asked by its pid. */
+int sonde_discover_alive(int dirfd, const char *name, const struct sonde_segment_name *id,
+                         const struct sonde_segment *segment, const struct sonde__here *here,
+                         struct sonde_proc_stat *st);
 
 /* The mark that an agent is there: a shared lock on dir/agent.lock, which holds the pid of the
  * agent that came last. A program that ends and finds the lock taken leaves its segment to the

@@ -86,6 +86,7 @@ int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pi
         return sonde_err_set(err, SONDE_EOFF, "cannot create the directory of segments %s: %s; "
                              "choose another with SONDE_DIR", p->dir, strerror(errno));
     }
+    sonde__here(&p->here);
     if (new_session) p->session = make_session();
     rc = sonde_discover_open(p->dir, &p->dirfd, err);
     if (rc != 0) return rc;
@@ -100,7 +101,7 @@ static void remove_read(struct sonde_preloaded *p)
     if (p->lock_fd < 0 || flock(p->lock_fd, LOCK_EX | LOCK_NB) != 0) return;
     for (uint32_t i = 0; i < p->target_count; i++) {
         const struct sonde_preloaded_target *t = p->targets[i];
-        if (t->ours && t->gone) unlinkat(p->dirfd, t->name, 0);
+        if (t->ours && t->gone) sonde__life_sweep(p->dirfd, t->name, &p->here);
     }
 }
 
@@ -170,6 +171,7 @@ static void found(const char *name, const struct sonde_segment_name *id, void *a
         t->segment = NULL;
         return;
     }
+    t->pid_ns = sonde_segment_header(t->segment)->pid_ns;
     t->other_root = is_other_root(id->pid);
 }
 
@@ -204,7 +206,10 @@ static int is_replaced(const struct sonde_preloaded *p, const struct sonde_prelo
 {
     for (uint32_t i = 0; i < p->target_count; i++) {
         const struct sonde_segment_name *k = &p->targets[i]->id;
-        if (k->pid == t->id.pid && k->start == t->id.start && k->n > t->id.n) return 1;
+        if (k->pid == t->id.pid && k->start == t->id.start && k->n > t->id.n &&
+            p->targets[i]->pid_ns == t->pid_ns) {
+            return 1;
+        }
     }
     return 0;
 }
@@ -213,7 +218,8 @@ void sonde_preloaded_look(struct sonde_preloaded *p, struct sonde_preloaded_targ
 {
     struct sonde_proc_stat st;
     t->replaced = is_replaced(p, t);
-    t->gone = t->replaced || sonde_proc_stat(t->id.pid, &st) != 0 || st.start != t->id.start;
+    t->gone = t->replaced ||
+              !sonde_discover_alive(p->dirfd, t->name, &t->id, t->segment, &p->here, &st);
 }
 
 void sonde_preloaded_close(struct sonde_preloaded_target *t)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "collect/aspace.h"
 #include "collect/segment_read.h"
+#include "segment/life.h"
 
 /* ---- preloaded_library.c ------------------------------------------------------------------- */
 
@@ -43,6 +44,7 @@ struct sonde_preloaded_target {
     int replaced;                     /* it has replaced itself */
     int other_root;                   /* it is in another mount namespace than we are */
     int seen;                         /* its file was there at the last scan */
+    uint64_t pid_ns;                  /* of the process; 0 = not known */
     uint64_t scanned_ns;              /* when /proc/PID/maps was last looked at */
 };
 
@@ -50,6 +52,7 @@ struct sonde_preloaded {
     uint32_t pid;
     int children;                     /* also of other processes */
     uint64_t session;                 /* 0 = whoever records that process */
+    struct sonde__here here;
     size_t target_bytes;              /* of the reader's structures */
     char dir[256];
     int dirfd;

@@ -376,7 +376,7 @@ static void process_read(void *state, const struct sonde_probe_env *env)
     for (size_t i = 0; i < m->process_count; i++) {
         struct sonde_model_process *process = m->processes[i];
         struct entry *e = entry_find(p, process, i);
-        if (process->state != SONDE_PROCESS_RUNNING) {
+        if (process->state != SONDE_PROCESS_RUNNING || process->elsewhere) {
             if (e) entry_end(p, m, e);
         } else {
             if (!e) e = entry_add(p, process);

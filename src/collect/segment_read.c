@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "collect/segment_private.h"
+#include "segment/life.h"
 
 /* Far above what a writer makes; they keep sums of products within 64 bits. */
 #define FILE_BYTES_MAX (1ull << 40)
@@ -18,34 +19,11 @@
 #define SERIES_MAX (1u << 22)
 #define LANE_MAX (1u << 16)
 
-static int number_parse(const char **at, uint64_t max, uint64_t *out)
-{
-    const char *p = *at;
-    uint64_t v = 0;
-    if (*p < '0' || *p > '9' || (*p == '0' && p[1] >= '0' && p[1] <= '9')) return SONDE_EINVAL;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        uint64_t digit = (uint64_t)(*p - '0');
-        if (v > (max - digit) / 10) return SONDE_EINVAL;
-        v = v * 10 + digit;
-    }
-    *at = p;
-    *out = v;
-    return 0;
-}
-
 int sonde_segment_name_parse(const char *name, struct sonde_segment_name *out)
 {
-    uint64_t pid, start, n = 0;
-    if (number_parse(&name, INT32_MAX, &pid) != 0 || pid == 0 || *name++ != '.') {
-        return SONDE_EINVAL;
-    }
-    if (number_parse(&name, UINT64_MAX - 1, &start) != 0) return SONDE_EINVAL;
-    if (*name == '.') {
-        name++;
-        if (number_parse(&name, UINT32_MAX, &n) != 0 || n == 0) return SONDE_EINVAL;
-    }
-    if (*name != '\0') return SONDE_EINVAL;
-    *out = (struct sonde_segment_name){ (uint32_t)pid, start, (uint32_t)n };
+    struct sonde__name parsed;
+    if (sonde__name_parse(name, &parsed) != 0) return SONDE_EINVAL;
+    *out = (struct sonde_segment_name){ parsed.pid, parsed.start, parsed.n };
     return 0;
 }
 
@@ -68,7 +46,7 @@ static int file_open(int dirfd, const char *name, int *out, struct stat *st, str
         rc = sonde_err_set(err, SONDE_EIO, "cannot look at it: %s", strerror(errno));
     } else if (!S_ISREG(st->st_mode)) {
         rc = sonde_err_set(err, SONDE_EACCES, "not a regular file");
-    } else if (st->st_uid != me && me != 0) {
+    } else if (st->st_uid != me) {
         rc = sonde_err_set(err, SONDE_EACCES, "owned by user %u, not by this one (%u)",
                            (unsigned)st->st_uid, (unsigned)me);
     } else if (st->st_size < (off_t)SONDE__PAGE) {

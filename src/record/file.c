@@ -3,7 +3,8 @@
  * It is made under a temporary name, formatted, then renamed to its real one, so no reader ever
  * sees half of it. At a normal end it is removed unless an agent is there (who holds agent.lock)
  * and removes it when it has read the rest. After a crash it stays, for whoever looks; the next
- * process to make a segment without an agent sweeps old ones. */
+ * process to make a segment without an agent sweeps old ones. What is not ours, or not provably
+ * dead, is left alone (segment/life.h): the directory may hold anything. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -21,6 +22,7 @@
 
 #include "base/utf8.h"
 #include "record/state.h"
+#include "segment/life.h"
 
 #define BYTES_MAX_DEFAULT (256ull << 20)
 #define SERIES_MAX_DEFAULT (1u << 17)
@@ -32,12 +34,13 @@
 #define HEAP_MAX (1ull << 30)
 #define HEAP_MAX_SMALL (32ull << 20)
 #define TABLE_CHUNK (16u << 10)
-#define SWEEP_KEEP 64            /* files of dead processes that may lie around */
+#define SWEEP_KEEP 16            /* files of dead processes that may lie around */
 #define SWEEP_AGE_S 600
-#define SWEEP_ENTRIES 256        /* looked at, at most */
+#define SWEEP_LIVE 128           /* of live processes looked at, at most … */
+#define SWEEP_REMOVE 256         /* … and of dead ones removed */
 #define LOCK_TRIES 20
 #define NAME_TRIES 100
-#define TEMP_MARK 't'            /* a temporary name begins with it, others with a digit */
+#define TEMP_TRIES 8
 
 static int from_errno(int e)
 {
@@ -57,25 +60,6 @@ static char *put(char *out, const char *text)
     while (*text) *out++ = *text++;
     *out = 0;
     return out;
-}
-
-static char *put_u64(char *out, uint64_t v)
-{
-    char digits[21], *p = digits + 20;
-    *p = 0;
-    do {
-        *--p = (char)('0' + v % 10);
-        v /= 10;
-    } while (v);
-    return put(out, p);
-}
-
-/* <pid>.<start>, and .<n> for the nth image of the process after exec. */
-static void segment_name(char out[64], uint32_t pid, uint64_t start, uint32_t n)
-{
-    out = put_u64(out, pid);
-    out = put_u64(put(out, "."), start);
-    if (n) put_u64(put(out, "."), n);
 }
 
 static int set_path(const char *dir, const char *name)
@@ -141,48 +125,31 @@ static void scan_end(struct scan *s)
     if (s->fd >= 0) close(s->fd);
 }
 
-struct owner { uint32_t pid, n; uint64_t start; };
-
-/* 1 if name is <pid>.<start>[.<n>] and no more. */
-static int segment_owner(const char *name, struct owner *out)
-{
-    uint64_t number[3] = { 0, 0, 0 };
-    int count = 0;
-    for (const char *p = name;; p++) {
-        if (*p < '0' || *p > '9') return 0;
-        for (; *p >= '0' && *p <= '9'; p++) number[count] = number[count] * 10 + (uint64_t)(*p - '0');
-        count++;
-        if (*p != '.' || count == 3) {
-            *out = (struct owner){ (uint32_t)number[0], (uint32_t)number[2], number[1] };
-            return !*p && count >= 2;
-        }
-    }
-}
-
-/* Nobody writes it any more: its process is gone, or is this one before an exec. (This image's
- * own is not there yet when we sweep.) A temporary one is in use for an instant only. */
-static int left_behind(const char *name)
-{
-    struct owner o;
-    if (name[0] == TEMP_MARK) return 1;
-    return segment_owner(name, &o) &&
-           (o.pid == sonde__g.pid || sonde__start_time(o.pid) != o.start);
-}
-
-/* Remove what nobody will write any more: all that is old, and whatever passes SWEEP_KEEP. */
+/* Remove what nothing will write any more: all that is old, and whatever passes SWEEP_KEEP. */
 static void sweep(int dirfd)
 {
     struct scan s;
     struct stat st;
+    struct sonde__here here;
+    struct sonde__name parsed;
     const char *name;
     const uint64_t now_s = sonde__real_ns() / 1000000000u;
-    int dead = 0;
+    int live = 0, dead = 0, removed = 0;
     if (agent_present(dirfd)) return;
+    sonde__here(&here);
     scan_begin(&s, dirfd);
-    for (int i = 0; i < SWEEP_ENTRIES && (name = scan_next(&s)); i++) {
-        if (!left_behind(name) || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) continue;
+    while (live < SWEEP_LIVE && removed < SWEEP_REMOVE && (name = scan_next(&s))) {
+        const int temp = !sonde__temp_parse(name);
+        if (!temp && sonde__name_parse(name, &parsed)) continue;
+        if (sonde__life(dirfd, name, &here) != SONDE__LIFE_DEAD) {
+            live++;
+            continue;
+        }
+        if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) continue;
         const int old = (uint64_t)st.st_mtime + SWEEP_AGE_S < now_s;
-        if (old || (name[0] != TEMP_MARK && ++dead > SWEEP_KEEP)) unlinkat(dirfd, name, 0);
+        if (temp || old || ++dead > SWEEP_KEEP) {
+            removed += sonde__life_sweep(dirfd, name, &here) == SONDE__LIFE_DEAD;
+        }
     }
     scan_end(&s);
 }
@@ -193,12 +160,13 @@ static void sweep(int dirfd)
 static uint32_t newest_image(int dirfd, uint64_t start)
 {
     struct scan s;
-    struct owner o;
+    struct sonde__name o;
     const char *name;
     uint32_t newest = 0;
     scan_begin(&s, dirfd);
     while ((name = scan_next(&s))) {
-        if (segment_owner(name, &o) && o.pid == sonde__g.pid && o.start == start && o.n > newest) {
+        if (!sonde__name_parse(name, &o) && o.pid == sonde__g.pid && o.start == start &&
+            o.n > newest) {
             newest = o.n;
         }
     }
@@ -257,16 +225,20 @@ static void identify(struct sonde__header *h, uint32_t parent_pid)
 {
     const void *random = (const void *)getauxval(AT_RANDOM);
     const char *name = sonde__g.name[0] ? sonde__g.name : program_invocation_short_name;
+    struct sonde__here here;
     int changed = 0;
 
     h->magic = SONDE__MAGIC;
     h->abi = SONDE__ABI;
     h->pid = sonde__g.pid;
     h->uid = getuid();
-    h->start_time = sonde__start_time(h->pid);
+    h->start_time = sonde__start_time(0);
     h->parent_pid = parent_pid;
     h->group = (uint32_t)getpgrp();
-    sonde__boot_id(h->boot_id);
+    sonde__here(&here);
+    memcpy(h->boot_id, here.boot_id, sizeof(h->boot_id));
+    h->pid_ns = here.pid_ns;
+    h->time_ns = here.time_ns;
     if (random) memcpy(h->exec_id, random, sizeof(h->exec_id));
     if (name) {
         sonde__utf8_copy(h->program, sizeof(h->program) - 1, name, strlen(name), &changed);
@@ -383,19 +355,55 @@ static int format(struct sonde__header *plan, int fd, const struct sonde__header
     return rc;
 }
 
+static uint64_t temp_random(void)
+{
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t v = 0;
+    if (random) memcpy(&v, random, sizeof(v));
+    v ^= sonde__mono_ns() * 0x9e3779b97f4a7c15ull ^ (uint64_t)syscall(SYS_gettid) << 40;
+    return v ^ v >> 29;
+}
+
+/* A new file whose first bytes say what it is: if this process is killed, it can be swept. */
+static int open_temp(int dirfd, char temp[SONDE__NAME_BYTES])
+{
+    const uint64_t magic = SONDE__MAGIC;
+    struct rlimit fsize = { RLIM_INFINITY, RLIM_INFINITY };
+    int fd = -1;
+    getrlimit(RLIMIT_FSIZE, &fsize);
+    if (fsize.rlim_cur < SONDE__PAGE) return SONDE_ENOMEM; /* writing would be a signal: map_new */
+    for (int tries = 0; fd < 0 && tries < TEMP_TRIES; tries++) {
+        sonde__temp_make(temp, temp_random(), sonde__g.pid);
+        fd = openat(dirfd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    if (fd < 0) return from_errno(errno);
+    if (pwrite(fd, &magic, sizeof(magic), 0) == (ssize_t)sizeof(magic)) return fd;
+    const int rc = from_errno(errno);
+    unlinkat(dirfd, temp, 0);
+    close(fd);
+    return rc;
+}
+
+static int file_note(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st)) return from_errno(errno);
+    sonde__g.file_dev = (uint64_t)st.st_dev;
+    sonde__g.file_ino = (uint64_t)st.st_ino;
+    return 0;
+}
+
 /* On success sonde__g.base is the new mapping. SONDE_EEXIST: another copy was faster. */
 static int create(int dirfd, const char *dir, const char *name, const struct sonde__header *from)
 {
-    char temp[96];
+    char temp[SONDE__NAME_BYTES];
     struct sonde__header plan;
     memset(&plan, 0, sizeof(plan));
-    put_u64(put(put(temp, name), ".tmp"), (uint64_t)syscall(SYS_gettid));
-    temp[0] = TEMP_MARK; /* not a digit: readers pass it over */
-
-    unlinkat(dirfd, temp, 0);
-    const int fd = openat(dirfd, temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return from_errno(errno);
+    const int fd = open_temp(dirfd, temp);
+    if (fd < 0) return fd;
     int rc = set_path(dir, temp);
+    if (!rc) rc = file_note(fd);
     char *const old = sonde__g.base;
     if (!rc) rc = map_new(fd, &plan);
     if (!rc) rc = format(&plan, fd, from);
@@ -435,7 +443,7 @@ static int attach(int fd)
     if (mincore(mapped, SONDE__PAGE, &resident)) return SONDE_ENOENT;
     /* Acquire: with the release in create, what its maker wrote is there. */
     (void)__atomic_load_n(&mapped->copies_live, __ATOMIC_ACQUIRE);
-    if (memcmp(mapped, &h, SONDE__HEADER_FIXED)) return SONDE_ENOENT;
+    if (memcmp(mapped, &h, SONDE__HEADER_FIXED) || file_note(fd)) return SONDE_ENOENT;
     sonde__g.h = mapped;
     sonde__g.base = (char *)mapped;
     sonde__g.copy = __atomic_add_fetch(&mapped->copies, 1, __ATOMIC_RELAXED);
@@ -461,7 +469,7 @@ static int open_dir(const char *dir)
 
 int sonde__file_open(const struct sonde__header *from)
 {
-    char dir[192], name[64];
+    char dir[192], name[SONDE__NAME_BYTES];
     int rc = 0;
     if (sonde__g.dir[0]) put(dir, sonde__g.dir);
     else rc = sonde__dir_default(dir, sizeof(dir));
@@ -469,12 +477,13 @@ int sonde__file_open(const struct sonde__header *from)
     const int dirfd = open_dir(dir);
     if (dirfd < 0) return dirfd;
 
-    const uint64_t start = sonde__start_time(sonde__g.pid);
+    const uint64_t start = sonde__start_time(0);
     const uint32_t first = newest_image(dirfd, start);
     rc = SONDE_EFULL;
     for (uint32_t n = first; n < first + NAME_TRIES; n++) {
-        segment_name(name, sonde__g.pid, start, n);
-        const int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        sonde__name_make(name, &(struct sonde__name){ sonde__g.pid, start, n });
+        /* Not for writing: that would be taken for a sign of life. */
+        const int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0) {
             rc = attach(fd);
             close(fd);
@@ -499,12 +508,17 @@ int sonde__file_open(const struct sonde__header *from)
 void sonde__file_remove(void)
 {
     char dir[sizeof(sonde__g.path)];
+    struct stat st;
     put(dir, sonde__g.path);
     char *slash = strrchr(dir, '/');
     if (!slash) return;
     *slash = 0;
     const int dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dirfd < 0) return;
-    if (!agent_present(dirfd)) unlinkat(dirfd, slash + 1, 0);
+    /* The path may lead elsewhere by now: the program may have changed its root or directory. */
+    if (!fstatat(dirfd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == sonde__g.file_ino &&
+        st.st_dev == sonde__g.file_dev && !agent_present(dirfd)) {
+        unlinkat(dirfd, slash + 1, 0);
+    }
     close(dirfd);
 }

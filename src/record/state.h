@@ -48,7 +48,8 @@ struct sonde__state {
     uint64_t checked_ns;      /* CLOCK_MONOTONIC of the last calibration */
     uint32_t tsc;             /* valid once clock_ready */
     uint32_t clock_ready;
-    char path[256];           /* of the segment */
+    char path[256];           /* of the segment … */
+    uint64_t file_dev, file_ino; /* … and which file that is */
     char dir[192], name[64];  /* what sonde_open was asked for; "" = default */
     uint64_t bytes_max;
     uint32_t series_max, lanes_max;

@@ -99,7 +99,8 @@ static ssize_t read_file(const char *path, char *out, size_t size)
 uint64_t sonde__start_time(uint32_t pid)
 {
     char path[32] = "/proc/", text[1024];
-    memcpy(put_u64(path + 6, pid), "/stat", 6);
+    if (!pid) memcpy(path + 6, "self/stat", 10);
+    else memcpy(put_u64(path + 6, pid), "/stat", 6);
     if (read_file(path, text, sizeof(text)) <= 0) return 0;
 
     /* The name in parentheses may hold anything; what follows the last one is numbers. */

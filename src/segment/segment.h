@@ -1,6 +1,7 @@
 /* segment.h - the shared-memory format between a recorded process and the agent.
  *
  *   file <pid>.<start>[.<n>]        <start>: field 22 of /proc/PID/stat; <n>: nth image after exec
+ *                                   who may remove it, and when: life.h
  *
  *   0            struct sonde__header                    one page
  *   family_off   struct sonde__family [family_max]       append-only, 1 … family_count-1
@@ -102,7 +103,7 @@
 #include "sonde/sonde.h"
 
 #define SONDE__MAGIC 0x0a3165646e6f73ffull /* "\xffsonde1\n" */
-#define SONDE__ABI 3u
+#define SONDE__ABI 4u
 #define SONDE__PAGE 4096u
 
 /* Why records were dropped; header.drops is indexed by it. Append only. */
@@ -145,7 +146,7 @@ struct sonde__header {
     uint64_t bytes_max;      /* what populated_bytes may reach */
     uint32_t group;          /* process group when the segment was made; 0 = not known */
     uint32_t fixed_pad32;
-    uint64_t fixed_pad[2];
+    uint64_t pid_ns, time_ns; /* inodes of its namespaces, 0 = not known: struct sonde__here */
 
     /* Counts: release-stored by the define lock's holder. */
     uint32_t family_count __attribute__((aligned(64)));
@@ -378,7 +379,8 @@ double sonde__hist_upper(uint32_t p);
 /* Default directory: $SONDE_DIR or /dev/shm/sonde-<uid>. 0, or SONDE_EINVAL if too long. */
 int sonde__dir_default(char *out, size_t out_size);
 
-/* Start time of pid (field 22 of /proc/PID/stat), 0 if there is no such process. Syscalls only. */
+/* Start time of pid (field 22 of /proc/PID/stat), 0 if there is no such process. pid 0: this one,
+ * also where /proc is of another pid namespace. Syscalls only. */
 uint64_t sonde__start_time(uint32_t pid);
 
 /* This boot's id as 16 bytes; all zero if it cannot be read. Syscalls only. */

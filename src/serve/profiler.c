@@ -101,7 +101,7 @@ size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, s
     pthread_rwlock_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) {
         const struct sonde_model_process *process = m->processes[i];
-        if (!ended && process->state != SONDE_PROCESS_RUNNING) continue;
+        if (!ended && (process->state != SONDE_PROCESS_RUNNING || process->elsewhere)) continue;
         int known = 0;
         for (size_t k = 0; k < count; k++) known |= pids[k] == process->pid;
         if (!known && count < max) pids[count++] = process->pid;

@@ -70,9 +70,11 @@ touch -d '-11 minutes' "$SONDE_DIR/$dead"
 echo keep >"$SONDE_DIR/notes"
 echo keep >"$SONDE_DIR/1.notes"
 echo keep >"$SONDE_DIR/1.2.3.4"
-touch -d '-11 minutes' "$SONDE_DIR/notes" "$SONDE_DIR/1.notes" "$SONDE_DIR/1.2.3.4"
+echo keep >"$SONDE_DIR/3.11"
+echo keep >"$SONDE_DIR/t12.34.tmp56"
+touch -d '-11 minutes' "$SONDE_DIR"/{notes,1.notes,1.2.3.4,3.11,t12.34.tmp56}
 run return
-for name in notes 1.notes 1.2.3.4; do
+for name in notes 1.notes 1.2.3.4 3.11 t12.34.tmp56; do
     [ -e "$SONDE_DIR/$name" ] || complain "swept $name, which is no segment"
     rm -f "$SONDE_DIR/$name"
 done
@@ -92,23 +94,26 @@ until_true no_segments
 
 # More than a few are too many, even if new.
 clear_segments
-for i in $(seq 80); do : >"$SONDE_DIR/$((4100000 + i)).$i"; done
+for i in $(seq 20); do run kill; done
 run return
-[ "$(segments_count)" -eq 64 ] || complain "of 80 dead 64 stay, not $(segments_count)"
+[ "$(segments_count)" -eq 16 ] || complain "of 20 dead 16 stay, not $(segments_count)"
 
 # What a process left that was killed while it made its segment, and a process's own images before
 # an exec.
 clear_segments
-: >"$SONDE_DIR/t12.34.tmp56"
-: >"$SONDE_DIR/t78.90.tmp12"
-touch -d '-11 minutes' "$SONDE_DIR/t12.34.tmp56"
+left=$SONDE_DIR/.sonde-0123456789abcdef-12.tmp used=$SONDE_DIR/.sonde-0123456789abcdef-78.tmp
+printf '\xffsonde1\n' >"$left"
+exec 9>"$used"
 run return
-[ ! -e "$SONDE_DIR/t12.34.tmp56" ] || complain "an old temporary file stays"
-[ -e "$SONDE_DIR/t78.90.tmp12" ] || complain "a new temporary file is swept"
+[ ! -e "$left" ] || complain "a temporary file that nobody writes stays"
+[ -e "$used" ] || complain "a temporary file that is being written is swept"
+exec 9>&-
+run return
+[ ! -e "$used" ] || complain "an empty temporary file stays"
 clear_segments
 run exec-kill 100
 count=$(segments_count)
-[ "$count" -le 66 ] || complain "a process that starts over a hundred times leaves $count files"
+[ "$count" -le 18 ] || complain "a process that starts over a hundred times leaves $count files"
 ls "$SONDE_DIR" | grep -qx "$pid\.[0-9]*\.100" || complain "the last image's segment is not there"
 
 # With an agent nothing is swept.

@@ -9,10 +9,11 @@
 allowed='
 __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable
 __errno_location __progname program_invocation_short_name __register_atfork __stack_chk_fail
-clock_gettime getauxval getenv geteuid getpgrp getpid getrlimit getrusage getuid sched_yield syscall sysconf
-close flock fstat fstatat fstatvfs ftruncate linkat mkdir open openat posix_fallocate pread read
+clock_gettime getauxval geteuid getpgrp getpid getrlimit getrusage getuid kill sched_yield secure_getenv
+syscall sysconf
+close fcntl flock fstat fstatat fstatfs fstatvfs ftruncate linkat mkdir open openat posix_fallocate pread pwrite read readlink stat
 unlinkat madvise mincore mmap mprotect munmap pthread_setcancelstate
-memchr memcmp memcpy memmove memset strchr strcmp strcpy strlen strncmp strnlen strrchr strtoul strtoull
+memchr memcmp memcpy memmove memset strchr strcmp strcpy strlen strncmp strnlen strrchr strspn strtoul strtoull
 '
 allowed_hot='
 __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
@@ -21,7 +22,7 @@ __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
 # _dl_find_object is the one way to ask for modules.
 allowed_preload="$allowed __cxa_atexit
 __environ environ _dl_find_object dl_iterate_phdr dlopen dlsym getcwd prctl pthread_key_create
-pthread_setspecific readlink sigaddset sigdelset stpcpy strstr
+pthread_setspecific sigaddset sigdelset stpcpy strstr
 "
 allowed_hot_preload="$allowed_hot
 _dl_find_object memcmp strlen strncmp

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "segment/life.h"
 #include "segment/mem.h"
 #include "segment/segment.h"
 
@@ -46,7 +47,11 @@ static inline void build_init(struct build *b, uint32_t pid, uint64_t start, con
     h->start_time = start;
     h->pid = pid;
     h->uid = getuid();
-    sonde__boot_id(h->boot_id);
+    struct sonde__here here;
+    sonde__here(&here);
+    memcpy(h->boot_id, here.boot_id, sizeof(h->boot_id));
+    h->pid_ns = here.pid_ns;
+    h->time_ns = here.time_ns;
     snprintf(h->program, sizeof(h->program), "%s", program);
     h->family_off = family_off;
     h->series_off = series_off;
