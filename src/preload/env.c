@@ -137,7 +137,7 @@ static int parse_llama(struct sonde__llama_config *c)
 
 static void copy(char *out, size_t size, const char *name)
 {
-    const char *text = getenv(name);
+    const char *text = secure_getenv(name);
     out[0] = 0;
     if (text && strlen(text) < size) strcpy(out, text);
 }
@@ -200,7 +200,7 @@ static void environ_clean(int keep_sampler, int keep_heap, int keep_llama,
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
                         struct sonde__llama_config *llama, struct sonde__host *host)
 {
-    if (!getenv(SONDE__SAMPLER_ENV) && !getenv(SONDE__HEAP_ENV) && !getenv(SONDE__LLAMA_ENV)) {
+    if (!secure_getenv(SONDE__SAMPLER_ENV) && !secure_getenv(SONDE__HEAP_ENV) && !secure_getenv(SONDE__LLAMA_ENV)) {
         return;
     }
     host->pid = (uint32_t)getpid();

@@ -88,7 +88,7 @@ static void calibrate(void)
 void sonde__clock_start(void)
 {
     if (!sonde__g.clock_ready) {
-        const char *force = getenv("SONDE_CLOCK");
+        const char *force = secure_getenv("SONDE_CLOCK");
         sonde__g.tsc = !(force && !strcmp(force, "monotonic")) && tsc_usable();
         sonde__g.tick_ns_q32 = 1ull << 32;
         if (sonde__g.tsc) {

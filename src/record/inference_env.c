@@ -50,7 +50,7 @@ static int find(const char *name, struct variable *v)
         const size_t len = strlen(prefixes[i]);
         memcpy(v->name, prefixes[i], len);
         strcpy(v->name + len, name);
-        v->value = getenv(v->name);
+        v->value = secure_getenv(v->name);
         if (v->value) return 1;
     }
     return 0;

@@ -83,7 +83,7 @@ static void stop_waiting(void)
 
 static int wanted(void)
 {
-    const char *env = getenv("SONDE_ENABLED");
+    const char *env = secure_getenv("SONDE_ENABLED");
     if (sonde__g.user) return sonde__g.user > 0;
     return !(env && env[0] == '0' && !env[1]);
 }
@@ -93,7 +93,7 @@ static void begin(void)
 {
     sonde__clock_start();
     if (!sonde__g.env_read) {
-        const char *parent = getenv("TRACEPARENT");
+        const char *parent = secure_getenv("TRACEPARENT");
         if (parent) sonde_traceparent_parse(parent, &sonde__g.env_trace);
         sonde__g.env_read = 1;
     }

@@ -69,7 +69,7 @@ static char *put_u64(char *out, uint64_t v)
 int sonde__dir_default(char *out, size_t out_size)
 {
     static const char standard[] = "/dev/shm/sonde-";
-    const char *env = getenv("SONDE_DIR");
+    const char *env = secure_getenv("SONDE_DIR");
     if (env && *env) {
         const size_t len = strlen(env);
         if (len >= out_size) return SONDE_EINVAL;
@@ -78,7 +78,7 @@ int sonde__dir_default(char *out, size_t out_size)
     }
     if (out_size < sizeof(standard) + 20) return SONDE_EINVAL;
     memcpy(out, standard, sizeof(standard));
-    put_u64(out + sizeof(standard) - 1, getuid());
+    put_u64(out + sizeof(standard) - 1, geteuid());
     return 0;
 }
 
