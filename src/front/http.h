@@ -111,6 +111,8 @@ struct sonde_http_body {
     uint64_t left;                   /* bytes left of the body, or of the chunk */
     int state;                       /* CHUNKED: private to http_body.c */
     uint32_t digits, line_len;       /* of the size; of the line, or of all trailers */
+    uint32_t name_len;               /* of a trailer's name … */
+    char name[24];                   /* … and its first bytes, in lower case */
     const char *problem;             /* BAD: half a sentence; static */
 };
 

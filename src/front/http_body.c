@@ -15,7 +15,7 @@ enum chunk_state {
     DATA,
     DATA_CR, DATA_LF,
     TRAILER,       /* first byte of a line */
-    TRAILER_NAME, TRAILER_VALUE, TRAILER_LF,
+    TRAILER_NAME, TRAILER_VALUE, TRAILER_LF, /* of it */
     END_LF,
 };
 
@@ -93,17 +93,52 @@ static int is_name(char c)
     return c > ' ' && c < 0x7f && !strchr("\"(),/:;<=>?@[\\]{}", c);
 }
 
+/* Fields that decide how a message is read, where it goes or who sent it: in a trailer they come too
+ * late to mean that, and the next parser might merge them into the head all the same (RFC 9110, 6.5.1). */
+static int is_forbidden(const char *name, size_t len)
+{
+    static const char *const names[] = {
+        "age", "authorization", "cache-control", "connection", "content-encoding",
+        "content-length", "content-range", "content-type", "cookie", "expect", "expires",
+        "forwarded", "host",
+        "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
+        "keep-alive", "max-forwards", "pragma", "proxy-authenticate", "proxy-authorization",
+        "proxy-connection", "range", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade",
+        "vary", "via", "www-authenticate", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) return 1;
+    }
+    return 0;
+}
+
+static void name_byte(struct sonde_http_body *b, char c)
+{
+    const char lower = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+    if (b->name_len < sizeof(b->name)) b->name[b->name_len] = lower;
+    b->name_len++; /* longer ones are none of ours */
+}
+
 static void trailer_byte(struct sonde_http_body *b, char c)
 {
     if (++b->line_len > TRAILERS_MAX) {
         refuse(b, "the trailers are longer than 8 KiB");
     } else if (b->state == TRAILER) {
+        b->name_len = 0;
         if (c == '\r') b->state = END_LF;
         else if (is_name(c)) b->state = TRAILER_NAME;
         else refuse(b, "a trailer is not NAME: VALUE");
+        if (b->state == TRAILER_NAME) name_byte(b, c);
     } else if (b->state == TRAILER_NAME) {
-        if (c == ':') b->state = TRAILER_VALUE;
-        else if (!is_name(c)) refuse(b, "a trailer is not NAME: VALUE");
+        if (c == ':' && b->name_len <= sizeof(b->name) && is_forbidden(b->name, b->name_len)) {
+            refuse(b, "a trailer is a field that belongs in the head");
+        } else if (c == ':') {
+            b->state = TRAILER_VALUE;
+        } else if (is_name(c)) {
+            name_byte(b, c);
+        } else {
+            refuse(b, "a trailer is not NAME: VALUE");
+        }
     } else if (c == '\r') {
         b->state = TRAILER_LF;
     } else if (!is_text(c)) {

@@ -249,6 +249,15 @@ static const struct body_case {
     { "blank in a trailer's name", "Transfer-Encoding: chunked\r\n", "0\r\nA : b\r\n", "", 6,
       "NAME: VALUE" },
     { "bare LF in trailers", "Transfer-Encoding: chunked\r\n", "0\r\nA: b\n", "", 1, "control" },
+    { "a length in a trailer", "Transfer-Encoding: chunked\r\n",
+      "1\r\nx\r\n0\r\nA: b\r\ncontent-LENGTH: 3\r\n\r\n", "x", 7, "belongs in the head" },
+    { "a coding in a trailer", "Transfer-Encoding: chunked\r\n",
+      "0\r\nTransfer-Encoding: chunked\r\n\r\n", "", 13, "belongs in the head" },
+    { "who sent it in a trailer", "Transfer-Encoding: chunked\r\n",
+      "0\r\nX-Forwarded-For: 1\r\n\r\n", "", 7, "belongs in the head" },
+    { "names much like those", "Transfer-Encoding: chunked\r\n",
+      "0\r\nContent-Length2: 3\r\nHos: t\r\nHost-with-a-very-long-name-behind-it: x\r\n\r\n", "", 0,
+      NULL },
 };
 
 /* Feed text in pieces that end at `cuts` and report what came out. */
