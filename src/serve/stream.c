@@ -25,6 +25,7 @@ enum {
     RING_MAX = 64,            /* ticks that are kept of a channel … */
     RING_BYTES = 1 << 20,     /* … and their bytes; the newest one is kept anyhow */
     TICK_BYTES_MAX = 4 << 20, /* of all events of one tick */
+    HELD_BYTES = 64 << 20,    /* of pieces that only slow readers keep, of all of them together */
     LINGER_S = 60,            /* a channel without readers stays */
     BEAT_S = 10,              /* a reader gets something this often, so that both ends see a break */
     LOOK_MS_MAX = 100,
@@ -34,6 +35,8 @@ enum {
 /* The events of a tick. */
 struct piece {
     unsigned users;           /* the ring, and readers in the midst of it */
+    int in_ring;
+    size_t *held;             /* of its streams */
     uint64_t tick;
     size_t len;
     char text[];
@@ -60,6 +63,7 @@ struct sonde_stream {
     double sent_s;            /* when something was read last */
     uint64_t tick;            /* of the last piece; 0 = none yet */
     struct piece *piece;      /* that is being read */
+    int cut;                  /* it was too slow: it ends */
     size_t at;
     char note[160];           /* that is read before the next piece */
     size_t note_len, note_at;
@@ -73,6 +77,7 @@ struct sonde_streams {
     struct channel *rendered; /* by the thread, without the lock */
     struct sonde_stream *readers;
     unsigned reader_count, max;
+    size_t held;              /* bytes of pieces that are in no ring any more */
     uint64_t life;
     long look_ms;             /* until the thread looks again */
     int stopping;
@@ -98,11 +103,13 @@ void sonde_stream_event(struct sonde_buf *out, const char *name, const char *dat
 
 static void release_piece(struct piece *p)
 {
-    if (p && --p->users == 0) sonde__free(p);
+    if (!p || --p->users) return;
+    if (!p->in_ring) *p->held -= p->len;
+    sonde__free(p);
 }
 
 /* What render makes, with the id in the last event; NULL = nothing, or out of memory. */
-static struct piece *make_piece(const struct sonde_streams *s, const struct channel *c,
+static struct piece *make_piece(struct sonde_streams *s, const struct channel *c,
                                 uint64_t tick)
 {
     static const char large[] = "{\"error\":\"more than a stream may carry: ask for less, by name\"}";
@@ -120,7 +127,8 @@ static struct piece *make_piece(const struct sonde_streams *s, const struct chan
     }
     if (text.len > 0 && !text.error) p = sonde__alloc(sizeof(*p) + text.len);
     if (p) {
-        *p = (struct piece){ .users = 1, .tick = tick, .len = text.len };
+        *p = (struct piece){ .users = 1, .in_ring = 1, .held = &s->held, .tick = tick,
+                             .len = text.len };
         memcpy(p->text, text.data, text.len);
     }
     sonde_buf_release(&text);
@@ -135,6 +143,8 @@ static void drop_first(struct channel *c)
     c->first = (c->first + 1) % RING_MAX;
     c->count--;
     c->bytes -= p->len;
+    p->in_ring = 0;
+    *p->held += p->len;
     release_piece(p);
 }
 
@@ -229,6 +239,24 @@ static uint64_t tick_of(struct sonde_streams *s)
     return tick;
 }
 
+/* Whoever does not read keeps a piece, and as many of them as there may be keep a gigabyte. So those
+ * that have been silent for longest go; they come back and are told what they missed. */
+static void cut_slowest(struct sonde_streams *s)
+{
+    while (s->held > HELD_BYTES) {
+        struct sonde_stream *slowest = NULL;
+        for (struct sonde_stream *r = s->readers; r; r = r->after) {
+            if (r->piece && !r->piece->in_ring && (!slowest || r->sent_s < slowest->sent_s)) {
+                slowest = r;
+            }
+        }
+        if (!slowest) return;
+        release_piece(slowest->piece);
+        slowest->piece = NULL;
+        slowest->cut = 1;
+    }
+}
+
 /* Lock held, and let go while it renders. */
 static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tick)
 {
@@ -240,6 +268,7 @@ static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tic
     c->tick = tick;
     if (!p) return;
     append(c, p);
+    cut_slowest(s);
     for (struct sonde_stream *r = s->readers; r; r = r->after) {
         if (r->channel == c) wake(r);
     }
@@ -465,7 +494,7 @@ ssize_t sonde_stream_read(struct sonde_stream *r, char *out, size_t max)
     struct sonde_streams *s = r->streams;
     size_t n = 0;
     pthread_mutex_lock(&s->lock);
-    if (s->stopping) {
+    if (s->stopping || r->cut) {
         pthread_mutex_unlock(&s->lock);
         return -1;
     }

@@ -3,7 +3,7 @@
  * Readers that ask for the same share a channel: it is rendered once a tick and kept for a while, in a
  * ring of limited size, so that a reader whose connection broke goes on where it was, and one that
  * reads slowly holds nothing but the piece that it is reading. What it misses it is told, as an event
- * "gap". It knows nothing of HTTP: whoever serves a reader says how to pause and resume it. */
+ * "gap". All that slow readers hold together is limited, too: the slowest are ended. It knows nothing of HTTP: whoever serves a reader says how to pause and resume it. */
 #ifndef SONDE_SERVE_STREAM_H
 #define SONDE_SERVE_STREAM_H
 

@@ -309,6 +309,40 @@ static void a_slow_reader_misses(void **state)
     sonde_streams_destroy(s);
 }
 
+/* Readers that stop in the midst of different pieces keep these, but only so many bytes in all. */
+static void slow_readers_are_bounded(void **state)
+{
+    (void)state;
+    enum { READERS = 40, PIECE = 3 << 20, HELD = 64 << 20 };
+    struct sonde_streams *s = create(READERS + 1);
+    struct connection *slow[READERS], *quick;
+    char wanted[32];
+    size_t live = 0;
+    size = PIECE;
+    assert_int_equal(open_stream(s, "n", NULL, &quick), 0);
+    for (int i = 0; i <= READERS; i++) {
+        tick();
+        snprintf(wanted, sizeof(wanted), "-%d\n\n", i + 1);
+        quick->len = 0;
+        quick->text[0] = '\0';
+        while (quick->len < 16 || !strstr(quick->text + quick->len - 16, wanted)) {
+            assert_true(read_once(quick, 1 << 20));
+        }
+        if (i == READERS) break; /* the last piece of theirs has left the ring */
+        assert_int_equal(open_stream(s, "n", NULL, &slow[i]), 0);
+        while (slow[i]->len < 200) assert_true(read_once(slow[i], 100));
+    }
+    for (int i = 0; i < READERS; i++) {
+        const int goes_on = read_once(slow[i], 100);
+        live += (size_t)goes_on;
+        assert_true(goes_on || !live); /* those that were silent for longest go first */
+        close_stream(slow[i]);
+    }
+    assert_in_range(live * PIECE, HELD - 2 * PIECE, HELD);
+    close_stream(quick);
+    sonde_streams_destroy(s);
+}
+
 static void too_large_is_told(void **state)
 {
     (void)state;
@@ -369,6 +403,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(too_many_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_break_is_continued, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_misses, setup, teardown),
+        cmocka_unit_test_setup_teardown(slow_readers_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(too_large_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(stopping_ends_all, setup, teardown),
     };
