@@ -51,20 +51,36 @@ static const struct sonde_config_setting settings[] = {
 
 static const size_t setting_count = sizeof(settings) / sizeof(settings[0]);
 
-/* Sections and settings that this version reads and checks, so that a file written for a full set
- * of profilers loads, but does not act on. */
-static const char *const no_effect[] = { "cpu.capture_threads",    "memory",     "gpu",
-                                         "flamegraph.interactive", "bottleneck",
-                                         "storage.persist_to_hana" };
+/* Settings that this version reads and checks, so that a file written for a full set of profilers
+ * loads, but does not act on. Where one value is what happens anyway, only the other is untrue. */
+static const struct {
+    const char *name;
+    int is_so;        /* of a BOOL: the value that is as it is; -1 = neither, or it is none */
+    const char *why;
+} no_effect[] = {
+    { "cpu.capture_threads", 1, "threads are always told apart" },
+    { "gpu.enabled", 0, "GPUs are not measured" },
+    { "gpu.poll_interval_ms", -1, "GPUs are not measured" },
+    { "gpu.track_kernels", 0, "GPUs are not measured" },
+    { "flamegraph.interactive", 1, "flame graphs are always interactive" },
+    { "bottleneck.threshold_ms", -1, "bottlenecks are ranked by their share" },
+    { "bottleneck.auto_detect", -1, "bottlenecks are looked for when a profile is asked for or "
+                                    "kept" },
+    { "bottleneck.alert_on_regression", 0, "runs are compared by `sonde diff --fail-on` and "
+                                           "/admin/profile/compare" },
+    { "storage.persist_to_hana", 0, "nothing is written to a SQL warehouse; storage.path names a "
+                                    "file" },
+};
 
-static int has_effect(const struct sonde_config_setting *s)
+/* Its row above, or -1: it has an effect. */
+static int void_row(const struct sonde_config_setting *s)
 {
     char full[SONDE_CONFIG_NAME_SIZE];
     snprintf(full, sizeof(full), "%s.%s", s->section, s->key);
     for (size_t i = 0; i < sizeof(no_effect) / sizeof(no_effect[0]); i++) {
-        if (!strcmp(s->section, no_effect[i]) || !strcmp(full, no_effect[i])) return 0;
+        if (!strcmp(full, no_effect[i].name)) return (int)i;
     }
-    return 1;
+    return -1;
 }
 
 /* ---- looking up -------------------------------------------------------------------------- */
@@ -328,6 +344,34 @@ static int set_from_text(struct sonde_config_values *c, const struct sonde_confi
     return SONDE_EINVAL;
 }
 
+void sonde_config_note(struct sonde_config_values *c, const struct sonde_config_setting *s)
+{
+    c->given[s - settings] = 1;
+}
+
+int sonde_config_was_given(const struct sonde_config_values *c, const char *name)
+{
+    char full[SONDE_CONFIG_NAME_SIZE];
+    for (size_t i = 0; i < setting_count; i++) {
+        snprintf(full, sizeof(full), "%s.%s", settings[i].section, settings[i].key);
+        if (!strcmp(full, name)) return c->given[i];
+    }
+    return 0;
+}
+
+void sonde_config_each_void(const struct sonde_config_values *c,
+                            void (*row)(const char *name, const char *why, void *arg), void *arg)
+{
+    for (size_t i = 0; i < setting_count; i++) {
+        const int nth = c->given[i] ? void_row(&settings[i]) : -1;
+        if (nth < 0) continue;
+        int flag;
+        memcpy(&flag, (const char *)c + settings[i].offset, sizeof(flag));
+        if (settings[i].kind == SONDE_CONFIG_BOOL && flag == no_effect[nth].is_so) continue;
+        row(no_effect[nth].name, no_effect[nth].why, arg);
+    }
+}
+
 void sonde_config_defaults(struct sonde_config_values *c)
 {
     memset(c, 0, sizeof(*c));
@@ -360,6 +404,7 @@ int sonde_config_set(struct sonde_config_values *c, const char *key, const char 
     const struct sonde_config_setting *s = sonde_config_find(section, dot + 1);
     if (!s) return sonde_config_unknown_key(err, origin, section, dot + 1, shown);
     if (set_from_text(c, s, value)) return sonde_config_bad_value(err, origin, s, shown);
+    sonde_config_note(c, s);
     return 0;
 }
 
@@ -387,9 +432,64 @@ static const char *setting_name(const char *variable, char *name, size_t size)
     return rest + whole + 1;
 }
 
+/* ---- what engines are asked ---------------------------------------------------------------- */
+
+/* The value of a variable, NULL = it is not set. */
+static const char *value_in(char *const *envp, const char *name)
+{
+    const size_t len = strlen(name);
+    for (; *envp; envp++) {
+        if (strncmp(*envp, name, len) == 0 && (*envp)[len] == '=') return *envp + len + 1;
+    }
+    return NULL;
+}
+
+/* PROFILE_… as inference.h has it for engines: -1 = not set. The first prefix that is set counts. */
+static int engine_switch(char *const *envp, const char *name, int *out, struct sonde_err *err)
+{
+    static const char *const prefixes[] = { "SONDE_", "BITNET_", "NLOCAL_" };
+    static const char *const words[] = { "0", "false", "1", "true" };
+    *out = -1;
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        char full[48], shown[SONDE_CONFIG_SHOWN];
+        snprintf(full, sizeof(full), "%s%s", prefixes[i], name);
+        const char *value = value_in(envp, full);
+        if (!value) continue;
+        for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+            if (!strcmp(value, words[k])) *out = k >= 2;
+        }
+        if (*out >= 0) return 0;
+        sonde_config_show(shown, value, strlen(value), 1);
+        return sonde_err_set(err, SONDE_EINVAL, "%s is %s, but must be 0, 1, true or false", full,
+                             shown);
+    }
+    return 0;
+}
+
+static int load_engine_switches(struct sonde_config_values *c, char *const *envp,
+                                struct sonde_err *err)
+{
+    static const struct { const char *name, *section; } parts[] = {
+        { "PROFILE_CPU", "cpu" }, { "PROFILE_MEMORY", "memory" }, { "PROFILE_GPU", "gpu" },
+    };
+    int all, one;
+    int rc = engine_switch(envp, "PROFILE_ENABLED", &all, err);
+    for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(parts[0]); i++) {
+        rc = engine_switch(envp, parts[i].name, &one, err);
+        if (!rc && all == 0) one = 0; /* off is off, whatever the parts say */
+        if (rc || one < 0) continue;
+        const struct sonde_config_setting *s = sonde_config_find(parts[i].section, "enabled");
+        sonde_config_put_bool(c, s, one);
+        sonde_config_note(c, s);
+    }
+    return rc;
+}
+
 int sonde_config_load_env(struct sonde_config_values *c, char *const *envp, struct sonde_err *err)
 {
     struct sonde_config_values next = *c;
+    const int bad = load_engine_switches(&next, envp, err);
+    if (bad) return bad;
     for (; *envp; envp++) {
         char name[SONDE_CONFIG_NAME_SIZE], origin[SONDE_CONFIG_NAME_SIZE + 8];
         const char *value = setting_name(*envp, name, sizeof(name));
@@ -440,7 +540,10 @@ void sonde_config_each(void (*row)(const struct sonde_config_row *r, void *arg),
         const struct sonde_config_setting *s = &settings[i];
         char help[256];
         snprintf(help, sizeof(help), "%s", s->help);
-        if (!has_effect(s)) append(help, sizeof(help), " (accepted; no effect in this version)");
+        if (void_row(s) >= 0) {
+            append(help, sizeof(help), " (accepted; no effect in this version: %s)",
+                   no_effect[void_row(s)].why);
+        }
         const struct sonde_config_row r = { s->section, s->key,   types[s->kind],
                                             s->def,     s->range, help };
         row(&r, arg);

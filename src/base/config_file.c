@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -170,6 +171,7 @@ static int load_section(struct sonde_config_values *c, const struct source *src,
             return s ? sonde_config_bad_value(err, at, s, shown)
                      : sonde_config_unknown_key(err, at, section, key, shown);
         }
+        sonde_config_note(c, s);
         nth++;
     }
     return 0;
@@ -264,10 +266,20 @@ static int read_all(int fd, struct sonde_buf *b)
 
 int sonde_config_load_file(struct sonde_config_values *c, const char *path, struct sonde_err *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Not to be kept waiting for whoever may write to a FIFO, or by a terminal. */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st = { 0 };
     if (fd < 0) {
         const int e = errno;
         return sonde_err_set(err, from_errno(e), "%s: %s", path, strerror(e));
+    }
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return sonde_err_set(err, SONDE_EINVAL,
+                             "%s: %s; only regular files are read as a configuration", path,
+                             S_ISDIR(st.st_mode)    ? "Is a directory"
+                             : S_ISFIFO(st.st_mode) ? "is a pipe or FIFO"
+                                                    : "is not a file");
     }
     struct sonde_buf b;
     sonde_buf_init(&b, FILE_MAX_BYTES);

@@ -32,6 +32,8 @@ struct sonde_config_setting {
     double num_min, num_max;
 };
 
+/* It was set by somebody. */
+void sonde_config_note(struct sonde_config_values *c, const struct sonde_config_setting *s);
 const struct sonde_config_setting *sonde_config_find(const char *section, const char *key);
 int sonde_config_is_section(const char *name);
 

@@ -91,6 +91,7 @@ struct sonde_command {
     int operands_max;          /* more operands are an error; -1 = any number */
     unsigned stop_at_operand : 1;   /* options end at the first operand (it is a command) */
     unsigned stderr_is_theirs : 1;  /* on stderr log errors only, unless -v is given */
+    unsigned measures : 1;          /* settings that do nothing are told at the start */
     unsigned bad_config_ok : 1;     /* run with defaults and cli->config_err filled */
     int (*run)(struct sonde_cli *cli); /* returns the exit status */
 };
@@ -163,7 +164,11 @@ struct sonde_cpu_options sonde_cli_cpu_options(const struct sonde_cli *cli);
 /* The directory of segments that the settings name, or the default. -1: does not fit. */
 int sonde_cli_dir(const struct sonde_cli *cli, char *out, size_t out_size);
 
-/* Who may ask, and TLS, from the settings; token: room for one, which o borrows. */
+/* On stderr, unless quiet: settings that were given and do nothing, on one line. */
+void sonde_cli_tell_void(const struct sonde_cli *cli);
+
+/* Who may ask, TLS, limits and how flame graphs look, from the settings; token: room for one, which
+ * o borrows. */
 int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_options *o,
                              char token[SONDE_TOKEN_MAX + 1], struct sonde_err *err);
 

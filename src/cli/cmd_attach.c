@@ -76,5 +76,6 @@ const struct sonde_command sonde_cmd_attach = {
     .options = options,
     .values_size = sizeof(struct attach_values),
     .operands_max = 1,
+    .measures = 1,
     .run = run,
 };

@@ -108,5 +108,6 @@ const struct sonde_command sonde_cmd_record = {
     .values_size = sizeof(struct record_values),
     .operands_max = -1,
     .stop_at_operand = 1,
+    .measures = 1,
     .run = run,
 };

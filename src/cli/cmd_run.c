@@ -102,5 +102,6 @@ const struct sonde_command sonde_cmd_run = {
     .operands_max = -1,
     .stop_at_operand = 1,
     .stderr_is_theirs = 1,
+    .measures = 1,
     .run = run,
 };

@@ -322,8 +322,10 @@ static int run(struct sonde_cli *cli)
 
     const struct sonde_cpu_options cpu = sonde_cli_cpu_options(cli);
     const struct sonde_profiler_options p = { .collector = r.collector, .rate_hz = cpu.rate_hz,
-                                              .depth_max = cpu.depth_max, .dir = cpu.dir };
-    if (cli->config.cpu_enabled && sonde_profiler_create(&p, &r.profiler) != 0) r.profiler = NULL;
+                                              .depth_max = cpu.depth_max, .dir = cpu.dir,
+                                              .no_cpu = !cli->config.cpu_enabled,
+                                              .no_heap = !cli->config.memory_enabled };
+    if (sonde_profiler_create(&p, &r.profiler) != 0) r.profiler = NULL;
     status = sonde_cli_push_open(cli, sonde_collector_model(r.collector), 1, &r.push);
     if (!status) status = start_continuous(cli, &r);
     if (!status) status = serve(cli, &r, &set);
@@ -391,5 +393,6 @@ const struct sonde_command sonde_cmd_serve = {
     .options = options,
     .values_size = sizeof(struct serve_values),
     .operands_max = 0,
+    .measures = 1,
     .run = run,
 };

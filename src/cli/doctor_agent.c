@@ -20,6 +20,12 @@
 #include "serve/guard.h"
 #include "serve/listen.h"
 
+static void add_void(const char *name, const char *why, void *arg)
+{
+    sonde_doctor_add(arg, SONDE_DOCTOR_WARN, NULL, "%s has no effect in this version: %s", name,
+                     why);
+}
+
 void sonde_doctor_config(struct sonde_doctor *d)
 {
     const struct sonde_cli *cli = d->cli;
@@ -33,6 +39,7 @@ void sonde_doctor_config(struct sonde_doctor *d)
     } else {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "no file; the environment's settings are valid");
     }
+    sonde_config_each_void(&cli->config, add_void, d);
 }
 
 /* ---- Directory of segments ---------------------------------------------------------------- */

@@ -267,11 +267,12 @@ void sonde_doctor_gpu(struct sonde_doctor *d)
         if (!handle) continue;
         dlclose(handle);
         found = 1;
-        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s found, will be used by the GPU probe",
-                         libraries[i]);
+        sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s is installed, but this version does not "
+                         "measure GPUs", libraries[i]);
     }
     if (!found) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL,
-                         "none found (neither libnvidia-ml.so.1 nor librocm_smi64.so)");
+                         "none found (neither libnvidia-ml.so.1 nor librocm_smi64.so); this version "
+                         "does not measure GPUs");
     }
 }

@@ -83,6 +83,7 @@ static int run_command(const struct sonde_command *command, int argc, char **arg
         status = sonde_cli_load_config(&cli, envp);
         sonde_strip_set(cli.config.agent_strip);
         if (status == SONDE_EXIT_OK) status = open_log(&cli);
+        if (status == SONDE_EXIT_OK && command->measures) sonde_cli_tell_void(&cli);
         if (status == SONDE_EXIT_OK) status = command->run(&cli);
     }
     sonde_cli_release(&cli);

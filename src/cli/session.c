@@ -181,7 +181,9 @@ static void start_profiler(struct session *s)
     const struct sonde_profiler_options o = { .collector = s->collector,
                                               .rate_hz = s->o->cpu_options.rate_hz,
                                               .depth_max = s->o->cpu_options.depth_max,
-                                              .dir = s->o->cpu_options.dir };
+                                              .dir = s->o->cpu_options.dir,
+                                              .no_cpu = !s->cli->config.cpu_enabled,
+                                              .no_heap = !s->cli->config.memory_enabled };
     if (sonde_profiler_create(&o, &s->profiler) != 0) return;
     if (s->recording.cpu) sonde_profiler_use(s->profiler, s->recording.cpu);
     if (s->recording.mem) sonde_profiler_use_mem(s->profiler, s->recording.mem, s->pid);

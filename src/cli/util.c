@@ -8,9 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "cli/cli.h"
+#include "present/flamegraph.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
+
+enum { VOID_NAMES_SIZE = 512 };
 
 static void tell(const struct sonde_cli *cli, const char *format, va_list ap)
 {
@@ -122,6 +126,40 @@ int sonde_cli_url(char *out, size_t out_size, const char *url, const char *path)
     return n >= 0 && (size_t)n < out_size ? 0 : -1;
 }
 
+static void add_void(const char *name, const char *why, void *arg)
+{
+    char *names = arg;
+    (void)why;
+    const size_t len = strlen(names);
+    snprintf(names + len, VOID_NAMES_SIZE - len, "%s%s", len ? ", " : "", name);
+}
+
+void sonde_cli_tell_void(const struct sonde_cli *cli)
+{
+    char names[VOID_NAMES_SIZE] = "";
+    sonde_config_each_void(&cli->config, add_void, names);
+    if (!*names) return;
+    if (cli->log_path) sonde_log(SONDE_LOG_WARN, "settings without effect: %s", names);
+    if (cli->quiet) return;
+    /* One write: a command may write to the same terminal. */
+    dprintf(STDERR_FILENO, "sonde: these settings have no effect in this version: %s; `sonde doctor` "
+            "says why\n", names);
+}
+
+/* How flame graphs look on HTTP, as `sonde flamegraph` draws them. */
+static struct sonde_server_pictures pictures_of(const struct sonde_config_values *c)
+{
+    const double percent = c->flamegraph_min_width_percent;
+    const double width = percent > 0 ? percent / 100 : -1;
+    const int colors = sonde_flamegraph_colors_find(c->flamegraph_color_scheme);
+    return (struct sonde_server_pictures){
+        .colors = colors < 0 ? SONDE_FLAMEGRAPH_HOT : (enum sonde_flamegraph_colors)colors,
+        .min_width = width,
+        /* A page can hold far more frames than a drawing, so it has a rule of its own. */
+        .min_width_html = sonde_config_was_given(c, "flamegraph.min_width_percent") ? width : 0,
+    };
+}
+
 int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_options *o,
                              char token[SONDE_TOKEN_MAX + 1], struct sonde_err *err)
 {
@@ -137,6 +175,7 @@ int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_op
         .error_ratio_failing = c->health_failing_error_ratio,
         .memory_ratio_max = c->health_max_memory_ratio,
     };
+    o->pictures = pictures_of(c);
     o->tls_certificate = c->server_tls_certificate;
     o->tls_key = c->server_tls_key;
     o->limits = (struct sonde_server_limits){

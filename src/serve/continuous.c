@@ -219,8 +219,10 @@ static int check(const struct sonde_continuous *c, const struct sonde_continuous
                  struct sonde_err *err)
 {
     if (!s->enabled) return 0;
-    if (!c->o.profiler) {
-        return sonde_err_set(err, SONDE_EOFF, "this agent takes no profiles: cpu.enabled is false");
+    if (!c->o.profiler) return sonde_err_set(err, SONDE_EOFF, "this agent takes no profiles");
+    if (s->cpu && !sonde_profiler_has_cpu(c->o.profiler)) {
+        return sonde_err_set(err, SONDE_EOFF, "the CPU is not sampled here: cpu.enabled is false; "
+                             "continuous.cpu=false leaves it out");
     }
     if (!s->cpu && !s->memory) {
         return sonde_err_set(err, SONDE_EINVAL, "nothing is to be profiled: \"cpu\" or \"memory\" "

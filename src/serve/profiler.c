@@ -39,6 +39,8 @@ void sonde_profiler_destroy(struct sonde_profiler *p)
     sonde__free(p);
 }
 
+int sonde_profiler_has_cpu(const struct sonde_profiler *p) { return !p->o.no_cpu; }
+
 void sonde_profiler_use(struct sonde_profiler *p, struct sonde_cpu *cpu)
 {
     profiler_pool_use(p, cpu);
@@ -164,6 +166,9 @@ int sonde_profiler_take(struct sonde_profiler *p, double seconds, int (*gone)(vo
 {
     const struct sonde_taking_options o = { 0 };
     struct sonde_taking *t;
+    if (p->o.no_cpu) {
+        return sonde_err_set(err, SONDE_ENOENT, "the CPU is not sampled here: cpu.enabled is false");
+    }
     int rc = sonde_profiler_begin(p, &o, &t, err);
     if (rc) return rc;
     rc = profiler_pause(p, seconds, gone, client, err);

@@ -22,11 +22,16 @@ struct sonde_profiler_options {
     double rate_hz;                    /* 0 = 99 */
     uint32_t depth_max;                /* 0 = 128 */
     const char *dir;                   /* of segments; NULL = the default directory */
+    int no_cpu;                        /* cpu.enabled is false: nothing is sampled, … */
+    int no_heap;                       /* … memory.enabled: and no heap is looked at */
 };
 
 int sonde_profiler_create(const struct sonde_profiler_options *options,
                           struct sonde_profiler **out);
 void sonde_profiler_destroy(struct sonde_profiler *p);  /* NULL is fine; nothing may be running */
+
+/* Whether the CPU may be sampled. */
+int sonde_profiler_has_cpu(const struct sonde_profiler *p);
 
 /* An engine that runs anyway, to be used rather than a new one. NULL = there is none any more:
  * must be called before it is stopped, and returns when nobody uses it. */
@@ -48,7 +53,7 @@ int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
 
 /* Sample for seconds and return the profile, symbolized. gone(client), unless NULL, is asked now and
  * then: 1 = nobody waits for it any more. SONDE_EBUSY: too many are being taken. SONDE_ENOENT: there
- * is no process to sample. SONDE_EOFF: ended early, by cancel or since nobody waits. Others: as
+ * is no process to sample, or nothing may be. SONDE_EOFF: ended early, by cancel or since nobody waits. Others: as
  * sonde_cpu_start. */
 int sonde_profiler_take(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
                         void *client, struct sonde_profile **out, struct sonde_err *err);

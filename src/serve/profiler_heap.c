@@ -49,6 +49,7 @@ static void look_around(struct sonde_profiler *p)
 {
     struct profiler_heap *h = &p->heap;
     uint32_t pids[PROFILER_PROCESSES_MAX];
+    if (p->o.no_heap) return;
     size_t count = profiler_processes(p, 1, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = h->count; i-- > 0;) {
         if (!profiler_contains(pids, count, h->watched[i].pid)) forget(h, i);
@@ -74,8 +75,12 @@ static size_t choose(const struct profiler_heap *h, uint32_t pid, struct profile
     return count;
 }
 
-static int none(uint32_t pid, struct sonde_err *err)
+static int none(const struct sonde_profiler *p, uint32_t pid, struct sonde_err *err)
 {
+    if (p->o.no_heap) {
+        return sonde_err_set(err, SONDE_ENOENT, "heaps are not profiled here: memory.enabled is "
+                             "false");
+    }
     if (pid) {
         return sonde_err_set(err, SONDE_ENOENT, "the heap of process %u is not profiled: start it "
                              "with `sonde run`", pid);
@@ -206,7 +211,7 @@ int sonde_profiler_heap(struct sonde_profiler *p, uint32_t pid, int one,
     look_around(p);
     const size_t count = choose(&p->heap, pid, found);
     int rc;
-    if (!count) rc = none(pid, err);
+    if (!count) rc = none(p, pid, err);
     else if (one && count > 1) rc = several(found, count, err);
     else rc = take(p, found, count, out, err);
     pthread_mutex_unlock(&p->heap.lock);
@@ -222,5 +227,5 @@ int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
     *count = choose(&p->heap, pid, found);
     for (size_t i = 0; i < *count; i++) sonde_mem_mark(found[i].mem);
     pthread_mutex_unlock(&p->heap.lock);
-    return *count ? 0 : none(pid, err);
+    return *count ? 0 : none(p, pid, err);
 }

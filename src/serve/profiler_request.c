@@ -89,6 +89,7 @@ int sonde_profiler_request_begin(struct sonde_profiler *p, const struct sonde_pr
                                  char id[SONDE_REQUEST_PROFILE_ID])
 {
     struct profiler_requests *q = &p->requests;
+    if (p->o.no_cpu) return SONDE_EOFF;
     struct profiler_request *e = sonde__calloc(1, sizeof(*e));
     if (!e) return SONDE_ENOMEM;
     e->r.request = *r;

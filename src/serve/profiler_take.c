@@ -119,6 +119,7 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_opt
     struct sonde_taking *t = sonde__calloc(1, sizeof(*t));
     if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
     t->o = *o;
+    t->o.no_cpu |= p->o.no_cpu;
     if (!(t->o.rate_hz > 0)) t->o.rate_hz = p->o.rate_hz;
     int rc = sonde_profile_create(SAMPLES_BYTES_MAX, &t->samples);
     if (!rc) {

@@ -108,6 +108,12 @@ int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
     return 1;
 }
 
+struct sonde_flamegraph_options sonde_request_picture(const struct sonde_request *r, int html)
+{
+    return (struct sonde_flamegraph_options){ .colors = r->colors,
+                                              .min_width = r->min_width[html != 0] };
+}
+
 void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p)
 {
     struct sonde_err err = { "" };

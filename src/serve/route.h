@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "collect/collector.h"
 #include "collect/otlp.h"
+#include "present/flamegraph.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
 #include "serve/sessions.h"
@@ -45,6 +46,8 @@ struct sonde_request {
     const struct sonde_guard *guard;
     struct sonde_otlp *otlp;         /* NULL = none is taken */
     struct sonde_health_options health;
+    enum sonde_flamegraph_colors colors; /* of flame graphs, and how wide a frame is at least: in … */
+    double min_width[2];             /* … an SVG and in HTML */
     double started_s;                /* unix time the server was started */
     const char *url;                 /* of the server */
     int (*gone)(void *client);       /* of a slow route: 1 = the client has closed its connection, so
@@ -98,6 +101,9 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
 /* The answer {"error": …} with this status; anything in the body is replaced. */
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* How a flame graph looks here. */
+struct sonde_flamegraph_options sonde_request_picture(const struct sonde_request *r, int html);
 
 struct sonde_profile;
 /* A run file with all of p as the answer. */

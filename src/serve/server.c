@@ -149,6 +149,7 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->collector = options->collector;
     s->profiler = options->profiler;
     s->health = options->health;
+    s->pictures = options->pictures;
     s->store_ops = options->store_ops;
     s->store = options->store;
     s->continuous = options->continuous;

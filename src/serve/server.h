@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "collect/collector.h"
 #include "collect/otlp.h"
+#include "present/flamegraph.h"
 #include "serve/caller.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
@@ -29,6 +30,12 @@ struct sonde_server_limits {
     double rate_burst;      /* … and how many at once */
 };
 
+/* How flame graphs look: as the options of flamegraph.h. */
+struct sonde_server_pictures {
+    enum sonde_flamegraph_colors colors;
+    double min_width, min_width_html;
+};
+
 struct sonde_server_options {
     const char *listen;                /* "127.0.0.1:6060", "[::1]:6060"; port 0 = any free */
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
@@ -41,6 +48,7 @@ struct sonde_server_options {
     struct sonde_health_options health; /* when /health is not well */
     struct sonde_guard_options guard;
     struct sonde_server_limits limits;
+    struct sonde_server_pictures pictures;
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
     const char *tls_key;
     const char *url;                   /* set = it listens nowhere and serves only what it adopts;

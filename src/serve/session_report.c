@@ -94,15 +94,16 @@ static void failed(int rc, const struct sonde_err *err, struct sonde_response *a
     sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
 }
 
-void sonde_session_picture(const struct sonde_profile *p, int kind, const char *label, int html,
-                           struct sonde_response *a)
+void sonde_session_picture(const struct sonde_request *r, const struct sonde_profile *p, int kind,
+                           const char *label, int html, struct sonde_response *a)
 {
     char subtitle[200];
     struct sonde_tree *tree;
     struct sonde_err err = { "" };
     snprintf(subtitle, sizeof(subtitle), "%.100s, %.1f s", label,
              (double)(p->end_ns - p->start_ns) * 1e-9);
-    const struct sonde_flamegraph_options o = { .subtitle = subtitle };
+    struct sonde_flamegraph_options o = sonde_request_picture(r, html);
+    o.subtitle = subtitle;
     const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
     const struct sonde_profile_filter f = { .kind = kind };
     int rc = sonde_tree_build(p, &f, &t, &tree, &err);
@@ -127,6 +128,7 @@ struct comparing {
     struct sonde_tree *tree[2];      /* NULL: no samples */
     struct sonde_tree *diff;
     int kind;
+    const struct sonde_request *request;
 };
 
 /* A profile may have spans and requests alone: then there are figures, and no functions. */
@@ -166,7 +168,8 @@ static int put_picture(const struct comparing *c, const struct sonde_session_sid
     char subtitle[300];
     snprintf(subtitle, sizeof(subtitle), "%.120s compared with %.120s", side[1]->label,
              side[0]->label);
-    const struct sonde_flamegraph_options o = { .subtitle = subtitle };
+    struct sonde_flamegraph_options o = sonde_request_picture(c->request, html);
+    o.subtitle = subtitle;
     const int rc = html ? sonde_flamegraph_html(c->diff, &o, &a->body)
                         : sonde_flamegraph_svg(c->diff, &o, &a->body);
     a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
@@ -191,12 +194,12 @@ static int compare(struct comparing *c, const struct sonde_session_side *const s
     return picture ? put_picture(c, side, html, a, err) : put_comparison(c, side, format, a, err);
 }
 
-void sonde_session_compare(const struct sonde_session_side *before,
+void sonde_session_compare(const struct sonde_request *r, const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
                            struct sonde_response *a)
 {
     const struct sonde_session_side *const side[2] = { before, after };
-    struct comparing c = { .kind = kind };
+    struct comparing c = { .kind = kind, .request = r };
     struct sonde_err err = { "" };
     const int rc = compare(&c, side, format, a, &err);
     for (int i = 0; i < 2; i++) sonde_tree_destroy(c.tree[i]);

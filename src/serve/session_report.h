@@ -16,8 +16,8 @@ void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const
                                const struct sonde_profile *p, struct sonde_response *a);
 
 /* A picture of samples of this kind (-1 = the first there is), or the reason that there is none. */
-void sonde_session_picture(const struct sonde_profile *p, int kind, const char *label, int html,
-                           struct sonde_response *a);
+void sonde_session_picture(const struct sonde_request *r, const struct sonde_profile *p, int kind,
+                           const char *label, int html, struct sonde_response *a);
 
 /* HTTP status of what a session, or a look at one, failed with. */
 unsigned sonde_session_status(int code);
@@ -30,7 +30,7 @@ struct sonde_session_side {
 
 /* after compared with before. format: json, text, markdown, svg, html. kind: of functions; -1 = the
  * first there is. */
-void sonde_session_compare(const struct sonde_session_side *before,
+void sonde_session_compare(const struct sonde_request *r, const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
                            struct sonde_response *a);
 

@@ -337,6 +337,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
     struct session *x = sonde__calloc(1, sizeof(*x));
     struct sonde_taking *taking = NULL;
     if (!x) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a session");
+    if (!sonde_profiler_has_cpu(s->profiler)) ask->cpu = 0;
     int rc = reserve(s, ask, x, err);
     if (rc) {
         sonde__free(x);

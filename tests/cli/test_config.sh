@@ -31,6 +31,13 @@ status 2 "$sonde" ls --config "$scratch/value.json"
 has "bad value" 'agent\.interval_seconds.*soon' "$scratch/err"
 status 2 "$sonde" ls --config "$scratch/broken.json"
 has "bad JSON" 'broken\.json' "$scratch/err"
+mkfifo "$scratch/fifo"
+status 2 timeout 60 "$sonde" ls --config "$scratch/fifo" # nobody ever writes to it
+has "a FIFO" 'fifo: is a pipe or FIFO; only regular files' "$scratch/err"
+status 2 "$sonde" ls --config "$scratch"
+has "a folder" 'Is a directory; only regular files' "$scratch/err"
+status 2 "$sonde" ls --config /dev/null
+has "a device" '/dev/null: is not a file; only regular files' "$scratch/err"
 status 2 "$sonde" ls --set agent.interval_seconds=0
 has "range" '0\.05 to 3600' "$scratch/err"
 status 2 "$sonde" ls --set agent

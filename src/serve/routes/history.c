@@ -68,15 +68,17 @@ static void list(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
-static int picture(const struct sonde_profile *p, const struct sonde_profile_filter *f, int html,
-                   struct sonde_buf *out, struct sonde_err *err)
+static int picture(const struct sonde_request *r, const struct sonde_profile *p,
+                   const struct sonde_profile_filter *f, int html, struct sonde_buf *out,
+                   struct sonde_err *err)
 {
     char subtitle[160];
     struct sonde_tree *tree;
     snprintf(subtitle, sizeof(subtitle), "%.60s, unix time %.0f to %.0f",
              sonde_profile_str(p, p->program), (double)p->start_ns * 1e-9,
              (double)p->end_ns * 1e-9);
-    const struct sonde_flamegraph_options o = { .subtitle = subtitle };
+    struct sonde_flamegraph_options o = sonde_request_picture(r, html);
+    o.subtitle = subtitle;
     const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
     int rc = sonde_tree_build(p, f, &t, &tree, err);
     if (rc) return rc;
@@ -85,8 +87,9 @@ static int picture(const struct sonde_profile *p, const struct sonde_profile_fil
     return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
 }
 
-static int render(const struct sonde_profile *p, const struct sonde_profile_filter *f,
-                  const char *name, struct sonde_response *a, struct sonde_err *err)
+static int render(const struct sonde_request *r, const struct sonde_profile *p,
+                  const struct sonde_profile_filter *f, const char *name, struct sonde_response *a,
+                  struct sonde_err *err)
 {
     if (!strcmp(name, "json")) {
         const struct sonde_report_options o = { .filter = *f, .style = SONDE_REPORT_JSON };
@@ -95,7 +98,7 @@ static int render(const struct sonde_profile *p, const struct sonde_profile_filt
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
         const int html = name[0] == 'h';
         a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return picture(p, f, html, &a->body, err);
+        return picture(r, p, f, html, &a->body, err);
     }
     const struct sonde_format_ops *format = sonde_format_find(name);
     a->content_type = format->content_type;
@@ -121,7 +124,7 @@ static void answer(const struct sonde_request *r, const struct sonde_profile *p,
         sonde_response_run(a, p);
         return;
     }
-    const int rc = render(p, &f, name ? name : "json", a, &err);
+    const int rc = render(r, p, &f, name ? name : "json", a, &err);
     if (!rc) return;
     a->packed = 0;
     a->filename = NULL;

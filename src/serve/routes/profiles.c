@@ -154,7 +154,7 @@ static void put_profile_as(const struct sonde_request *r, const struct sonde_sto
     if (!strcmp(format, "json")) {
         put_json(f, p, a);
     } else if (!strcmp(format, "svg") || !strcmp(format, "html")) {
-        sonde_session_picture(p, kind, f->name, format[0] == 'h', a);
+        sonde_session_picture(r, p, kind, f->name, format[0] == 'h', a);
     } else if (!strcmp(format, "text") || !strcmp(format, "markdown")) {
         rc = put_text(p, kind, format[0] == 'm', a, &err);
     } else {

@@ -77,8 +77,9 @@ static int put_json(const struct sonde_request_profile *r, struct sonde_buf *out
 
 /* ---- Formats ---------------------------------------------------------------------------------- */
 
-static int picture(const struct sonde_request_profile *r, const struct sonde_profile_filter *f,
-                   int html, struct sonde_buf *out, struct sonde_err *err)
+static int picture(const struct sonde_request *q, const struct sonde_request_profile *r,
+                   const struct sonde_profile_filter *f, int html, struct sonde_buf *out,
+                   struct sonde_err *err)
 {
     char subtitle[160], title[80];
     struct sonde_tree *tree;
@@ -86,7 +87,9 @@ static int picture(const struct sonde_request_profile *r, const struct sonde_pro
              sonde_sample_kind_title((enum sonde_sample_kind)f->kind));
     snprintf(subtitle, sizeof(subtitle), "profile %016" PRIx64 ", %.3f s", r->request.id,
              (double)(r->ended_ns - r->request.arrived_ns) * 1e-9);
-    const struct sonde_flamegraph_options o = { .title = title, .subtitle = subtitle };
+    struct sonde_flamegraph_options o = sonde_request_picture(q, html);
+    o.title = title;
+    o.subtitle = subtitle;
     const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
     int rc = sonde_tree_build(r->profile, f, &t, &tree, err);
     if (rc) return rc;
@@ -104,15 +107,15 @@ static int kind_of(const struct sonde_request *q, const struct sonde_profile *p)
                                                                            : SONDE_SAMPLE_CPU;
 }
 
-static int render(const struct sonde_request_profile *r, const char *name,
-                  const struct sonde_profile_filter *f, struct sonde_response *a,
-                  struct sonde_err *err)
+static int render(const struct sonde_request *q, const struct sonde_request_profile *r,
+                  const char *name, const struct sonde_profile_filter *f,
+                  struct sonde_response *a, struct sonde_err *err)
 {
     const struct sonde_format_ops *format = sonde_format_find(name);
     if (!strcmp(name, "svg") || !strcmp(name, "html")) {
         const int html = name[0] == 'h';
         a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
-        return picture(r, f, html, &a->body, err);
+        return picture(q, r, f, html, &a->body, err);
     }
     a->content_type = format->content_type;
     a->packed = !strcmp(format->suffix, ".pb.gz");
@@ -128,7 +131,7 @@ static void answer(const struct sonde_request *q, const struct sonde_request_pro
     const struct sonde_profile_filter f = { .kind = kind_of(q, r->profile) };
     int rc;
     if (!name || !strcmp(name, "json")) rc = put_json(r, &a->body);
-    else rc = render(r, name, &f, a, &err);
+    else rc = render(q, r, name, &f, a, &err);
     if (!rc) return;
     a->packed = 0;
     a->filename = NULL;

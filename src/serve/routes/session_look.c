@@ -60,7 +60,7 @@ static void flamegraph(const struct sonde_request *r, struct sonde_response *a)
     struct sonde_session_found f;
     const char *format = sonde_request_param(r, "format");
     if (!choose(r, a, &f)) return;
-    sonde_session_picture(f.profile, kind_of(r), f.label, format && !strcmp(format, "html"), a);
+    sonde_session_picture(r, f.profile, kind_of(r), f.label, format && !strcmp(format, "html"), a);
     sonde_profile_destroy(f.profile);
 }
 
@@ -140,7 +140,7 @@ static void compare(const struct sonde_request *r, struct sonde_response *a)
                                                 .label = x[i].found.label,
                                                 .from_ns = x[i].from_ns, .to_ns = x[i].to_ns };
         }
-        sonde_session_compare(&s[0], &s[1], kind_of(r), format ? format : "json", a);
+        sonde_session_compare(r, &s[0], &s[1], kind_of(r), format ? format : "json", a);
     }
     for (int i = 0; i < 2; i++) sonde_profile_destroy(x[i].found.profile);
 }

@@ -198,7 +198,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
     static const char *const working[] = {
         "agent", "server", "inference", "continuous", "scrape", "ingest", "push",
         "cpu.enabled",
-        "cpu.sample_rate_hz", "cpu.max_stack_depth",
+        "cpu.sample_rate_hz", "cpu.max_stack_depth", "memory",
         "flamegraph.min_width_percent", "flamegraph.color_scheme", "storage.path",
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
         "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second",
@@ -210,7 +210,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
     for (size_t i = 0; i < COUNT(working); i++) {
         works |= !strcmp(r->section, working[i]) || !strcmp(name, working[i]);
     }
-    assert_int_equal(strstr(r->help, " (accepted; no effect in this version)") == NULL, works);
+    assert_int_equal(strstr(r->help, " (accepted; no effect in this version: ") == NULL, works);
 }
 
 static void count_value(const char *section, const char *key, const char *value, void *arg)
@@ -317,14 +317,88 @@ static void test_env_not_ours(void **state)
                            "SONDE_CPU",           "SONDE_CPUX_Y=1",    "XSONDE_CPU_ENABLED=maybe",
                            "SONDE_cpu_enabled=z", "SONDE_TOKEN_X=abc", "=",
                            /* An engine's: inference.h. */
-                           "SONDE_MEMORY_LIMIT=1GB", "SONDE_SEED=1", "SONDE_PROFILE_CPU=1",
-                           "SONDE_BATCH_SIZE=4", "", NULL };
+                           "SONDE_MEMORY_LIMIT=1GB", "SONDE_SEED=1", "SONDE_BATCH_SIZE=4", "", NULL };
     struct sonde_config_values c, defaults;
     struct sonde_err err = { "" };
     sonde_config_defaults(&c);
     sonde_config_defaults(&defaults);
     if (sonde_config_load_env(&c, envp, &err)) fail_msg("%s", err.text);
     assert_memory_equal(&c, &defaults, sizeof(c));
+}
+
+/* What engines are asked to profile, sonde is asked as well. */
+static void test_env_of_engines(void **state)
+{
+    (void)state;
+    static const struct { const char *envp[5]; int cpu, memory, gpu; const char *error; } cases[] = {
+        { { "NLOCAL_PROFILE_ENABLED=true" }, 1, 1, 1, NULL },
+        { { "NLOCAL_PROFILE_ENABLED=false" }, 0, 0, 0, NULL },
+        { { "NLOCAL_PROFILE_CPU=false" }, 0, 1, 1, NULL },
+        { { "BITNET_PROFILE_MEMORY=0" }, 1, 0, 1, NULL },
+        { { "SONDE_PROFILE_GPU=0" }, 1, 1, 0, NULL },
+        { { "NLOCAL_PROFILE_ENABLED=0", "NLOCAL_PROFILE_CPU=1" }, 0, 0, 0, NULL },
+        { { "NLOCAL_PROFILE_CPU=1", "SONDE_PROFILE_CPU=0" }, 0, 1, 1, NULL },
+        { { "SONDE_CPU_ENABLED=1", "NLOCAL_PROFILE_ENABLED=0" }, 1, 0, 0, NULL },
+        { { "NLOCAL_PROFILE_ENABLED=0", "SONDE_CPU_ENABLED=1" }, 1, 0, 0, NULL },
+        { { "NLOCAL_PROFILE_CPU=maybe" }, 1, 1, 1,
+          "NLOCAL_PROFILE_CPU is \"maybe\", but must be 0, 1, true or false" },
+        { { "SONDE_PROFILE_ENABLED=" }, 1, 1, 1,
+          "SONDE_PROFILE_ENABLED is \"\", but must be 0, 1, true or false" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct sonde_config_values c;
+        struct sonde_err err = { "" };
+        sonde_config_defaults(&c);
+        const int rc = sonde_config_load_env(&c, (char *const *)(uintptr_t)cases[i].envp, &err);
+        assert_int_equal(rc, cases[i].error ? SONDE_EINVAL : 0);
+        assert_string_equal(err.text, cases[i].error ? cases[i].error : "");
+        assert_int_equal(c.cpu_enabled, cases[i].cpu);
+        assert_int_equal(c.memory_enabled, cases[i].memory);
+        assert_int_equal(c.gpu_enabled, cases[i].gpu);
+    }
+}
+
+/* ---- what does nothing --------------------------------------------------------------------- */
+
+static void add_void(const char *name, const char *why, void *arg)
+{
+    char *text = arg;
+    assert_true(strlen(why) > 10);
+    snprintf(text + strlen(text), 1024 - strlen(text), "%s%s", *text ? " " : "", name);
+}
+
+static void test_void_settings(void **state)
+{
+    (void)state;
+    static const struct { const char *json, *names; } cases[] = {
+        { "{}", "" },
+        { "{\"cpu\": {\"capture_threads\": true}, \"flamegraph\": {\"interactive\": true}}", "" },
+        { "{\"cpu\": {\"capture_threads\": false}, \"flamegraph\": {\"interactive\": false}}",
+          "cpu.capture_threads flamegraph.interactive" },
+        { "{\"gpu\": {\"enabled\": false}, \"storage\": {\"persist_to_hana\": false}}", "" },
+        { "{\"gpu\": {\"enabled\": true, \"poll_interval_ms\": 100}, "
+          "\"storage\": {\"persist_to_hana\": true}}",
+          "gpu.enabled gpu.poll_interval_ms storage.persist_to_hana" },
+        { "{\"memory\": {\"sample_rate\": 7, \"enabled\": false}}", "" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct sonde_config_values c;
+        struct sonde_err err = { "" };
+        char names[1024] = "";
+        sonde_config_defaults(&c);
+        sonde_config_each_void(&c, add_void, names);
+        assert_string_equal(names, "");
+        assert_int_equal(sonde_config_load_json(&c, cases[i].json, "f", &err), 0);
+        sonde_config_each_void(&c, add_void, names);
+        assert_string_equal(names, cases[i].names);
+    }
+    struct sonde_config_values c;
+    struct sonde_err err = { "" };
+    sonde_config_defaults(&c);
+    assert_false(sonde_config_was_given(&c, "agent.max_spans"));
+    assert_int_equal(sonde_config_set(&c, "agent.max_spans", "16384", "t", &err), 0);
+    assert_true(sonde_config_was_given(&c, "agent.max_spans"));
+    assert_false(sonde_config_was_given(&c, "agent.no_such"));
 }
 
 /* ---- bad input ---------------------------------------------------------------------------- */
@@ -536,8 +610,9 @@ static void test_bad_files(void **state)
     snprintf(want, sizeof(want), "%s: No such file or directory", file);
     assert_string_equal(err.text, want);
 
-    assert_int_equal(sonde_config_load_file(&c, dir, &err), SONDE_EIO);
-    snprintf(want, sizeof(want), "%s: Is a directory", dir);
+    assert_int_equal(sonde_config_load_file(&c, dir, &err), SONDE_EINVAL);
+    snprintf(want, sizeof(want), "%s: Is a directory; only regular files are read as a "
+                                 "configuration", dir);
     assert_string_equal(err.text, want);
 
     write_file("{\n \"cpu\": {\"enabled\": 3}}", 25);
@@ -605,6 +680,8 @@ int main(void)
         cmocka_unit_test(test_users_file),
         cmocka_unit_test(test_bool_words),
         cmocka_unit_test(test_env_not_ours),
+        cmocka_unit_test(test_env_of_engines),
+        cmocka_unit_test(test_void_settings),
         cmocka_unit_test(test_bad_json),
         cmocka_unit_test(test_all_or_nothing),
         cmocka_unit_test(test_bad_env),
