@@ -121,6 +121,27 @@ static void check_existing(struct sonde_doctor *d, const char *dir, const struct
     sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%s is yours and can be written to", dir);
 }
 
+/* The default directory is not the usual one: segment/dir.c. */
+static void check_passed_by(struct sonde_doctor *d, const char *dir)
+{
+    char usual[64];
+    struct stat st;
+    const char *asked = getenv("SONDE_DIR");
+    snprintf(usual, sizeof(usual), SONDE__DIR_SHARED "%u", (unsigned)geteuid());
+    if (d->cli->config.agent_dir[0] || (asked && *asked) || strcmp(dir, usual) == 0) return;
+    if (lstat(usual, &st) == 0 && st.st_uid != geteuid()) {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "ask that user to remove it; programs that run where /run is another "
+                         "one (containers) cannot be seen",
+                         "%s belongs to user %u: %s is used instead", usual, st.st_uid, dir);
+    } else {
+        sonde_doctor_add(d, SONDE_DOCTOR_WARN,
+                         "if that is over, end what records and remove it",
+                         "%s is used instead of %s, which was not ours when something was "
+                         "recorded", dir, usual);
+    }
+}
+
 /* The nearest directory above path that exists; path is cut to it. */
 static void cut_to_parent(char *path)
 {
@@ -143,6 +164,7 @@ void sonde_doctor_dir(struct sonde_doctor *d)
         sonde_doctor_add(d, SONDE_DOCTOR_FAIL, "set it to a shorter path", "SONDE_DIR is too long");
         return;
     }
+    check_passed_by(d, dir);
     if (lstat(dir, &st) == 0) {
         check_existing(d, dir, &st);
         check_room(d, dir);

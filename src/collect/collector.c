@@ -26,6 +26,7 @@
 static int dir_set(struct sonde_collector *c, const char *dir, struct sonde_err *err)
 {
     if (!dir || !*dir) {
+        c->dir_default = 1;
         if (sonde__dir_default(c->dir, sizeof(c->dir)) == 0) return 0;
         dir = "of SONDE_DIR";
     } else if (strlen(dir) < sizeof(c->dir)) {

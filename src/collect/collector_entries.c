@@ -202,6 +202,8 @@ static int scan(struct sonde_collector *c)
     if (rc != 0 && rc != SONDE_ENOENT && !c->dir_refused) {
         c->dir_refused = 1;
         refuse(c, c->dir, err.text);
+        /* Removed, and taken by another user since: programs go elsewhere now. */
+        if (c->dir_default) sonde__dir_default(c->dir, sizeof(c->dir));
     }
     c->scans++;
     return dirfd;

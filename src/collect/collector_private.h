@@ -58,6 +58,7 @@ struct sonde_collector {
     uint64_t created_ticks;               /* when, as processes' start times are told */
     int lock_fd;                          /* agent.lock, -1 = not held */
     uint64_t lock_dev, lock_ino;          /* of the directory it is in */
+    int dir_default;                      /* nobody said which */
     int dir_refused;                      /* said so already */
     uint64_t dir_changed_ns;              /* of the directory, when a drain last looked */
     struct sonde_tick_clock clock;

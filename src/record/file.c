@@ -41,6 +41,7 @@
 #define LOCK_TRIES 20
 #define NAME_TRIES 100
 #define TEMP_TRIES 8
+#define DIR_BYTES sizeof(sonde__g.dir)
 
 static int from_errno(int e)
 {
@@ -467,14 +468,28 @@ static int open_dir(const char *dir)
     return fd;
 }
 
+/* The directory that was asked for, or the default one, which somebody may take first while we
+ * look: then there is another. */
+static int find_dir(char dir[static DIR_BYTES])
+{
+    int fd = SONDE_EACCES;
+    if (sonde__g.dir[0]) {
+        put(dir, sonde__g.dir);
+        return open_dir(dir);
+    }
+    for (int tries = 0; fd == SONDE_EACCES && tries < 2; tries++) {
+        const int rc = sonde__dir_default(dir, DIR_BYTES);
+        if (rc) return rc;
+        fd = open_dir(dir);
+    }
+    return fd;
+}
+
 int sonde__file_open(const struct sonde__header *from)
 {
-    char dir[192], name[SONDE__NAME_BYTES];
-    int rc = 0;
-    if (sonde__g.dir[0]) put(dir, sonde__g.dir);
-    else rc = sonde__dir_default(dir, sizeof(dir));
-    if (rc) return rc;
-    const int dirfd = open_dir(dir);
+    char dir[DIR_BYTES], name[SONDE__NAME_BYTES];
+    int rc;
+    const int dirfd = find_dir(dir);
     if (dirfd < 0) return dirfd;
 
     const uint64_t start = sonde__start_time(0);

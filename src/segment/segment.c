@@ -66,22 +66,6 @@ static char *put_u64(char *out, uint64_t v)
     return out;
 }
 
-int sonde__dir_default(char *out, size_t out_size)
-{
-    static const char standard[] = "/dev/shm/sonde-";
-    const char *env = secure_getenv("SONDE_DIR");
-    if (env && *env) {
-        const size_t len = strlen(env);
-        if (len >= out_size) return SONDE_EINVAL;
-        memcpy(out, env, len + 1);
-        return 0;
-    }
-    if (out_size < sizeof(standard) + 20) return SONDE_EINVAL;
-    memcpy(out, standard, sizeof(standard));
-    put_u64(out + sizeof(standard) - 1, geteuid());
-    return 0;
-}
-
 /* At most size - 1 bytes of a small file, NUL-terminated; the number read, or -1. */
 static ssize_t read_file(const char *path, char *out, size_t size)
 {

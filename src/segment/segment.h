@@ -376,7 +376,9 @@ extern const uint64_t sonde__hist_bound[64] __attribute__((visibility("hidden"))
 /* Largest value of bucket p (index as in sonde__hist_bucket), in the exported unit. */
 double sonde__hist_upper(uint32_t p);
 
-/* Default directory: $SONDE_DIR or /dev/shm/sonde-<uid>. 0, or SONDE_EINVAL if too long. */
+/* Default directory: $SONDE_DIR, else /dev/shm/sonde-<uid>, or one in /run if another user has made
+ * that first (dir.c). 0, or SONDE_EINVAL if too long. */
+#define SONDE__DIR_SHARED "/dev/shm/sonde-"
 int sonde__dir_default(char *out, size_t out_size);
 
 /* Start time of pid (field 22 of /proc/PID/stat), 0 if there is no such process. pid 0: this one,

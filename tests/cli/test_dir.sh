@@ -73,6 +73,48 @@ else
     echo "not tried: a setuid program (needs root and unshare)"
 fi
 
+# ---- The default directory is another user's ----------------------------------------------------
+
+# squat WHAT…: in a /dev/shm and /run of its own; $1 makes the name, $2 is the user, $3 where it is
+squat() {
+    cat >"$scratch/squat.sh" <<END
+mount -t tmpfs none /dev/shm && mount -t tmpfs -o mode=755 none /run && mkdir -p -m 755 /run/user &&
+    install -d -m 700 -o 65534 /run/user/65534 || exit 1
+unset SONDE_DIR
+$1
+as="setpriv --reuid \$2 --regid \$2 --clear-groups"
+\$as "$programs/recorder" 1 600 >"$scratch/ready3" &
+for _ in \$(seq 400); do grep -q ready "$scratch/ready3" && break; sleep 0.05; done
+\$as "$sonde" ls --json
+\$as "$sonde" doctor --listen 127.0.0.1:0
+\$as timeout 1 "$sonde" serve --listen 127.0.0.1:0 2>&1
+echo "serve: \$?"
+rm -rf /dev/shm/sonde-\$2
+\$as "$sonde" ls --json
+kill -KILL \$(jobs -p)
+END
+    : >"$scratch/ready3"
+    unshare -m bash "$scratch/squat.sh" squat "$2" >"$scratch/out" 2>&1
+    same "$3: found before and after" 2 "$(grep -c "^{\"dir\":\"$3\",.*\"program\":\"recorder\"" "$scratch/out")"
+    same "$3: and nothing else" 0 "$(grep -c '"program":"nobodys"' "$scratch/out")"
+    has "$3: doctor" "^warn +directory +/dev/shm/sonde-$2 belongs to user [0-9]+: $3 is used instead" "$scratch/out"
+    has "$3: an agent starts" '^serve: (0|124)$' "$scratch/out"
+}
+if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs none /dev/shm 2>/dev/null &&
+    "${as_nobody[@]}" "$sonde" help >/dev/null 2>&1; then
+    chmod 711 "$scratch" # for the others to run and write
+    touch "$scratch/ready3"
+    cp "$programs/recorder" "$scratch/nobodys"
+    # With a segment of his own in it, and the agent's lock held.
+    squat "${as_nobody[*]} mkdir -m 755 /dev/shm/sonde-0
+SONDE_DIR=/dev/shm/sonde-0 ${as_nobody[*]} $scratch/nobodys 1 30 &
+${as_nobody[*]} flock -xF /dev/shm/sonde-0/agent.lock sleep 30 &
+for _ in \$(seq 400); do ls /dev/shm/sonde-0/[0-9]* && break; sleep 0.05; done" 0 /run/sonde-0
+    squat "ln -s /tmp /dev/shm/sonde-65534" 65534 /run/user/65534/sonde-65534
+else
+    echo "not tried: a directory that another user has made (needs root and unshare)"
+fi
+
 # ---- Other namespaces ---------------------------------------------------------------------------
 
 elsewhere=(unshare -m -p -f --kill-child --mount-proc)

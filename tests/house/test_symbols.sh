@@ -9,7 +9,7 @@
 allowed='
 __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable
 __errno_location __progname program_invocation_short_name __register_atfork __stack_chk_fail
-clock_gettime getauxval geteuid getpgrp getpid getrlimit getrusage getuid kill sched_yield secure_getenv
+clock_gettime getauxval geteuid getpgrp getpid getrlimit getrusage getuid kill lstat sched_yield secure_getenv
 syscall sysconf
 close fcntl flock fstat fstatat fstatfs fstatvfs ftruncate linkat mkdir open openat posix_fallocate pread pwrite read readlink stat
 unlinkat madvise mincore mmap mprotect munmap pthread_setcancelstate
