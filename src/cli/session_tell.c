@@ -245,14 +245,32 @@ static void tell_heap(const struct session *s, const struct sonde_profile *p)
     if (s->recording.heap_note[0]) session_tell(s, "heap: %s", s->recording.heap_note);
 }
 
+/* Why stacks are not whole, and what was done that others are. */
+static void tell_stacks(const struct session *s, const struct sonde_stack_sums *sums)
+{
+    const double all = (double)sums->stacks;
+    if (sums->mended) {
+        session_tell(s, "%.2f %% of the stacks go on beyond what is copied with a sample: their outer "
+                     "frames were read a moment later, and verified",
+                     (double)sums->mended / all * 100);
+    }
+    if (sums->truncated) {
+        const enum sonde_sample_cut most = sonde_stack_sums_main(sums);
+        session_tell(s, "%.2f %% of the stacks are truncated%s %s",
+                     ceil((double)sums->truncated / all * 1e4) / 100,
+                     sums->cuts[most] == sums->truncated ? "," : ", most of them",
+                     sonde_sample_cut_title(most));
+    }
+}
+
 static void tell_cpu(const struct session *s, const struct sonde_profile *p, const char *file)
 {
-    uint64_t samples = 0, cut = 0;
+    struct sonde_stack_sums sums = { 0 };
     for (uint32_t i = 0; i < p->samples_count; i++) {
         if (p->samples[i].kind > SONDE_SAMPLE_OFFCPU) continue;
-        samples += p->samples[i].count;
-        if (p->samples[i].flags & SONDE_SAMPLE_TRUNCATED) cut += p->samples[i].count;
+        sonde_stack_sums_add(&sums, &p->samples[i]);
     }
+    const uint64_t samples = sums.stacks, cut = sums.truncated;
     char spans[64] = "", lost[96] = "none lost";
     const uint64_t gone = p->lost_records + p->dropped_samples;
     if (gone) snprintf(lost, sizeof(lost), "%llu LOST", (unsigned long long)gone);
@@ -263,6 +281,7 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
                  "(engine %s)", file ? file : "", file ? ": " : "", (unsigned long long)samples,
                  p->achieved_hz, p->rate_hz, lost, floor(whole * 1e4) / 100, spans,
                  sonde_profile_str(p, p->engine));
+    tell_stacks(s, &sums);
     if (s->recording.spans_dropped) {
         session_tell(s, "%llu spans are not in it, for lack of memory",
                      (unsigned long long)s->recording.spans_dropped);

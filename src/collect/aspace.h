@@ -84,6 +84,48 @@ size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *re
                            const void *stack, uint64_t stack_addr, size_t stack_len,
                            uint64_t *ips, size_t max, int *truncated, size_t *used);
 
+/* Is this the return address of a call of the function that pc is in? */
+enum sonde_aspace_call {
+    SONDE_ASPACE_CALL_NOT,     /* there is no call before it, or of one that cannot get there */
+    SONDE_ASPACE_CALL_OTHER,   /* of another one, which may have gone on by a jump, but need not */
+    SONDE_ASPACE_CALL_UNKNOWN, /* by a pointer, or of one that does go on there by a jump */
+    SONDE_ASPACE_CALL_FITS
+};
+enum sonde_aspace_call sonde_aspace_call(struct sonde_aspace *as, uint64_t address, uint64_t pc);
+
+/* Who knows what lies beyond the copy of a stack. For each frame that needs such words: frame, word
+ * as often as it takes, and believe, which says whether its caller can be that one; if not, the same
+ * with again = 1, for what is known from before. */
+struct sonde_aspace_outer {
+    void *arg;
+    void (*frame)(void *arg, uint64_t pc, int again);
+    int (*word)(void *arg, uint64_t addr, uint64_t *out);                       /* 0 or -1 */
+    int (*believe)(void *arg, uint64_t caller, enum sonde_aspace_call call);    /* 1 or 0 */
+};
+
+/* Why a walk ended where it did. */
+enum sonde_aspace_end {
+    SONDE_ASPACE_START,   /* at the thread's start */
+    SONDE_ASPACE_CODE,    /* in code that says not how to go on */
+    SONDE_ASPACE_MEMORY,  /* at a word of the stack that is not to be had */
+    SONDE_ASPACE_DEEP     /* at max frames */
+};
+
+struct sonde_aspace_walk {
+    enum sonde_aspace_end end;
+    size_t used;          /* bytes of the stack, from stack_addr on, up to the last word read that
+                             is less than reach away */
+    uint64_t missing;     /* MEMORY: where that word is */
+    int mended;           /* words beyond the copy were used */
+};
+
+/* As sonde_aspace_unwind, with words that outer has. What it has counts only if they lead to the
+ * thread's start: frames of a walk that does not get there are those of the copy. */
+size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__regs *regs,
+                                 const void *stack, uint64_t stack_addr, size_t stack_len,
+                                 size_t reach, const struct sonde_aspace_outer *outer,
+                                 uint64_t *ips, size_t max, struct sonde_aspace_walk *out);
+
 /* ---- Modules of addresses ----------------------------------------------------------------- */
 
 #define SONDE_ASPACE_PATH 4352 /* PATH_MAX and a prefix under /proc */

@@ -1,4 +1,5 @@
 /* aspace_module.c - modules and their tables, each once for all processes. */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,17 +8,25 @@
 #include "base/clock.h"
 #include "collect/aspace_private.h"
 #include "profile/profile.h"
+#include "unwind/eh_frame.h"
 
 #define ROWS_MAX ((size_t)16 << 20) /* 256 MiB; the largest programs have a quarter of it */
 #define IDLE_MAX 256u /* modules that no process has mapped: for programs started again and again */
+
+static size_t table_bytes(const struct sonde_module *m)
+{
+    return m->row_count * sizeof(m->rows[0]) + m->function_count * sizeof(m->functions[0]);
+}
 
 static void drop_table(struct sonde_modules *all, struct sonde_module *m)
 {
     if (!m->rows) return;
     sonde__free(m->rows);
-    all->table_bytes -= m->row_count * sizeof(m->rows[0]);
+    sonde__free(m->functions);
+    all->table_bytes -= table_bytes(m);
     m->rows = NULL;
-    m->row_count = 0;
+    m->functions = NULL;
+    m->row_count = m->function_count = 0;
 }
 
 static void destroy_module(struct sonde_modules *all, struct sonde_module *m)
@@ -143,6 +152,38 @@ static struct sonde__unwind_row *compile(const struct sonde__unwind_source *sour
     return fit ? fit : rows;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Where functions begin. Without memory for it there is none, and nothing is known of calls. */
+static void list_functions(const struct sonde__unwind_source *source, struct sonde_module *m)
+{
+    uint32_t *starts = NULL;
+    for (size_t room = 0, n = 0;; room = n, n = 0) {
+        struct sonde__cie cie = { 0 };
+        struct sonde__fde fde;
+        uint64_t cie_at = UINT64_MAX;
+        enum sonde__entry kind;
+        for (size_t at = 0;
+             (kind = sonde__eh_entry(source, &at, &cie, &cie_at, &fde)) != SONDE__ENTRY_LAST;) {
+            if (kind != SONDE__ENTRY_FDE || fde.start > UINT32_MAX) continue;
+            if (starts && n < room) starts[n] = (uint32_t)fde.start;
+            n++;
+        }
+        if (starts || !n) {
+            m->functions = starts;
+            m->function_count = (uint32_t)n;
+            break;
+        }
+        starts = sonde__alloc(n * sizeof(*starts));
+        if (!starts) return;
+    }
+    if (m->function_count) qsort(starts, m->function_count, sizeof(*starts), by_number);
+}
+
 static void build_table(struct sonde_modules *all, const struct sonde_mapping *mapping,
                         struct sonde_module_bytes *bytes)
 {
@@ -160,12 +201,13 @@ static void build_table(struct sonde_modules *all, const struct sonde_mapping *m
             .first_addr = m->in_memory ? mapping->first : m->elf.first_addr,
         };
         m->rows = compile(&source, &m->row_count, &bad);
+        if (m->rows) list_functions(&source, m);
     }
     sonde__free(eh_frame);
     all->stats.entries_bad += bad;
     if (!m->rows) return;
     all->stats.tables_built++;
-    all->table_bytes += m->row_count * sizeof(m->rows[0]);
+    all->table_bytes += table_bytes(m);
     drop_oldest(all, m);
 }
 

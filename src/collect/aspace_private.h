@@ -16,6 +16,8 @@ struct sonde_module {
     int in_memory;             /* its bytes come from a process, not from a file */
     struct sonde__unwind_row *rows; /* NULL: not built, or dropped */
     uint32_t row_count;
+    uint32_t *functions;       /* where they begin, ascending, from the first byte; as rows */
+    uint32_t function_count;
     int tried;                 /* to build it */
     uint64_t used;             /* tick of the last lookup, for dropping */
 };
@@ -49,6 +51,18 @@ struct rule {
     struct sonde__unwind_row row;
 };
 
+#define CALLS 1024u /* a power of two */
+
+/* What calls a return address is behind of, remembered. */
+struct call_site {
+    uint64_t address;   /* 0 = free */
+    uint64_t to;        /* DIRECT */
+    uint32_t layout;
+    uint32_t kind;      /* enum sonde__call */
+    uint64_t from;      /* the function it was last compared with, and what came of it */
+    enum sonde_aspace_call call;
+};
+
 struct sonde_modules {
     struct sonde_module *list;
     size_t table_bytes, table_bytes_max;
@@ -57,6 +71,7 @@ struct sonde_modules {
     uint32_t layout;           /* last number given out */
     struct sonde_modules_stats stats;
     struct rule rules[RULES];
+    struct call_site calls[CALLS];
 };
 
 struct sonde_aspace {

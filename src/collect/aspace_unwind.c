@@ -13,16 +13,29 @@ struct stack {
     const uint8_t *copy;
     uint64_t addr;
     size_t len;
-    size_t used; /* up to the last word that was read */
+    size_t reach;
+    size_t used;      /* up to the last word that was read, of those less than reach away */
+    uint64_t missing; /* the last word that could not be read … */
+    int missed;       /* … if there is one */
+    const struct sonde_aspace_outer *outer; /* NULL = nothing is known but the copy */
+    int beyond;       /* the step at hand needed words that are not in the copy */
 };
 
 static int read_stack(void *arg, uint64_t addr, uint64_t *out)
 {
     struct stack *s = arg;
     const uint64_t at = addr - s->addr;
-    if (s->len < sizeof(*out) || at > s->len - sizeof(*out)) return -1;
-    memcpy(out, s->copy + at, sizeof(*out));
-    if (s->used < at + sizeof(*out)) s->used = at + sizeof(*out);
+    if (s->len >= sizeof(*out) && at <= s->len - sizeof(*out)) {
+        memcpy(out, s->copy + at, sizeof(*out));
+    } else {
+        if (s->outer && addr >= s->addr) s->beyond = 1;
+        if (!s->beyond || s->outer->word(s->outer->arg, addr, out)) {
+            s->missing = addr;
+            s->missed = 1;
+            return -1;
+        }
+    }
+    if (at < s->reach && s->used < at + sizeof(*out)) s->used = at + sizeof(*out);
     return 0;
 }
 
@@ -105,6 +118,7 @@ struct walk {
     struct stack stack;
     int exact;  /* regs.ip is where the frame is, not where it returns to */
     int doubt;  /* a frame may have been skipped */
+    int mended; /* words that are not in the copy were used */
     int jumps;  /* went through a function that ends in a jump */
     enum sonde__landing landing; /* what to think of the first of those */
 };
@@ -134,44 +148,101 @@ static enum sonde__step one_step(struct walk *w, const struct rule *rule, int in
     return step;
 }
 
-/* Returns 1 if it came to the thread's start. */
-static int walk(struct sonde_aspace *as, struct walk *w, uint64_t *ips, size_t max, size_t *count)
+/* One step of a frame at pc whose words lie beyond the copy, or not. */
+static enum sonde__step any_step(struct sonde_aspace *as, struct walk *w, const struct rule *rule,
+                                 uint64_t pc, int innermost)
+{
+    const struct sonde_aspace_outer *outer = w->stack.outer;
+    const struct walk before = *w;
+    w->stack.beyond = 0;
+    if (outer) outer->frame(outer->arg, pc, 0);
+    enum sonde__step step = one_step(w, rule, innermost);
+    for (int again = 0; w->stack.beyond; again++) {
+        w->mended = 1;
+        /* A word of 0 ends stacks that are made by hand, but memory may be 0 for any reason. */
+        if (step == SONDE__STEP_OK) {
+            const enum sonde_aspace_call call =
+                w->exact ? SONDE_ASPACE_CALL_UNKNOWN : sonde_aspace_call(as, w->regs.ip, pc);
+            if (outer->believe(outer->arg, w->regs.ip, call)) return step;
+        }
+        w->stack.missing = before.regs.sp;
+        w->stack.missed = 1;
+        if (again) return SONDE__STEP_FAIL;
+        const struct stack after = w->stack;
+        *w = before;
+        w->stack = after;
+        outer->frame(outer->arg, pc, 1);
+        step = one_step(w, rule, innermost);
+    }
+    return step;
+}
+
+/* Frames into ips, and why there are no more. */
+static enum sonde_aspace_end walk(struct sonde_aspace *as, struct walk *w, uint64_t *ips,
+                                  size_t max, size_t *count)
 {
     static const struct rule nowhere = { .kind = RULE_NOWHERE };
     enum sonde__step step = SONDE__STEP_OK;
-    size_t n = 0;
+    size_t n = 0, of_copy = 0;
     while (n < max && step == SONDE__STEP_OK) {
         const uint64_t pc = w->exact ? w->regs.ip : w->regs.ip - 1;
-        const struct rule *rule = pc >> 63 ? &nowhere : rule_at(as, pc, w->exact);
+        const struct rule *found = pc >> 63 ? &nowhere : rule_at(as, pc, w->exact);
         /* What points to no code is no return address: the step before went wrong. */
-        if (n && rule->kind == RULE_NOWHERE) break;
-        ips[n++] = rule->kind == RULE_ROW && rule->row.cfa == SONDE__CFA_SIGNAL ? w->regs.ip : pc;
-        step = one_step(w, rule, n == 1);
+        if (n && found->kind == RULE_NOWHERE) {
+            step = SONDE__STEP_FAIL;
+            break;
+        }
+        const struct rule rule = *found; /* looking at calls may put another one there */
+        ips[n++] = rule.kind == RULE_ROW && rule.row.cfa == SONDE__CFA_SIGNAL ? w->regs.ip : pc;
+        if (!w->mended) of_copy = n;
+        w->stack.missed = 0;
+        step = any_step(as, w, &rule, pc, n == 1);
     }
     *count = n;
-    return step == SONDE__STEP_END && !w->doubt;
+    if (step == SONDE__STEP_END && !w->doubt) return SONDE_ASPACE_START;
+    *count = of_copy;
+    if (step == SONDE__STEP_OK) return SONDE_ASPACE_DEEP;
+    return step == SONDE__STEP_FAIL && w->stack.missed ? SONDE_ASPACE_MEMORY : SONDE_ASPACE_CODE;
+}
+
+size_t sonde_aspace_unwind_outer(struct sonde_aspace *as, const struct sonde__regs *regs,
+                                 const void *stack, uint64_t stack_addr, size_t stack_len,
+                                 size_t reach, const struct sonde_aspace_outer *outer,
+                                 uint64_t *ips, size_t max, struct sonde_aspace_walk *out)
+{
+    const struct walk first = {
+        .regs = *regs,
+        .stack = { .copy = stack, .addr = stack_addr, .len = stack_len, .reach = reach,
+                   .outer = outer },
+        .exact = 1,
+    };
+    struct walk w = first;
+    size_t n;
+    enum sonde_aspace_end end = walk(as, &w, ips, max, &n);
+    if (end != SONDE_ASPACE_START && w.jumps) {
+        for (int i = 1; i < SONDE__LANDINGS && end != SONDE_ASPACE_START; i++) {
+            w = first;
+            w.landing = (enum sonde__landing)i;
+            end = walk(as, &w, ips, max, &n);
+        }
+        if (end != SONDE_ASPACE_START) {
+            w = first;
+            end = walk(as, &w, ips, max, &n);
+        }
+    }
+    *out = (struct sonde_aspace_walk){ .end = end, .used = w.stack.used,
+                                       .missing = w.stack.missing, .mended = w.mended };
+    return n;
 }
 
 size_t sonde_aspace_unwind(struct sonde_aspace *as, const struct sonde__regs *regs,
                            const void *stack, uint64_t stack_addr, size_t stack_len,
                            uint64_t *ips, size_t max, int *truncated, size_t *used)
 {
-    const struct stack copy = { stack, stack_addr, stack_len, 0 };
-    const struct walk first = { .regs = *regs, .stack = copy, .exact = 1 };
-    struct walk w = first;
-    size_t n;
-    *truncated = !walk(as, &w, ips, max, &n);
-    if (*truncated && w.jumps) {
-        for (int i = 1; i < SONDE__LANDINGS && *truncated; i++) {
-            w = first;
-            w.landing = (enum sonde__landing)i;
-            *truncated = !walk(as, &w, ips, max, &n);
-        }
-        if (*truncated) {
-            w = first;
-            walk(as, &w, ips, max, &n);
-        }
-    }
-    if (used) *used = w.stack.used;
+    struct sonde_aspace_walk w;
+    const size_t n = sonde_aspace_unwind_outer(as, regs, stack, stack_addr, stack_len, stack_len,
+                                               NULL, ips, max, &w);
+    *truncated = w.end != SONDE_ASPACE_START;
+    if (used) *used = w.used;
     return n;
 }

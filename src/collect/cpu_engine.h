@@ -15,6 +15,7 @@ struct sonde_cpu_counts {
     uint64_t samples;          /* CPU samples, with what each stands for */
     uint64_t lost;             /* records the kernel or a ring had no room for */
     uint64_t truncated;
+    uint64_t mended;           /* whole, but outer frames were read later than the rest */
     uint64_t unwound_frames;
     uint64_t cpu_ns;           /* CPU time of the sampled threads while they were sampled */
     const char *note;          /* as in the status; NULL = nothing */

@@ -14,7 +14,9 @@
 #include "sonde/sonde.h"
 
 #define WAIT_MS 100           /* at most between two drains */
-#define LOOK_MS 10            /* the same where blocked threads must be looked at */
+#define LOOK_MS 10            /* the same where blocked threads must be looked at, or stacks that
+                                 go on beyond what is copied */
+#define MENDS_NS 5000000000u  /* such stacks are to be expected this long after one */
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
 /* How much of the stack is copied. At first as much as there is room for, so that no stack is cut.
@@ -53,7 +55,7 @@ static int resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
         sonde_log(SONDE_LOG_WARN, "stacks are still copied as far as %u bytes, not %u: %s",
                   e->set.options.stack_bytes, stack_bytes, err.text);
     } else {
-        sonde_log(SONDE_LOG_INFO, "stacks are copied as far as %u bytes", stack_bytes);
+        sonde_log(SONDE_LOG_DEBUG, "stacks are copied as far as %u bytes", stack_bytes);
     }
     r->seen = r->cut = 0;
     return rc;
@@ -101,6 +103,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
         }
         sonde_perf_reader_take(r, h);
     }
+    sonde_perf_reader_settle(r, last ? UINT64_MAX : now);
     if (e->set.options.switches) sonde_perf_reader_look(r);
     if (last) {
         sonde_perf_reader_open_ends(r, now);
@@ -118,13 +121,17 @@ static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
 {
     const nfds_t count = 2 * e->set.cpu_count;
     e->polls[count] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
-    const int look = e->set.options.switches && e->set.plan.exclude_kernel;
+    /* The sooner outer frames are read the better: they are those of later. */
+    const int mends = e->reader.outer_ns &&
+                      sonde_clock_ns(CLOCK_MONOTONIC) - e->reader.outer_ns < MENDS_NS;
+    const int look = mends || (e->set.options.switches && e->set.plan.exclude_kernel);
     poll(e->polls, count + 1, look ? LOOK_MS : WAIT_MS);
 }
 
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
 {
     uint64_t count;
+    sonde_perf_reader_settle(&e->reader, UINT64_MAX); /* whoever asks wants all there is */
     *out = e->reader.counts;
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
     /* A ring that makes no sense is a loss of at least the record that did not. */

@@ -23,6 +23,7 @@ int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
     r->returns = options->returns;
     int rc = sonde_cpu_stacks_create(p, options->depth_max, &r->stacks);
     if (!rc) rc = sonde_perf_tasks_init(&r->tasks, r->stacks);
+    if (!rc) rc = sonde_perf_outer_create(options->returns, &r->outer);
     if (rc) sonde_perf_reader_release(r);
     return rc;
 }
@@ -30,6 +31,9 @@ int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
 void sonde_perf_reader_release(struct sonde_perf_reader *r)
 {
     if (r->tasks.threads) sonde_perf_tasks_release(&r->tasks);
+    sonde_perf_lot_release(&r->lot);
+    sonde_perf_outer_destroy(r->outer);
+    r->outer = NULL;
     sonde_cpu_stacks_destroy(r->stacks);
     r->stacks = NULL;
     sonde__free(r->mended);
@@ -74,40 +78,81 @@ static int is_owner(struct sonde_perf_thread *t, const struct sonde_perf_event *
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-static size_t unwind(struct sonde_perf_reader *r, struct sonde_perf_process *p,
-                     const struct sonde_perf_record *rec, uint64_t back, size_t len,
-                     int *truncated, size_t *used)
+static size_t unwind(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                     const struct sonde_perf_record *rec, uint64_t back, int final,
+                     struct sonde_aspace_walk *w)
 {
+    struct sonde_perf_process *p = t->process;
     struct sonde__regs regs = rec->u.sample.regs;
     regs.ip -= back;
-    return sonde_aspace_unwind(p->as, &regs, rec->u.sample.stack, regs.sp, len, r->ips,
-                               SONDE_CPU_FRAMES_MAX, truncated, used);
+    const struct sonde_aspace_outer *outer =
+        sonde_perf_outer_begin(r->outer, p->as, p->pid, t->tid, rec->time_ns, final, &t->words);
+    return sonde_aspace_unwind_outer(p->as, &regs, rec->u.sample.stack, regs.sp,
+                                     rec->u.sample.stack_len, SONDE_PERF_STACK_MAX, outer, r->ips,
+                                     SONDE_CPU_FRAMES_MAX, w);
 }
 
-static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_process *p,
-                           const struct sonde_perf_record *rec, int in_kernel, uint16_t *flags)
+/* What a sample is told of the stack that was just unwound. */
+static uint16_t walk_flags(const struct sonde_perf_reader *r, const struct sonde_aspace_walk *w)
+{
+    static const uint8_t whys[] = {
+        [SONDE_PERF_OUTER_NOTHING] = SONDE_CUT_CODE,
+        [SONDE_PERF_OUTER_GONE] = SONDE_CUT_GONE,
+        [SONDE_PERF_OUTER_DENIED] = SONDE_CUT_DENIED,
+        [SONDE_PERF_OUTER_CHANGED] = SONDE_CUT_CHANGED,
+        [SONDE_PERF_OUTER_EARLY] = SONDE_CUT_CHANGED,
+    };
+    switch (w->end) {
+    case SONDE_ASPACE_START: return w->mended ? SONDE_SAMPLE_MENDED : 0;
+    case SONDE_ASPACE_DEEP: return sonde_sample_cut_flags(SONDE_CUT_DEEP);
+    case SONDE_ASPACE_MEMORY:
+        return sonde_sample_cut_flags(
+            (enum sonde_sample_cut)whys[sonde_perf_outer_why(r->outer)]);
+    default: return sonde_sample_cut_flags(SONDE_CUT_CODE);
+    }
+}
+
+/* How far the copy should go, as this stack tells. */
+static void count_need(struct sonde_perf_reader *r, const struct sonde_perf_record *rec,
+                       const struct sonde_aspace_walk *w)
 {
     const size_t len = rec->u.sample.stack_len;
-    size_t used;
-    int truncated;
-    r->seen++;
-    size_t n = unwind(r, p, rec, 0, len, &truncated, &used);
-    if (truncated && in_kernel) {
+    const int full = len == rec->u.sample.stack_max; /* else it ends where the stack does */
+    const uint64_t missing = w->missing - rec->u.sample.regs.sp;
+    if (w->end == SONDE_ASPACE_START) {
+        r->needed[(w->used < SONDE_PERF_STACK_MAX ? w->used : SONDE_PERF_STACK_MAX - 1) /
+                  SONDE_PERF_STACK_STEP]++;
+        r->cut += full && w->used > len;
+    } else if (w->end == SONDE_ASPACE_MEMORY) {
+        r->cut += full && missing >= len && missing < SONDE_PERF_STACK_MAX;
+    }
+}
+
+/* It may be known later what is not known now. */
+#define STACK_LATER UINT32_MAX
+
+static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                           const struct sonde_perf_record *rec, int in_kernel, int final,
+                           uint16_t *flags)
+{
+    struct sonde_perf_process *p = t->process;
+    struct sonde_aspace_walk w;
+    size_t n = unwind(r, t, rec, 0, final, &w);
+    if (w.end != SONDE_ASPACE_START && in_kernel) {
         /* In a system call ip is behind the instruction, which may be a function's last one, as in
          * the return from a signal handler. */
-        int again;
-        const size_t other = unwind(r, p, rec, 1, len, &again, &used);
-        n = again ? unwind(r, p, rec, 0, len, &truncated, &used) : other;
-        truncated = again;
+        n = unwind(r, t, rec, 1, final, &w);
+        if (w.end != SONDE_ASPACE_START) n = unwind(r, t, rec, 0, final, &w);
     }
+    if (w.mended) r->outer_ns = rec->time_ns;
+    if (w.end == SONDE_ASPACE_MEMORY && !final &&
+        sonde_perf_outer_why(r->outer) == SONDE_PERF_OUTER_EARLY) {
+        return STACK_LATER;
+    }
+    r->seen++;
     r->counts.unwound_frames += n;
-    if (truncated) {
-        *flags |= SONDE_SAMPLE_TRUNCATED;
-        /* A copy that is not full ends where the stack does: a longer one would not help. */
-        r->cut += len == rec->u.sample.stack_max;
-    } else if (used < SONDE_PERF_STACK_MAX) {
-        r->needed[used / SONDE_PERF_STACK_STEP]++;
-    }
+    *flags |= walk_flags(r, &w);
+    count_need(r, rec, &w);
     return sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
 }
 
@@ -196,10 +241,11 @@ static void mend(struct sonde_perf_reader *r, struct sonde_perf_process *p,
     }
 }
 
-/* The stack of a sample; 0 = no memory for it. */
-static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_process *p,
-                         const struct sonde_perf_record *rec, uint16_t *flags)
+/* The stack of a sample; 0 = no memory for it. STACK_LATER, unless it is asked finally. */
+static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                         const struct sonde_perf_record *rec, int final, uint16_t *flags)
 {
+    struct sonde_perf_process *p = t ? t->process : NULL;
     const int in_kernel = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
     const int has_user = has_user_part(p, rec, in_kernel);
     struct sonde_perf_record mended;
@@ -208,14 +254,16 @@ static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_process 
         mend(r, p, &mended);
         rec = &mended;
     }
-    uint32_t stack = has_user ? user_stack(r, p, rec, in_kernel, flags) : 0;
+    uint32_t stack = has_user ? user_stack(r, t, rec, in_kernel, final, flags) : 0;
     if (!has_user) stack = sonde_cpu_stacks_named(r->stacks, "[no user stack]");
+    if (stack == STACK_LATER) return stack;
     if (stack && rec->u.sample.chain_count) stack = kernel_stack(r, stack, rec);
     return stack;
 }
 
-static void take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
-                       const struct sonde_perf_record *rec)
+/* 0, or SONDE_EBUSY: its stack is to be looked at later. Not when that is final. */
+static int take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                      const struct sonde_perf_record *rec, int final)
 {
     struct sonde_profile_sample s = {
         .time_ns = rec->time_ns + r->unix_ns,
@@ -224,14 +272,53 @@ static void take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
         .count = 1,
         .kind = SONDE_SAMPLE_CPU,
     };
-    if (t) t->blocked = 0; /* it runs, so that it came back was lost */
-    s.stack = stack_of(r, t ? t->process : NULL, rec, &s.flags);
+    s.stack = stack_of(r, t, rec, final, &s.flags);
+    if (s.stack == STACK_LATER) return SONDE_EBUSY;
     r->counts.samples++;
     r->counts.truncated += s.flags & SONDE_SAMPLE_TRUNCATED;
+    r->counts.mended += (s.flags & SONDE_SAMPLE_MENDED) != 0;
     sonde_profile_add_sample(r->p, &s); /* what does not fit is counted there */
+    return 0;
 }
 
-static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+static int parse(const struct sonde_perf_reader *r, const struct perf_event_header *h,
+                 struct sonde_perf_record *out)
+{
+    const int callchain = r->set->options.callchain && !r->set->plan.exclude_kernel;
+    return sonde_perf_record_parse(h, callchain, out);
+}
+
+static void settle(struct sonde_perf_reader *r, uint64_t now_ns, uint32_t pid)
+{
+    struct sonde_perf_parked *p, *back = NULL;
+    int final;
+    while ((p = sonde_perf_lot_take(&r->lot, now_ns, pid, &final))) {
+        struct sonde_perf_record rec;
+        struct sonde_perf_thread *t = NULL;
+        if (!parse(r, &p->header, &rec)) t = sonde_perf_tasks_thread(&r->tasks, rec.tid);
+        if (t && t->process->pid == rec.pid && take_clock(r, t, &rec, final)) {
+            p->next = back;
+            back = p;
+        } else {
+            sonde_perf_lot_free(p);
+        }
+    }
+    while ((p = back)) {
+        back = p->next;
+        sonde_perf_lot_back(&r->lot, p);
+    }
+}
+
+void sonde_perf_reader_settle(struct sonde_perf_reader *r, uint64_t now_ns) { settle(r, now_ns, 0); }
+
+/* What is known of a process is about to change: what waits must do with what there is. */
+static void settle_process(struct sonde_perf_reader *r, uint32_t pid)
+{
+    if (r->lot.first) settle(r, UINT64_MAX, pid);
+}
+
+static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_record *rec,
+                        const struct perf_event_header *h)
 {
     const struct sonde_perf_event *e = sonde_perf_set_find(r->set, rec->id);
     /* A thread that is about to be gone has lost its number already. */
@@ -239,10 +326,13 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
     struct sonde_perf_thread *t = ending ? NULL : thread_of(r, rec->pid, rec->tid);
     if (!e || (!t && !ending) || (t && !is_owner(t, e))) return;
     if (e->kind == SONDE_PERF_CLOCK) {
-        take_clock(r, t, rec);
+        if (t) t->blocked = 0; /* it runs, so that it came back was lost */
+        if (take_clock(r, t, rec, 0) && sonde_perf_lot_put(&r->lot, h, rec->pid, rec->time_ns)) {
+            take_clock(r, t, rec, 1);
+        }
     } else if (e->kind == SONDE_PERF_SWITCH && t) {
         t->switch_flags = 0;
-        t->switch_stack = stack_of(r, t->process, rec, &t->switch_flags);
+        t->switch_stack = stack_of(r, t, rec, 1, &t->switch_flags);
     }
 }
 
@@ -307,16 +397,19 @@ void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_n
 static void look_at(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
 {
     struct sonde_perf_process *p = t->process;
-    int truncated;
+    struct sonde_aspace_walk w;
     t->looked = 1;
     t->looked_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     if (sonde_perf_blocked_read(p->pid, t->tid, &r->asleep)) return;
-    const size_t n = sonde_aspace_unwind(p->as, &r->asleep.regs, r->asleep.stack,
-                                         r->asleep.regs.sp, r->asleep.stack_len, r->ips,
-                                         SONDE_CPU_FRAMES_MAX, &truncated, NULL);
+    const struct sonde_aspace_outer *outer =
+        sonde_perf_outer_begin(r->outer, p->as, p->pid, t->tid, t->looked_ns, 1, &t->words);
+    const size_t n = sonde_aspace_unwind_outer(p->as, &r->asleep.regs, r->asleep.stack,
+                                               r->asleep.regs.sp, r->asleep.stack_len,
+                                               r->asleep.stack_len, outer, r->ips,
+                                               SONDE_CPU_FRAMES_MAX, &w);
     r->counts.unwound_frames += n;
     t->out_stack = sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
-    t->out_flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0;
+    t->out_flags = walk_flags(r, &w);
 }
 
 void sonde_perf_reader_look(struct sonde_perf_reader *r)
@@ -354,8 +447,11 @@ static void take_fork(struct sonde_perf_reader *r, const struct sonde_perf_recor
     struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, rec->pid);
     const struct sonde_perf_thread *maker =
         sonde_perf_tasks_thread(&r->tasks, rec->u.task.parent_tid);
-    if (!p && parent) p = sonde_perf_tasks_fork(&r->tasks, parent, rec->pid);
-    if (p) sonde_perf_tasks_add_thread(&r->tasks, p, rec->tid, maker ? maker->name : "");
+    const int forked = !p && parent;
+    if (forked) p = sonde_perf_tasks_fork(&r->tasks, parent, rec->pid);
+    struct sonde_perf_thread *t =
+        p ? sonde_perf_tasks_add_thread(&r->tasks, p, rec->tid, maker ? maker->name : "") : NULL;
+    if (t && forked && maker && !t->words) t->words = sonde_perf_words_copy(maker->words);
 }
 
 static void take_exit(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
@@ -363,6 +459,7 @@ static void take_exit(struct sonde_perf_reader *r, const struct sonde_perf_recor
     struct sonde_perf_thread *t = sonde_perf_tasks_thread(&r->tasks, rec->tid);
     if (!t || t->process->pid != rec->pid) return;
     add_rest(r, t, rec->time_ns);
+    settle_process(r, rec->pid);
     sonde_perf_tasks_end(&r->tasks, t);
 }
 
@@ -373,6 +470,7 @@ static void take_comm(struct sonde_perf_reader *r, const struct sonde_perf_recor
     memcpy(t->name, rec->u.comm.name, sizeof(t->name));
     if (t->row) sonde_profile_thread(r->p, rec->pid, rec->tid, t->name);
     if (!(rec->misc & PERF_RECORD_MISC_COMM_EXEC)) return;
+    settle_process(r, rec->pid);
     sonde_perf_tasks_exec(&r->tasks, t);
     t->owner = 0; /* another thread may have taken this one's number */
     if (rec->pid == r->pid) r->unnamed = sonde_cpu_describe(r->p, rec->pid, t->name) != 0;
@@ -382,6 +480,7 @@ static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record
 {
     struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, rec->pid);
     const char *base = strrchr(rec->u.map.path, '/');
+    settle_process(r, rec->pid);
     if (p) sonde_perf_tasks_map(&r->tasks, p, &rec->u.map);
     if (r->unnamed && rec->pid == r->pid && base) {
         r->p->program = sonde_profile_cstring(r->p, base + 1);
@@ -392,13 +491,12 @@ static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record
 void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h)
 {
     struct sonde_perf_record rec;
-    const int callchain = r->set->options.callchain && !r->set->plan.exclude_kernel;
-    if (sonde_perf_record_parse(h, callchain, &rec)) {
+    if (parse(r, h, &rec)) {
         r->bad_records++;
         return;
     }
     switch (rec.type) {
-    case PERF_RECORD_SAMPLE: take_sample(r, &rec); break;
+    case PERF_RECORD_SAMPLE: take_sample(r, &rec, h); break;
     case PERF_RECORD_SWITCH: take_switch(r, &rec); break;
     case PERF_RECORD_MMAP2: take_map(r, &rec); break;
     case PERF_RECORD_COMM: take_comm(r, &rec); break;

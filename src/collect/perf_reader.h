@@ -13,6 +13,8 @@
 #include "collect/cpu_engine.h"
 #include "collect/perf_blocked.h"
 #include "collect/perf_event.h"
+#include "collect/perf_outer.h"
+#include "collect/perf_parked.h"
 #include "collect/perf_record.h"
 #include "collect/perf_task.h"
 #include "collect/uprobe_returns.h"
@@ -32,9 +34,12 @@ struct sonde_perf_reader {
     struct sonde_cpu_counts counts;
     uint64_t bad_records;                  /* that could not be understood */
     uint64_t seen, cut;                    /* stacks since the copy has its size; how many of them
-                                              needed more than it */
+                                              a larger one would have had more of */
     uint64_t needed[SONDE_PERF_STACK_STEPS]; /* whole stacks that needed so many steps of it, and
-                                              a part of the next */
+                                              a part of the next; beyond the largest copy aside */
+    struct sonde_perf_outer *outer;        /* for that */
+    struct sonde_perf_lot lot;             /* samples that wait until it can tell */
+    uint64_t outer_ns;                     /* time of the last sample that needed it; 0 = none */
     uint64_t ips[SONDE_CPU_FRAMES_MAX];
     struct sonde_perf_blocked asleep;      /* for looking */
     struct sonde_uprobe_returns *returns;  /* borrowed; NULL = there are no probes */
@@ -48,6 +53,10 @@ void sonde_perf_reader_release(struct sonde_perf_reader *r);
 
 /* h: whole and aligned, see perf_ring.h. */
 void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h);
+
+/* Look again at samples that wait, if they are due at now_ns (CLOCK_MONOTONIC). UINT64_MAX: at all,
+ * for the last time. */
+void sonde_perf_reader_settle(struct sonde_perf_reader *r, uint64_t now_ns);
 
 /* For off-CPU: threads that sleep already are blocked since now_ns (CLOCK_MONOTONIC). */
 void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_ns);

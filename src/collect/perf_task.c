@@ -33,6 +33,7 @@ void sonde_perf_tasks_release(struct sonde_perf_tasks *t)
     for (uint32_t i = 0; t->threads && i < SONDE_PERF_BUCKETS; i++) {
         for (struct sonde_perf_thread *thread = t->threads[i], *next; thread; thread = next) {
             next = thread->next;
+            sonde_perf_words_free(thread->words);
             sonde__free(thread);
         }
     }
@@ -166,6 +167,8 @@ void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread 
             if (o->process == p && o != thread) sonde_perf_tasks_end(t, o);
         }
     }
+    sonde_perf_words_free(thread->words);
+    thread->words = NULL;
     sonde_aspace_exec(p->as);
     p->layout = sonde_cpu_stacks_layout(t->stacks);
     p->in_exec = 1;
@@ -204,6 +207,7 @@ void sonde_perf_tasks_end(struct sonde_perf_tasks *t, struct sonde_perf_thread *
     *at = thread->next;
     t->thread_count--;
     struct sonde_perf_process *p = thread->process;
+    sonde_perf_words_free(thread->words);
     sonde__free(thread);
     if (!--p->threads) remove_process(t, p);
 }

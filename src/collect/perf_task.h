@@ -5,6 +5,7 @@
 
 #include "collect/aspace.h"
 #include "collect/cpu_stack.h"
+#include "collect/perf_outer.h"
 
 #define SONDE_PERF_TASKS_MAX 131072u /* of each at one time; the kernel's own limit is near */
 
@@ -24,6 +25,7 @@ struct sonde_perf_thread {
     uint32_t row;              /* in the profile's threads; 0 = no sample yet */
     uint32_t owner, generation; /* whose events' samples count; owner 0 = the first to come */
     char name[16];
+    struct sonde_perf_words *words; /* of its stack, beyond what is copied; owned; NULL = none */
 
     /* Off-CPU. Blocked intervals are added up until they make a sample. */
     uint64_t out_ns;           /* blocked since, or when it was the last time */

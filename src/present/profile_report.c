@@ -108,6 +108,7 @@ static int sum_samples(struct report *r)
         r->weight += s->weight;
         r->samples += s->count;
         r->truncated += cut ? s->count : 0;
+        sonde_stack_sums_add(&r->stacks, s);
         r->modules[p->locations[p->stacks[s->stack].location].module].weight += s->weight;
     }
     for (uint32_t i = 0; i < p->threads_count; i++) {

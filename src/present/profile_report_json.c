@@ -38,6 +38,15 @@ static void put_head(const struct report *r, struct sonde_buf *out)
     sonde_json_u64(out, "weight", r->weight);
     sonde_json_u64(out, "samples", r->samples);
     sonde_json_u64(out, "truncated_samples", r->truncated);
+    if (r->truncated) {
+        sonde_json_key_open(out, "truncated_by", '{');
+        for (int i = 0; i < SONDE_CUT_COUNT; i++) {
+            if (!r->stacks.cuts[i]) continue;
+            sonde_json_u64(out, sonde_sample_cut_name((enum sonde_sample_cut)i), r->stacks.cuts[i]);
+        }
+        sonde_json_close(out, '}');
+    }
+    sonde_json_u64(out, "mended_samples", r->stacks.mended);
     put_share(out, "complete",
               r->samples ? 1 - (double)r->truncated / (double)r->samples : 0);
     sonde_json_num(out, "rate_hz", p->rate_hz > 0 ? p->rate_hz : NAN);

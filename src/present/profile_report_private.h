@@ -36,6 +36,7 @@ struct report {
     struct sonde_flat *flat;
     size_t flat_count;
     uint64_t weight, samples, truncated; /* of what passes; samples are counts */
+    struct sonde_stack_sums stacks;      /* the same, and why they are truncated */
     struct report_thread *threads;       /* those with samples, most weight first */
     size_t thread_count;
     struct report_span *spans;           /* by name, longest in all first */

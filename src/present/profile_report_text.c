@@ -46,6 +46,23 @@ static void put_loss(const struct report *r, struct sonde_buf *out)
              (unsigned long long)p->lost_records, (unsigned long long)p->dropped_samples);
 }
 
+/* What was done to have stacks whole, and why some are not. */
+static void put_stacks(const struct report *r, struct sonde_buf *out)
+{
+    const struct sonde_stack_sums *sums = &r->stacks;
+    if (sums->mended) {
+        report_put_fact(r->o, out, "mended", "%.2f %% of the stacks: outer frames beyond what is "
+                        "copied, read a moment later and verified",
+                        (double)sums->mended / (double)sums->stacks * 100);
+    }
+    for (int i = 0; i < SONDE_CUT_COUNT; i++) {
+        if (!sums->cuts[i] || (i == SONDE_CUT_UNKNOWN && sums->cuts[i] == sums->truncated)) continue;
+        report_put_fact(r->o, out, "truncated", "%.2f %% of the stacks, %s",
+                        ceil((double)sums->cuts[i] / (double)sums->stacks * 1e4) / 100,
+                        sonde_sample_cut_title((enum sonde_sample_cut)i));
+    }
+}
+
 static void put_head(const struct report *r, struct sonde_buf *out)
 {
     const struct sonde_profile *p = r->p;
@@ -75,6 +92,7 @@ static void put_head(const struct report *r, struct sonde_buf *out)
     const double whole = r->samples ? 1 - (double)r->truncated / (double)r->samples : 0;
     report_put_fact(r->o, out, "complete", "%.2f %% of the stacks reach the thread's start",
              floor(whole * 1e4) / 100);
+    put_stacks(r, out);
     put_loss(r, out);
 }
 

@@ -43,6 +43,35 @@ const char *sonde_sample_kind_name(enum sonde_sample_kind k) { return kinds[k].n
 const char *sonde_sample_kind_unit(enum sonde_sample_kind k) { return kinds[k].unit; }
 const char *sonde_sample_kind_title(enum sonde_sample_kind k) { return kinds[k].title; }
 
+static const struct {
+    const char *name, *title;
+} cuts[] = {
+#define SONDE__X(id, name, title) { name, title },
+    SONDE_SAMPLE_CUTS(SONDE__X)
+#undef SONDE__X
+};
+
+const char *sonde_sample_cut_name(enum sonde_sample_cut cut) { return cuts[cut].name; }
+const char *sonde_sample_cut_title(enum sonde_sample_cut cut) { return cuts[cut].title; }
+
+void sonde_stack_sums_add(struct sonde_stack_sums *sums, const struct sonde_profile_sample *s)
+{
+    sums->stacks += s->count;
+    if (s->flags & SONDE_SAMPLE_MENDED) sums->mended += s->count;
+    if (!(s->flags & SONDE_SAMPLE_TRUNCATED)) return;
+    sums->truncated += s->count;
+    sums->cuts[sonde_sample_cut_of(s->flags)] += s->count;
+}
+
+enum sonde_sample_cut sonde_stack_sums_main(const struct sonde_stack_sums *sums)
+{
+    enum sonde_sample_cut most = SONDE_CUT_UNKNOWN;
+    for (int i = 0; i < SONDE_CUT_COUNT; i++) {
+        if (sums->cuts[i] > sums->cuts[most]) most = (enum sonde_sample_cut)i;
+    }
+    return most;
+}
+
 int sonde_sample_kind_find(const char *name)
 {
     for (int k = 0; k < SONDE_SAMPLE_KIND_COUNT; k++) {

@@ -112,6 +112,38 @@ struct sonde_profile_part {
 };
 
 #define SONDE_SAMPLE_TRUNCATED 1u /* the stack does not reach the thread's start */
+#define SONDE_SAMPLE_MENDED 2u    /* its outer frames were read a moment later, and verified */
+
+/* Why a stack is truncated, in bits 4 to 7 of the flags. Numbers are in files: append only. */
+#define SONDE_SAMPLE_CUTS(X)                                                                   \
+    X(UNKNOWN, "unknown", "for reasons the engine does not tell")                              \
+    X(CODE, "code", "in code without unwind tables (JIT, assembly)")                           \
+    X(GONE, "gone", "since the thread ended before its outer frames were read")                \
+    X(DENIED, "denied", "since its memory may not be read (run as root, or see "               \
+      "kernel.yama.ptrace_scope)")                                                             \
+    X(CHANGED, "changed", "since outer frames changed before they were read")                  \
+    X(DEEP, "deep", "of more frames than are walked")
+
+enum sonde_sample_cut {
+#define SONDE__X(id, name, title) SONDE_CUT_##id,
+    SONDE_SAMPLE_CUTS(SONDE__X)
+#undef SONDE__X
+    SONDE_CUT_COUNT
+};
+
+static inline uint16_t sonde_sample_cut_flags(enum sonde_sample_cut cut)
+{
+    return (uint16_t)(SONDE_SAMPLE_TRUNCATED | (unsigned)cut << 4);
+}
+
+static inline enum sonde_sample_cut sonde_sample_cut_of(uint16_t flags)
+{
+    const unsigned cut = flags >> 4 & 15u;
+    return cut < SONDE_CUT_COUNT ? (enum sonde_sample_cut)cut : SONDE_CUT_UNKNOWN;
+}
+
+const char *sonde_sample_cut_name(enum sonde_sample_cut cut);   /* "code" */
+const char *sonde_sample_cut_title(enum sonde_sample_cut cut);  /* goes on from "truncated" */
 
 struct sonde_profile_sample {
     uint64_t time_ns;       /* unix time; 0 = unknown */
@@ -122,6 +154,14 @@ struct sonde_profile_sample {
     uint16_t kind;          /* enum sonde_sample_kind */
     uint16_t flags;
 };
+
+/* How many stacks are whole, and why the others are not; by count, not by weight. */
+struct sonde_stack_sums {
+    uint64_t stacks, truncated, mended;
+    uint64_t cuts[SONDE_CUT_COUNT];  /* of those truncated */
+};
+void sonde_stack_sums_add(struct sonde_stack_sums *sums, const struct sonde_profile_sample *s);
+enum sonde_sample_cut sonde_stack_sums_main(const struct sonde_stack_sums *sums); /* the most */
 
 struct sonde_heap;
 struct sonde_infer_run;

@@ -308,10 +308,9 @@ static int meta_double(const struct writer *w, sqlite3_stmt *s, const char *key,
 static int write_meta(const struct writer *w)
 {
     const struct sonde_profile *p = w->p;
-    uint64_t samples = 0, truncated = 0;
+    struct sonde_stack_sums sums = { 0 };
     for (uint32_t i = 0; i < p->samples_count; i++) {
-        samples += p->samples[i].count;
-        if (p->samples[i].flags & SONDE_SAMPLE_TRUNCATED) truncated += p->samples[i].count;
+        sonde_stack_sums_add(&sums, &p->samples[i]);
     }
     const struct { const char *key, *text; } texts[] = {
         { "sonde", SONDE_VERSION },
@@ -326,8 +325,9 @@ static int write_meta(const struct writer *w)
         { "end_ns", p->end_ns },
         { "lost_records", p->lost_records },
         { "dropped_samples", p->dropped_samples },
-        { "samples", samples },           /* for who looks with sqlite3; not read back */
-        { "truncated_samples", truncated },
+        { "samples", sums.stacks },       /* for who looks with sqlite3; not read back */
+        { "truncated_samples", sums.truncated },
+        { "mended_samples", sums.mended },
     };
     sqlite3_stmt *s;
     int rc = prepare(w, "INSERT INTO meta VALUES(?1, ?2)", &s);

@@ -43,6 +43,70 @@ static inline uint32_t sonde__arch_probe_skip(const uint8_t *code, size_t len)
     return at;
 }
 
+/* ---- Where a call came from ------------------------------------------------------------------ */
+
+enum sonde__call {
+    SONDE__CALL_NONE,     /* no call ends here: this is not a return address */
+    SONDE__CALL_DIRECT,   /* of *to */
+    SONDE__CALL_GOT,      /* of what is in the word at *to */
+    SONDE__CALL_INDIRECT  /* of what was in a register, or in memory that only it can find */
+};
+
+/* The call that ends with the len bytes of code, behind which, at the address after, it returns. */
+static inline enum sonde__call sonde__arch_call_before(const uint8_t *code, size_t len,
+                                                       uint64_t after, uint64_t *to)
+{
+    static const uint8_t sizes[] = { 2, 3, 4, 6, 7 }; /* of call *operand, without a prefix */
+    int32_t by;
+    if (len >= 5 && code[len - 5] == 0xe8) {
+        memcpy(&by, code + len - 4, sizeof(by));
+        *to = after + (uint64_t)(int64_t)by;
+        return SONDE__CALL_DIRECT;
+    }
+    for (size_t i = 0; i < sizeof(sizes); i++) {
+        if (len < sizes[i] || code[len - sizes[i]] != 0xff) continue;
+        const uint8_t operand = code[len - sizes[i] + 1];
+        const uint8_t mod = operand >> 6, rm = operand & 7;
+        if ((operand >> 3 & 7) != 2) continue;
+        uint32_t size = 2;
+        if (mod != 3 && rm == 4) size++;                   /* SIB */
+        if (mod == 1) size++;                              /* 8 bits of displacement */
+        if (mod == 2 || (mod == 0 && rm == 5)) size += 4;  /* 32 */
+        if (mod == 0 && rm == 4 && sizes[i] == 7 && (code[len - 5] & 7) == 5) size = 7;
+        if (size != sizes[i]) continue;
+        if (mod != 0 || rm != 5) return SONDE__CALL_INDIRECT;
+        memcpy(&by, code + len - 4, sizeof(by));
+        *to = after + (uint64_t)(int64_t)by;
+        return SONDE__CALL_GOT;
+    }
+    return SONDE__CALL_NONE;
+}
+
+/* The jump that begins with code, at this address: DIRECT to *to, or INDIRECT. */
+static inline enum sonde__call sonde__arch_jump_at(const uint8_t *code, size_t len, uint64_t at,
+                                                   uint64_t *to)
+{
+    const size_t size = len && code[0] == 0x0f ? 2 : 1;
+    int32_t by;
+    if (len > 1 && code[0] == 0xff && (code[1] >> 3 & 7) == 4) return SONDE__CALL_INDIRECT;
+    const int is_jump = len && (code[0] == 0xe9 || (size == 2 && len > 1 && code[1] >> 4 == 8));
+    if (!is_jump || len < size + 4) return SONDE__CALL_NONE;
+    memcpy(&by, code + size, sizeof(by));
+    *to = at + size + 4 + (uint64_t)(int64_t)by;
+    return SONDE__CALL_DIRECT;
+}
+
+/* The word that an entry of the PLT at this address jumps through; 0 = this is none. */
+static inline uint64_t sonde__arch_plt_word(const uint8_t *code, size_t len, uint64_t at)
+{
+    size_t i = sonde__arch_bytes(code, len, 0, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0;
+    if (sonde__arch_bytes(code, len, i, "\xf2", 1)) i++;
+    if (!sonde__arch_bytes(code, len, i, "\xff\x25", 2) || len - i < 6) return 0;
+    int32_t by;
+    memcpy(&by, code + i + 2, sizeof(by));
+    return at + i + 6 + (uint64_t)(int64_t)by;
+}
+
 /* ---- What a getter returns ---------------------------------------------------------------- */
 
 /* Where in its only argument a getter finds what it returns: a field that it loads (mov) or, with

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "unwind/arch_call.h"
 #include "unwind/arch_x86_64.h"
 #include "unwind/unwind.h"
 
@@ -348,13 +349,69 @@ static void perf_registers(void **state)
     assert_int_equal(__builtin_popcountll(SONDE__ARCH_PERF_REGS), SONDE__ARCH_PERF_REG_COUNT);
 }
 
+/* What ends where a return address points to, and jumps that a function ends with. */
+static void calls_and_jumps(void **state)
+{
+    (void)state;
+    enum { NONE = SONDE__CALL_NONE, DIRECT = SONDE__CALL_DIRECT, GOT = SONDE__CALL_GOT,
+           INDIRECT = SONDE__CALL_INDIRECT };
+    static const struct {
+        const char *name, *code;
+        size_t len;
+        int call;
+        uint64_t to; /* the code ends at 0x1000 */
+    } cases[] = {
+#define CODE(text) text, sizeof(text) - 1
+        { "call rel32", CODE("\xe8\x10\x00\x00\x00"), DIRECT, 0x1010 },
+        { "backwards", CODE("\x90\xe8\xf0\xff\xff\xff"), DIRECT, 0xff0 },
+        { "call *x(%rip)", CODE("\xff\x15\x20\x00\x00\x00"), GOT, 0x1020 },
+        { "call *%rax", CODE("\xff\xd0"), INDIRECT, 0 },
+        { "call *%r12", CODE("\x41\xff\xd4"), INDIRECT, 0 },
+        { "call *(%rbx)", CODE("\xff\x13"), INDIRECT, 0 },
+        { "call *8(%rax)", CODE("\xff\x50\x08"), INDIRECT, 0 },
+        { "call *8(%rsp)", CODE("\xff\x54\x24\x08"), INDIRECT, 0 },
+        { "call *0x100(%rax)", CODE("\xff\x90\x00\x01\x00\x00"), INDIRECT, 0 },
+        { "call *0x100(,%rax,8)", CODE("\xff\x14\xc5\x00\x01\x00\x00"), INDIRECT, 0 },
+        { "call *(%rax,%rbx,8)", CODE("\xff\x14\xd8"), INDIRECT, 0 },
+        { "jmp *%rax", CODE("\xff\xe0"), NONE, 0 },
+        { "nops", CODE("\x90\x90\x90\x90\x90\x90\x90\x90"), NONE, 0 },
+        { "ret", CODE("\xc3"), NONE, 0 },
+        { "nothing", CODE(""), NONE, 0 },
+    }, jumps[] = {
+        { "jmp rel32", CODE("\xe9\x10\x00\x00\x00"), DIRECT, 0x1015 },
+        { "jne rel32", CODE("\x0f\x85\x10\x00\x00\x00"), DIRECT, 0x1016 },
+        { "jmp *%rax", CODE("\xff\xe0"), INDIRECT, 0 },
+        { "jmp *x(%rip)", CODE("\xff\x25\x00\x00\x00\x00"), INDIRECT, 0 },
+        { "cut off", CODE("\xe9\x10\x00"), NONE, 0 },
+        { "movzbl", CODE("\x0f\xb6\xc0\x90\x90\x90"), NONE, 0 },
+        { "nothing", CODE(""), NONE, 0 },
+#undef CODE
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint64_t to = 0;
+        const int call = (int)sonde__arch_call_before((const uint8_t *)cases[i].code, cases[i].len,
+                                                      0x1000, &to);
+        if (call != cases[i].call || to != cases[i].to) fail_msg("%s", cases[i].name);
+    }
+    for (size_t i = 0; i < COUNT(jumps); i++) {
+        uint64_t to = 0;
+        const int jump = (int)sonde__arch_jump_at((const uint8_t *)jumps[i].code, jumps[i].len,
+                                                  0x1000, &to);
+        if (jump != jumps[i].call || to != jumps[i].to) fail_msg("%s", jumps[i].name);
+    }
+    static const uint8_t plt[] = "\xf3\x0f\x1e\xfa\xf2\xff\x25\x05\x00\x00\x00";
+    assert_int_equal(sonde__arch_plt_word(plt, sizeof(plt) - 1, 0x1000), 0x1010);
+    assert_int_equal(sonde__arch_plt_word(plt + 5, 6, 0x1000), 0x100b);
+    assert_int_equal(sonde__arch_plt_word(plt, 8, 0x1000), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules),          cmocka_unit_test(lost_bp_is_not_used),
         cmocka_unit_test(return_address_0_ends), cmocka_unit_test(signal_frame),
         cmocka_unit_test(frame_pointers), cmocka_unit_test(lookup),
-        cmocka_unit_test(landings),
+        cmocka_unit_test(landings), cmocka_unit_test(calls_and_jumps),
         cmocka_unit_test(rules_from_code), cmocka_unit_test(perf_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
