@@ -17,6 +17,7 @@
 #include "collect/preloaded.h"
 
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
+#define DEAD_FILES_MAX 64u            /* kept for an agent that comes later: they are memory */
 
 /* Take down why path was refused. */
 static void refuse(struct sonde_collector *c, const char *path, const char *reason)
@@ -274,19 +275,34 @@ static void file_remove(const struct sonde_collector *c, struct entry *e, int di
     if (life == SONDE__LIFE_FOREIGN) e->left_alone = 1;
 }
 
+/* How many files of the dead there are too many, for the agent of a host. */
+static size_t dead_surplus(const struct sonde_collector *c)
+{
+    size_t dead = 0;
+    if (!c->agent || c->pid != 0) return 0;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        const struct entry *e = &c->entries[i];
+        dead += e->ended && e->seen && !e->left_alone;
+    }
+    return dead > DEAD_FILES_MAX ? dead - DEAD_FILES_MAX : 0;
+}
+
 /* A program that is recorded may start thousands of others, and each leaves a file of a megabyte.
  * They go as soon as everybody here who reads them has them open, and other agents had time to. Of a
- * process that has replaced itself they stay, since they number its images. */
-static void entry_remove(const struct sonde_collector *c, struct entry *e, int dirfd)
+ * process that has replaced itself they stay, since they number its images. The agent of a host
+ * does so with those that are too many, the ones found first first. */
+static void entry_remove(const struct sonde_collector *c, struct entry *e, int dirfd,
+                         size_t *surplus)
 {
     struct sonde_proc_stat st;
-    if (!c->agent || c->pid == 0 || !e->wanted || !e->ended || !e->seen) return;
+    if (!c->agent || !e->ended || !e->seen || (c->pid != 0 ? !e->wanted : !*surplus)) return;
     if (c->clock.now_mono_ns - e->ended_ns < READ_BY_OTHERS_NS ||
         sonde_preloaded_scanned_ns() <= e->ended_ns ||
         (sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start)) {
         return;
     }
     file_remove(c, e, dirfd);
+    if (!e->seen && *surplus) --*surplus;
 }
 
 static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, double now_s)
@@ -304,10 +320,10 @@ void collector_entries_step(struct sonde_collector *c, double now_s)
     for (size_t i = 0; i < c->entry_count; i++) {
         if (!c->entries[i].ended) entry_step(c, &c->entries[i], dirfd, now_s);
     }
-    size_t kept = 0;
+    size_t kept = 0, surplus = dead_surplus(c);
     for (size_t i = 0; i < c->entry_count; i++) {
         struct entry *e = &c->entries[i];
-        entry_remove(c, e, dirfd);
+        entry_remove(c, e, dirfd, &surplus);
         entry_expire(c, e, dirfd, now_s);
         /* A file that is still there stays known, or it would be found as a new one. */
         if (e->seen || e->process) c->entries[kept++] = *e;

@@ -330,6 +330,31 @@ static void write_sample(int dirfd, uint32_t pid, uint64_t start, uint32_t n, co
     build_free(&b);
 }
 
+/* Files of the dead are memory: an agent keeps no more than a few, however long it retains what
+ * they said. */
+static void many_dead(void **state)
+{
+    (void)state;
+    uint32_t pids[80];
+    int fd = open(dir, O_RDONLY | O_DIRECTORY);
+    for (uint32_t i = 0; i < 80; i++) {
+        pids[i] = 4200000 + i; /* no pid is that high */
+        write_sample(fd, pids[i], 1, 0, "dead");
+    }
+    close(fd);
+    struct sonde_collector *c = collector(1, 1000, 0), *looker = collector(0, 1000, 0);
+    sonde_collector_step(c);
+    assert_int_equal(count_files(0), 80); /* others had no time to read them yet */
+    for (int i = 0; i < 300 && count_files(0) > 64; i++) step_for_ms(c, 100);
+    assert_int_equal(count_files(0), 64);
+    step_for_ms(c, 300);
+    step_for_ms(looker, 100);
+    assert_int_equal(count_files(0), 64);
+    for (uint32_t i = 0; i < 80; i++) assert_non_null(find(c, "app_done_total", pids[i]));
+    sonde_collector_destroy(looker);
+    sonde_collector_destroy(c);
+}
+
 static void images_of_one_process(void **state)
 {
     (void)state;
@@ -590,7 +615,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(exited_and_killed), TEST(main_thread_ends), TEST(retention),
-        TEST(children_that_ended), TEST(file_is_gone), TEST(lock_tells_of_agents),
+        TEST(children_that_ended), TEST(many_dead), TEST(file_is_gone), TEST(lock_tells_of_agents),
         TEST(images_of_one_process), TEST(pid_comes_back), TEST(refusals), TEST(directories),
         TEST(one_process_only), TEST(watched), TEST(watched_then_recording), TEST(thread),
         TEST(probes),
