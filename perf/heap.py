@@ -3,7 +3,8 @@
     heap_sampled   one allocation in 512 KiB: as `sonde run` does
     heap_full      every allocation
 
-The program (mallocs.c) runs alone and under each profiler in turns. Figures are ratios to the same
+The program (mallocs.c; storm.c for every allocation from hundreds of stacks) runs alone and under
+each profiler in turns. Figures are ratios to the same
 program with the same allocator and no profiler, in the same round; of the rounds the median counts,
 since a ratio is disturbed both ways. CPU time is the program's and that of the profiler's own
 processes together: on a machine with as many busy threads as CPUs that is what it costs. The time
@@ -26,6 +27,7 @@ from common import named, row, say, stats_of
 # A thread; peers take minutes for more.
 CALLS = {"heap_sampled": 10_000_000, "heap_full": 1_000_000}
 DEPTH = {"shallow": 0, "deep": 40}
+STORM_BLOCKS = 250_000
 SECONDS = {"heap_sampled": 60, "heap_full": 120}
 TIMEOUT = 240
 
@@ -51,12 +53,12 @@ class Profiler:
         self.name, self.before, self.env, self.base = name, list(before), env or {}, base
         self.files, self.report = files, report
 
-    def run(self, program, calls, depth):
+    def run(self, *command):
         """{wall, cpu (all processes), rss_kb of the program}"""
         for old in glob.glob(self.files) if self.files else ():
             os.unlink(old)
         before = children_cpu()
-        done = subprocess.run([*self.before, program, "2", str(calls), str(depth)],
+        done = subprocess.run([*self.before, *command],
                               env={**os.environ, **self.env}, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=TIMEOUT)
         line = [l for l in done.stdout.splitlines() if len(l.split()) == 3 and l[0].isdigit()]
@@ -160,22 +162,42 @@ def report_of(profiler):
     return (time.monotonic() - start, usage.ru_maxrss / 1e3) if status == 0 else None
 
 
+def works(args, group, full):
+    """(kind, what it is, command) of each program that is measured."""
+    program = str(args.build / "perf" / "bench_mallocs")
+    calls = CALLS[group]
+    for kind, depth in DEPTH.items():
+        yield (kind, f"two threads, {2 * calls:,} calls, {depth or 'no'} frames deep",
+               [program, "2", str(calls), str(depth)])
+    if full:
+        yield ("storm", f"two threads, {2 * STORM_BLOCKS:,} blocks of 16 bytes to 64 KB, 256 stacks "
+               "of 13 frames by chance",
+               [str(args.build / "perf" / "bench_storm"), "2", str(STORM_BLOCKS)])
+
+
+def budgets(kind, full):
+    """Of wall time and of memory."""
+    if kind == "storm":
+        return 4, 1.2
+    return (2.2 if kind == "shallow" else 2.5, 1.2) if full else (1.05, 1.05)
+
+
 def measure(group, full):
     def measured(args, scratch):
         program = str(args.build / "perf" / "bench_mallocs")
         rows = [] if full else pairs_rows(args, group, SECONDS[group] / 2)
-        for kind, depth in DEPTH.items():
+        found_works = list(works(args, group, full))
+        for kind, what_it_is, command in found_works:
             found, notes = profilers(args, scratch, full)
-            ratios = take_turns(found, (program, CALLS[group], depth),
-                                SECONDS[group] / len(DEPTH), notes)
+            ratios = take_turns(found, command, SECONDS[group] / len(found_works), notes)
             text = f"{'every allocation' if full else 'sampled heap'}, {kind} stacks"
-            note = "; ".join([f"two threads, {2 * CALLS[group]:,} calls, {depth or 'no'} frames deep",
-                              *notes])
+            note = "; ".join([what_it_is, *notes])
             peers = [n for n in ratios if n != "sonde"]
+            wall, memory = budgets(kind, full)
             for figure, unit, what, budget in (
-                    ("wall", "x", "wall time", 3 if full else 1.05),
+                    ("wall", "x", "wall time", wall),
                     ("cpu", "x", "CPU time with the agent's", 0),
-                    ("rss", "x", "memory of the program", 1.2 if full else 1.05)):
+                    ("rss", "x", "memory of the program", memory)):
                 rows.append(row(f"{group}_{kind}_{figure}", group, f"{text}: {what}", unit,
                                 median("sonde", ratios["sonde"][figure]), None,
                                 [median(n, ratios[n][figure]) for n in peers], budget, note))

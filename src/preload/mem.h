@@ -210,8 +210,9 @@ void sonde__mem_lane_give(uint32_t lane);
 
 /* ---- mem_stack_hot.c ------------------------------------------------------------------------- */
 
-#define SONDE__MEM_SLOTS 512u
-#define SONDE__MEM_POOL (64u << 10)
+#define SONDE__MEM_SLOTS 4096u
+#define SONDE__MEM_POOL (256u << 10)
+#define SONDE__MEM_NAMED 1024u
 
 struct sonde__mem_frame {       /* of a stack that was walked */
     uint64_t ra;                /* where it goes on */
@@ -233,7 +234,8 @@ struct sonde__mem_thread {
     uint32_t unloads;           /* what is remembered is from then */
     uint32_t coarse, coarse_left, coarse_every; /* its clock, and calls until it is read again */
     uint32_t ticked;            /* the clock has moved */
-    uint32_t pool_used;         /* in units of 16 bytes */
+    uint32_t pool_used;         /* in units of 64 bytes */
+    struct { uint32_t from, at; uint64_t branch; } miss; /* where the next one to remember belongs */
     uint64_t event_countdown;
     int64_t live_delta;         /* not yet in the total, where it is added … */
     int64_t live_limit;         /* … when it is more than this, either way */
@@ -244,6 +246,10 @@ struct sonde__mem_thread {
     int shadow_whole;           /* it was not cut for its depth */
     struct sonde__mem_frame *shadow, *fresh; /* depth_max each. The stack as last walked, outermost
                                    frame first; and those of a walk, innermost first */
+    struct sonde__mem_named {   /* frames that have a node: the last of each kind, by hash */
+        uint64_t ra;            /* 1 more: exact */
+        uint32_t parent, node;  /* 0 = none */
+    } named[SONDE__MEM_NAMED];
     uint16_t slot[SONDE__MEM_SLOTS];
     char pool[SONDE__MEM_POOL] __attribute__((aligned(64)));
 };

@@ -22,14 +22,8 @@ struct walk {
     int remember;           /* all that it hangs on is known */
     int truncated;
     int deep;               /* cut for its depth */
+    uint32_t broken;        /* shadow frame that does not stand any more: none further in will do */
 };
-
-static uint64_t word(uint64_t addr)
-{
-    uint64_t v;
-    memcpy(&v, (const void *)(uintptr_t)addr, sizeof(v));
-    return v;
-}
 
 static uint64_t at(uint64_t base, int32_t off) { return base + (uint64_t)(int64_t)off; }
 
@@ -118,23 +112,29 @@ static void note(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
 
 /* ---- Walking --------------------------------------------------------------------------------- */
 
+static inline int stands(const struct sonde__mem_frame *f)
+{
+    if (sonde__walk_load(f->sp - 8) != f->ra) return 0;
+    if ((f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED) &&
+        sonde__walk_load(at(f->sp, f->bp_at)) != f->bp) {
+        return 0;
+    }
+    return !(f->flags & VIA) || at(sonde__walk_load(at(f->sp, f->via_at)), f->via_off) == f->sp;
+}
+
 /* Do frames further out than m still stand? */
-static int stands(const struct sonde__mem_frame *shadow, uint32_t m)
+static int all_stand(struct walk *k, uint32_t m)
 {
     while (m--) {
-        const struct sonde__mem_frame *f = &shadow[m];
-        if (word(f->sp - 8) != f->ra) return 0;
-        if ((f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED) &&
-            word(at(f->sp, f->bp_at)) != f->bp) {
-            return 0;
-        }
-        if (f->flags & VIA && at(word(at(f->sp, f->via_at)), f->via_off) != f->sp) return 0;
+        if (stands(&k->t->shadow[m])) continue;
+        k->broken = m;
+        return 0;
     }
     return 1;
 }
 
 /* Frame i is one of the shadow's: the walk is over. *m: shadow frames not yet passed. */
-static int join(struct walk *k, uint32_t i, uint32_t *m)
+static inline int join(struct walk *k, uint32_t i, uint32_t *m)
 {
     const struct sonde__mem_frame *shadow = k->t->shadow;
     struct sonde__mem_frame *f = &k->t->fresh[i];
@@ -143,7 +143,7 @@ static int join(struct walk *k, uint32_t i, uint32_t *m)
     const struct sonde__mem_frame *s = &shadow[*m - 1];
     if (s->sp != f->sp || s->ra != f->ra || (s->flags | f->flags) & EXACT || !s->node ||
         (s->flags & BP_USED && (s->bp != f->bp || k->w.regs.bp_lost)) ||
-        i + *m > sonde__mem_state.depth_max || !stands(shadow, *m - 1)) {
+        i + *m > sonde__mem_state.depth_max || *m - 1 > k->broken || !all_stand(k, *m - 1)) {
         return 0;
     }
     if (s->flags & BP_USED) use_bp(k->t->fresh, i);
@@ -167,13 +167,28 @@ static int leave(struct sonde__walker *w)
     return 0;
 }
 
+/* The same for a step by a rule that is a word: sp is that of frame i. */
+static inline void note_fast(struct walk *k, uint32_t i, uint64_t sp, uint64_t rule,
+                             struct sonde__mem_frame *next)
+{
+    const int off = sonde__fast_bp_off(rule);
+    if ((rule & SONDE__FAST_KIND) == SONDE__FAST_BP) use_bp(k->t->fresh, i);
+    if (rule & SONDE__FAST_BP_SAVED && at(next->sp, off) >= sp) {
+        next->bp_at = off;
+        next->flags |= BP_LOADED;
+    }
+}
+
 static void walk(struct walk *k)
 {
     struct sonde__mem_thread *t = k->t;
     const struct sonde__regs *r = &k->w.regs;
+    const uint64_t salt = sonde__fast_salt();
     uint32_t m = t->shadow_whole ? t->shadow_depth : 0;
     struct sonde__mem_frame next = { .ra = r->ip, .sp = r->sp, .bp = r->bp };
+    enum sonde__step step = SONDE__STEP_OK;
     k->truncated = 1;
+    k->broken = m;
     for (;;) {
         const uint32_t i = k->n;
         if (i == sonde__mem_state.depth_max) {
@@ -187,9 +202,17 @@ static void walk(struct walk *k)
             k->n++;
             return;
         }
-        uint64_t ip;
         const uint64_t sp = r->sp, bp = r->bp;
-        const enum sonde__step step = sonde__walk_next(&k->w, !i, &ip);
+        const uint64_t rule = k->w.exact ? 0 : sonde__fast_find(salt, r->ip - 1);
+        step = rule ? sonde__walk_fast(&k->w, rule) : SONDE__STEP_FAIL;
+        if (step == SONDE__STEP_OK) {
+            k->n++;
+            next = (struct sonde__mem_frame){ .ra = r->ip, .sp = r->sp, .bp = r->bp };
+            note_fast(k, i, sp, rule, &next);
+            continue;
+        }
+        uint64_t ip;
+        step = sonde__walk_next(&k->w, !i, &ip);
         if (!ip) {  /* the frame before was not what it seemed */
             k->remember = 0;
             return;
@@ -205,6 +228,21 @@ static void walk(struct walk *k)
     }
 }
 
+/* The node of a frame under its caller's; 0 = there is no room. */
+static inline uint32_t node_of(struct sonde__mem_thread *t, uint32_t parent,
+                               const struct sonde__mem_frame *f)
+{
+    const uint64_t ra = f->ra << 1 | (f->flags & EXACT ? 1u : 0u);
+    struct sonde__mem_named *e =
+        &t->named[(ra ^ (uint64_t)parent << 40) * 0x9e3779b97f4a7c15ull >> 54];
+    _Static_assert(SONDE__MEM_NAMED == 1u << (64 - 54), "as many as bits are left");
+    if (e->ra == ra && e->parent == parent) return e->node;
+    const uint32_t node = sonde__mem_node(parent, sonde__mem_tag(f->flags & EXACT ? f->ra
+                                                                                  : f->ra - 1));
+    if (node) *e = (struct sonde__mem_named){ ra, parent, node };
+    return node;
+}
+
 /* Nodes from the outside in; the innermost one's number. */
 static uint32_t name(struct walk *k)
 {
@@ -212,8 +250,7 @@ static uint32_t name(struct walk *k)
     uint32_t i = k->n, node = k->truncated ? SONDE__MEM_NODE_TRUNCATED : 0;
     if (k->joined) node = fresh[--i].node;
     while (i--) {
-        const struct sonde__mem_frame *f = &fresh[i];
-        node = sonde__mem_node(node, sonde__mem_tag(f->flags & EXACT ? f->ra : f->ra - 1));
+        node = node_of(k->t, node, &fresh[i]);
         fresh[i].node = node;
         if (!node) return 0;
     }
@@ -235,31 +272,31 @@ static void shadow_set(const struct walk *k)
 static void forget_all(struct sonde__mem_thread *t)
 {
     memset(t->slot, 0, sizeof(t->slot));
-    t->pool_used = 4; /* 0 is none, and entries begin a line */
+    t->pool_used = 1; /* 0 is none */
+    t->miss.from = 0;
 }
 
-static struct sonde__mem_stack *pool_take(struct sonde__mem_thread *t, uint16_t *slot,
-                                          uint32_t checks)
+static uint32_t pool_units(uint32_t checks)
 {
-    if (*slot && sonde__stack_at(t, *slot)->room >= checks) return sonde__stack_at(t, *slot);
-    const uint32_t room = (checks + 7) & ~7u;
-    const uint32_t units =
-        (uint32_t)((sizeof(struct sonde__mem_stack) + room * 12 + 63) / 64 * 4);
-    if (units > SONDE__MEM_POOL / 16 - 4) return NULL;
-    if (t->pool_used + units > SONDE__MEM_POOL / 16) forget_all(t);
-    *slot = (uint16_t)t->pool_used;
-    t->pool_used += units;
-    struct sonde__mem_stack *s = sonde__stack_at(t, *slot);
-    s->room = (uint16_t)room;
-    return s;
+    return (uint32_t)((sizeof(struct sonde__mem_stack) + checks * 12 + SONDE__STACK_UNIT - 1) /
+                      SONDE__STACK_UNIT);
 }
 
-static int check_add(struct sonde__mem_stack *s, uint64_t addr, uint64_t value)
+/* The next index; 0 = there can be none. */
+static uint32_t pool_next(struct sonde__mem_thread *t, uint32_t checks)
+{
+    const uint32_t units = pool_units(checks), all = SONDE__MEM_POOL / SONDE__STACK_UNIT;
+    if (units >= all || checks >= SONDE__STACK_BP) return 0;
+    if (t->pool_used + units > all) forget_all(t);
+    return t->pool_used;
+}
+
+static int check_add(struct sonde__mem_stack *s, uint32_t *n, uint64_t addr, uint64_t value)
 {
     const uint64_t off = addr - s->sp;
     if (off > UINT32_MAX) return -1;
-    s->value[s->checks] = value;
-    sonde__stack_where(s)[s->checks++] = (uint32_t)off;
+    s->value[*n] = value;
+    sonde__stack_where(s)[(*n)++] = (uint32_t)off;
     return 0;
 }
 
@@ -269,14 +306,44 @@ static uint32_t checks_of(const struct sonde__mem_frame *f)
     return 1 + bp + (f->flags & VIA ? 1u : 0u);
 }
 
-static int check_frame(struct sonde__mem_stack *s, const struct sonde__mem_frame *f)
+static int check_frame(struct sonde__mem_stack *s, uint32_t *n, const struct sonde__mem_frame *f)
 {
-    int rc = check_add(s, f->sp - 8, f->ra);
+    int rc = check_add(s, n, f->sp - 8, f->ra);
     if ((f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED)) {
-        rc |= check_add(s, at(f->sp, f->bp_at), f->bp);
+        rc |= check_add(s, n, at(f->sp, f->bp_at), f->bp);
     }
-    if (f->flags & VIA) rc |= check_add(s, at(f->sp, f->via_at), at(f->sp, -f->via_off));
+    if (f->flags & VIA) rc |= check_add(s, n, at(f->sp, f->via_at), at(f->sp, -f->via_off));
     return rc;
+}
+
+/* Are the words before the one that tells s from other the same? Then comparing can go on there. */
+static uint16_t first_of(const struct sonde__mem_stack *s, const struct sonde__mem_stack *other)
+{
+    const uint32_t n = s->at;
+    const uint32_t *where = sonde__stack_where(s), *others = sonde__stack_where(other);
+    if (n >= s->checks || n >= other->checks || where[n] != others[n] ||
+        s->value[n] != s->branch) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (s->value[i] != other->value[i] || where[i] != others[i]) return 0;
+    }
+    return (uint16_t)(n + 1);
+}
+
+/* Where the comparison ended that did not find it. */
+static void stack_enter(struct sonde__mem_thread *t, uint32_t index, struct sonde__mem_stack *s)
+{
+    const struct sonde__mem_stack *other = sonde__stack_at(t, t->miss.from);
+    const int told = t->miss.from && other->ra == s->ra && other->sp == s->sp;
+    const struct sonde__caller c = { s->ra, s->sp, s->bp };
+    s->from = told ? (uint16_t)t->miss.from : 0;
+    s->at = told ? (uint16_t)t->miss.at : 0;
+    s->branch = told ? t->miss.branch : sonde__caller_key(&c);
+    s->first = told ? first_of(s, other) : 0;
+    uint16_t *slot = sonde__stack_slots(t, s->from, s->at, s->branch);
+    slot[1] = slot[0];
+    slot[0] = (uint16_t)index;
 }
 
 static struct sonde__mem_stack *remember(struct sonde__mem_thread *t,
@@ -286,42 +353,63 @@ static struct sonde__mem_stack *remember(struct sonde__mem_thread *t,
     const struct sonde__mem_frame *caller = &t->shadow[depth - 1];
     uint32_t checks = 0;
     int rc = 0;
-    if (caller->ra != c->ra || caller->sp != c->sp) return NULL;
+    if (!depth || caller->ra != c->ra || caller->sp != c->sp) return NULL;
     for (uint32_t i = 0; i + 1 < depth; i++) checks += checks_of(&t->shadow[i]);
-    uint16_t *slot = sonde__stack_slot(t, c);
-    struct sonde__mem_stack *s = pool_take(t, slot, checks);
-    if (!s) return NULL;
-    s->ra = c->ra;
-    s->sp = c->sp;
-    s->bp = c->bp;
-    s->bp_mask = caller->flags & BP_USED ? ~0ull : 0;
-    s->checks = 0;
-    for (uint32_t i = depth - 1; i--;) rc |= check_frame(s, &t->shadow[i]);
-    if (!rc) return s;
-    *slot = 0;
-    return NULL;
+    const uint32_t index = pool_next(t, checks);
+    if (!index) return NULL;
+    struct sonde__mem_stack *s = sonde__stack_at(t, index);
+    const uint64_t bp_mask = caller->flags & BP_USED ? ~0ull : 0;
+    *s = (struct sonde__mem_stack){ .ra = c->ra, .sp = c->sp, .bp = c->bp, .bp_mask = bp_mask,
+                                    .checks = (uint16_t)checks };
+    uint32_t n = 0;
+    for (uint32_t i = depth - 1; i--;) rc |= check_frame(s, &n, &t->shadow[i]);
+    if (rc) return NULL;
+    t->pool_used += pool_units(checks);
+    stack_enter(t, index, s);
+    return s;
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* A walk from here. Whether memory can be read is remembered as well, for as long as the thread
- * stays on that stack and no mapping is taken away. */
-__attribute__((noinline)) static uint32_t walk_here(struct sonde__mem_thread *t, struct walk *k)
+/* Whether memory can be read is remembered as well, for as long as the thread stays on that stack
+ * and no mapping is taken away. */
+static void memory_begin(struct walk *k, uint64_t sp, uint32_t unmaps)
+{
+    const struct sonde__mem_thread *t = k->t;
+    uint64_t unused;
+    if (t->unmaps == unmaps && sp >= t->memory.low && sp < t->memory.high) k->w.memory = t->memory;
+    else (void)sonde__walk_word(&k->w.memory, sp & ~7ull, &unused);
+}
+
+/* A walk from here, out of our own functions, with all the registers that there are: should a rule
+ * want one that the caller's do not include. */
+__attribute__((noinline)) static void walk_here(struct walk *k)
+{
+    k->n = 0;
+    k->remember = 1;
+    k->w.jumps = 0;
+    sonde__arch_here(&k->w.regs);
+    k->w.exact = 1;
+    if (leave(&k->w)) k->remember = 0;
+    else walk(k);
+}
+
+static uint32_t walk_from(struct sonde__mem_thread *t, const struct sonde__caller *c,
+                          struct walk *k)
 {
     const uint32_t unmaps = __atomic_load_n(&sonde__mem_unmaps, __ATOMIC_RELAXED);
     memset(k, 0, sizeof(*k));
     k->t = t;
     k->remember = 1;
-    sonde__arch_here(&k->w.regs);
-    k->w.exact = 1;
-    k->w.known_only = sonde__walk_begin();
-    if (t->unmaps == unmaps && k->w.regs.sp >= t->memory.low && k->w.regs.sp < t->memory.high) {
-        k->w.memory = t->memory;
-    }
-    if (!sonde__walk_room(&k->w.memory, k->w.regs.sp)) k->w.known_only = 1;
-    if (leave(&k->w)) k->remember = 0;
-    else walk(k);
-    sonde__walk_end();
+    k->w.known_only = k->w.asks = 1;
+    k->w.regs.ip = c->ra;
+    k->w.regs.sp = c->sp;
+    k->w.regs.bp = c->bp;
+    memory_begin(k, c->sp, unmaps);
+    if (!in_own_code(c->ra)) walk(k);
+    else k->truncated = 1;
+    if (k->truncated && !k->deep) walk_here(k);
+    if (k->w.begun) sonde__walk_end();
     t->memory = k->w.memory;
     t->unmaps = unmaps;
     return k->n ? name(k) : 0;
@@ -344,10 +432,11 @@ uint32_t sonde__mem_walk(struct sonde__mem_thread *t, const struct sonde__caller
     const int saved = errno;
     if (t->unloads != sonde__unloads()) {
         forget_all(t);
+        memset(t->named, 0, sizeof(t->named));
         t->shadow_depth = 0;
         t->unloads = sonde__unloads();
     }
-    const uint32_t node = walk_here(t, &k);
+    const uint32_t node = walk_from(t, c, &k);
     if (k.truncated || !node) sonde__mem_count(&sonde__mem_state.area->truncated);
     const uint32_t site = node ? sonde__mem_site(node) : SONDE__MEM_SITE_REST;
     shadow_set(&k);

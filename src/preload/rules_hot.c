@@ -16,6 +16,35 @@
 #define PAGE 4096u
 
 static struct entry { uint64_t key, row[2], check; } rules[RULES];
+struct sonde__fast_rule sonde__fast_rules[SONDE__FAST_RULES];
+
+/* 0: it takes more than a word. What is saved lies below the CFA. */
+static uint64_t fast_rule(const struct sonde__unwind_row *row)
+{
+    const uint32_t bp = row->saved & 15u, bx = (row->saved & ~SONDE__SAVED_JUMPS) >> 4;
+    uint64_t rule = (uint64_t)(uint32_t)row->cfa_off << 32 |
+                    (uint64_t)(uint16_t)row->bp_off << 16 | (uint64_t)(uint8_t)row->bx_off << 8;
+    if (row->cfa == SONDE__CFA_END) return SONDE__FAST_END;
+    if (row->ra_off != -8 || row->saved & SONDE__SAVED_JUMPS) return 0;
+    if (row->cfa == SONDE__CFA_SP) rule |= SONDE__FAST_SP;
+    else if (row->cfa == SONDE__CFA_BP) rule |= SONDE__FAST_BP;
+    else return 0;
+    if (bp == SONDE__SAVED_AT_CFA && row->bp_off <= -8) rule |= SONDE__FAST_BP_SAVED;
+    else if (bp != SONDE__SAVED_SAME) return 0;
+    if (bx == SONDE__SAVED_AT_CFA && row->bx_off < 0) rule |= SONDE__FAST_BX_SAVED;
+    else if (bx == SONDE__SAVED_LOST) rule |= SONDE__FAST_BX_LOST;
+    else if (bx != SONDE__SAVED_SAME) return 0;
+    return rule;
+}
+
+static void fast_put(uint64_t pc, const struct sonde__unwind_row *row)
+{
+    struct sonde__fast_rule *e = sonde__fast_at(pc);
+    const uint64_t rule = fast_rule(row);
+    if (!rule) return;
+    __atomic_store_n(&e->rule, rule, __ATOMIC_RELAXED);
+    __atomic_store_n(&e->key, sonde__fast_key(sonde__fast_salt(), pc, rule), __ATOMIC_RELAXED);
+}
 
 static uint64_t check_of(uint64_t key, const uint64_t row[2])
 {
@@ -59,6 +88,7 @@ enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
     if (__atomic_load_n(&e->key, __ATOMIC_RELAXED) == key &&
         __atomic_load_n(&e->check, __ATOMIC_RELAXED) == check_of(key, words)) {
         memcpy(row, words, sizeof(*row));
+        if (!exact && row->pc == SONDE__RULE_ROW) fast_put(pc, row);
         return (enum sonde__rule)row->pc;
     }
     if (known_only) return SONDE__RULE_UNKNOWN;
@@ -67,6 +97,7 @@ enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
     const enum sonde__rule rule = look(pc, exact, row);
     row->pc = rule; /* nobody needs where the row began */
     if (rule == SONDE__RULE_NOWHERE) return rule;
+    if (!exact && rule == SONDE__RULE_ROW) fast_put(pc, row);
     memcpy(words, row, sizeof(words));
     __atomic_store_n(&e->key, key, __ATOMIC_RELAXED);
     __atomic_store_n(&e->row[0], words[0], __ATOMIC_RELAXED);

@@ -6,13 +6,20 @@
  * nothing and dlopen needs no interposing (a dlopen called from here would search by our RUNPATH
  * instead of its caller's). Code is not taken away under a walk: dlclose is interposed and waits
  * for walks that are under way. Words of the stack are read after asking the kernel, once a page,
- * whether they are there, so that any stack will do: of coroutines, of signals, or nonsense. */
+ * whether they are there, so that any stack will do: of coroutines, of signals, or nonsense. The
+ * kernel is not asked where a thread is on the stack it began with, up to where that ends.
+ *
+ * Most frames need little: sp or bp plus a number, a return address, where bp was saved. Such a rule
+ * is a word, and a step by it is in line: a probe of a table and a load or two (sonde__walk_fast).
+ * All others take the long way (sonde__walk_next), which also fills the table. */
 #ifndef SONDE_PRELOAD_WALK_H
 #define SONDE_PRELOAD_WALK_H
 
 #include <dlfcn.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "unwind/arch_x86_64.h"
 #include "unwind/unwind.h"
 
 /* ---- walk.c -------------------------------------------------------------------------------- */
@@ -66,6 +73,8 @@ struct sonde__walker {
     struct sonde__memory memory;
     int exact;                    /* regs.ip is where it was interrupted, not a return address */
     int known_only;
+    int asks;                     /* known_only, but if need be it may begin to look at modules … */
+    int begun;                    /* … which it did: sonde__walk_end is due */
     int jumps;                    /* it went through a function that ends in a jump … */
     enum sonde__landing landing;  /* … of the first of which this is to be thought */
     enum sonde__rule rule;        /* of the last step … */
@@ -85,6 +94,90 @@ int sonde__walk_word(void *arg, uint64_t addr, uint64_t *out);
 int sonde__walk_room(struct sonde__memory *m, uint64_t sp);
 
 /* ---- rules_hot.c ---------------------------------------------------------------------------- */
+
+/* Rules that are a word, for frames that have called: 8 bits of flags, then offsets: of bx in words
+ * (8 bits), of bp (16), of the CFA (32). An entry is two words that are stored one by one, and the
+ * first one is made of both: what two writers have mixed is nobody's. */
+enum {
+    SONDE__FAST_SP = 1, SONDE__FAST_BP = 2, SONDE__FAST_END = 3, SONDE__FAST_KIND = 3,
+    SONDE__FAST_BP_SAVED = 4, SONDE__FAST_BX_SAVED = 8, SONDE__FAST_BX_LOST = 16
+};
+
+#define SONDE__FAST_RULES 4096u
+struct sonde__fast_rule { uint64_t key, rule; };
+extern struct sonde__fast_rule sonde__fast_rules[SONDE__FAST_RULES];
+
+/* Rules from before a module was unloaded are void: for a walk, ahead of it. */
+static inline uint64_t sonde__fast_salt(void)
+{
+    return (sonde__unloads() + 1ull) * 0xd6e8feb86659fd93ull;
+}
+
+static inline struct sonde__fast_rule *sonde__fast_at(uint64_t pc)
+{
+    _Static_assert(SONDE__FAST_RULES == 1u << (64 - 52), "as many as bits are left");
+    return &sonde__fast_rules[pc * 0x9e3779b97f4a7c15ull >> 52];
+}
+
+static inline uint64_t sonde__fast_key(uint64_t salt, uint64_t pc, uint64_t rule)
+{
+    return pc ^ salt ^ rule * 0x9e3779b97f4a7c15ull;
+}
+
+/* 0: none is remembered, or it is not that simple. */
+static inline uint64_t sonde__fast_find(uint64_t salt, uint64_t pc)
+{
+    const struct sonde__fast_rule *e = sonde__fast_at(pc);
+    const uint64_t rule = __atomic_load_n(&e->rule, __ATOMIC_RELAXED);
+    const uint64_t key = __atomic_load_n(&e->key, __ATOMIC_RELAXED);
+    return key == sonde__fast_key(salt, pc, rule) ? rule : 0;
+}
+
+static inline int sonde__fast_cfa_off(uint64_t rule) { return (int32_t)(rule >> 32); }
+static inline int sonde__fast_bp_off(uint64_t rule) { return (int16_t)(rule >> 16); }
+static inline int sonde__fast_bx_off(uint64_t rule) { return (int8_t)(rule >> 8); }
+
+static inline uint64_t sonde__walk_load(uint64_t addr)
+{
+    uint64_t v;
+    memcpy(&v, (const void *)(uintptr_t)addr, sizeof(v));
+    return v;
+}
+
+/* Go on to the caller of a frame that has called (w->exact is 0), by such a rule; as
+ * sonde__walk_next would. FAIL: not this way, nothing has changed. What is saved lies between sp and
+ * the CFA, so that is all that has to be there. */
+static inline enum sonde__step sonde__walk_fast(struct sonde__walker *w, uint64_t rule)
+{
+    struct sonde__regs *r = &w->regs;
+    const uint64_t kind = rule & SONDE__FAST_KIND, sp = r->sp;
+    if (kind == SONDE__FAST_END) return SONDE__STEP_END;
+    if (!kind || (kind == SONDE__FAST_BP && r->bp_lost)) return SONDE__STEP_FAIL;
+    const uint64_t cfa = (kind == SONDE__FAST_BP ? r->bp : sp) +
+                         (uint64_t)(int64_t)sonde__fast_cfa_off(rule);
+    if (cfa <= sp || cfa - sp < 8 || sp < w->memory.low || cfa > w->memory.high) {
+        return SONDE__STEP_FAIL;
+    }
+    const uint64_t ra = sonde__walk_load(cfa - 8);
+    if (!ra) return SONDE__STEP_FAIL;
+    const uint64_t bp_at = cfa + (uint64_t)(int64_t)sonde__fast_bp_off(rule);
+    const uint64_t bx_at = cfa + (uint64_t)(int64_t)sonde__fast_bx_off(rule) * 8;
+    if (rule & SONDE__FAST_BP_SAVED && bp_at >= sp) {
+        r->bp = sonde__walk_load(bp_at);
+        r->bp_lost = 0;
+    }
+    if (rule & SONDE__FAST_BX_LOST) {
+        r->known = 0;
+    } else if (rule & SONDE__FAST_BX_SAVED && bx_at >= sp) {
+        r->other[SONDE__ARCH_BX] = sonde__walk_load(bx_at);
+        r->known = 1u << SONDE__ARCH_BX;
+    } else {
+        r->known &= 1u << SONDE__ARCH_BX;
+    }
+    r->sp = cfa;
+    r->ip = ra;
+    return SONDE__STEP_OK;
+}
 
 /* How to step from pc. known_only: what is not remembered is UNKNOWN. */
 enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,

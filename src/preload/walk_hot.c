@@ -38,6 +38,18 @@ int sonde__walk_room(struct sonde__memory *m, uint64_t sp)
            !sonde__walk_word(m, low + PAGE, &unused);
 }
 
+static enum sonde__rule rule_find(struct sonde__walker *w, uint64_t pc)
+{
+    enum sonde__rule rule = sonde__rule_find(pc, w->exact, w->known_only, &w->row);
+    if (rule != SONDE__RULE_UNKNOWN || !w->asks) return rule;
+    struct sonde__memory below = { 0, 0 };
+    w->asks = 0;
+    if (!sonde__walk_room(&below, (uint64_t)(uintptr_t)__builtin_frame_address(0))) return rule;
+    w->begun = 1;
+    w->known_only = sonde__walk_begin();
+    return sonde__rule_find(pc, w->exact, w->known_only, &w->row);
+}
+
 enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *ip)
 {
     struct sonde__regs *r = &w->regs;
@@ -45,8 +57,7 @@ enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *
     enum sonde__step step = SONDE__STEP_FAIL;
     int signal = 0;
     *ip = 0;
-    w->rule = pc >> 63 ? SONDE__RULE_NOWHERE
-                       : sonde__rule_find(pc, w->exact, w->known_only, &w->row);
+    w->rule = pc >> 63 ? SONDE__RULE_NOWHERE : rule_find(w, pc);
     /* What points to no code is no return address: the step before went wrong. */
     if (!first && w->rule == SONDE__RULE_NOWHERE) return step;
     *ip = w->rule == SONDE__RULE_ROW && w->row.cfa == SONDE__CFA_SIGNAL ? r->ip : pc;
