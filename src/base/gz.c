@@ -66,6 +66,7 @@ int sonde_gz_pack(const void *data, size_t len, int level, struct sonde_buf *out
 int sonde_gz_unpack(const void *data, size_t len, struct sonde_buf *out)
 {
     const unsigned char *at = data;
+    const size_t packed = len, had = out->len;
     z_stream z = { .zalloc = z_alloc, .zfree = z_free };
     if (inflateInit2(&z, WINDOW_GZIP) != Z_OK) return SONDE_ENOMEM;
     int rc = Z_OK;
@@ -75,6 +76,11 @@ int sonde_gz_unpack(const void *data, size_t len, struct sonde_buf *out)
         if (!room) break;
         rc = inflate(&z, Z_NO_FLUSH);
         out->len += room - z.avail_out;
+        const size_t unpacked = out->len - had, read = packed - len - z.avail_in;
+        if (unpacked > SONDE_GZ_RATIO_FROM && unpacked / SONDE_GZ_RATIO_MAX > read) {
+            inflateEnd(&z);
+            return SONDE_EFULL;
+        }
         if (rc == Z_STREAM_END && (z.avail_in || len)) rc = inflateReset(&z);
     }
     inflateEnd(&z);

@@ -70,11 +70,37 @@ static void test_damage(void **state)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* A file that is hardly anything but its length is given up early, not when all room is used up. */
+static void test_bomb(void **state)
+{
+    (void)state;
+    enum { ZEROS = 64 << 20 };
+    struct sonde_buf packed, out;
+    char *zeros = calloc(1, ZEROS);
+    assert_non_null(zeros);
+    sonde_buf_init(&packed, 1 << 20);
+    sonde_buf_init(&out, (size_t)1 << 30);
+    assert_int_equal(sonde_gz_pack(zeros, SONDE_GZ_RATIO_FROM, 9, &packed), 0);
+    assert_int_equal(sonde_gz_unpack(packed.data, packed.len, &out), 0);
+    assert_int_equal(out.len, SONDE_GZ_RATIO_FROM);
+    sonde_buf_reset(&packed);
+    sonde_buf_reset(&out);
+    assert_int_equal(sonde_gz_pack(zeros, ZEROS, 9, &packed), 0);
+    assert_int_equal(sonde_gz_unpack(packed.data, packed.len, &out), SONDE_EFULL);
+    assert_true(out.len < (size_t)2 * SONDE_GZ_RATIO_FROM);
+    assert_int_equal(out.error, 0);
+    sonde_buf_release(&packed);
+    sonde_buf_release(&out);
+    free(zeros);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_bomb),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
