@@ -143,8 +143,8 @@ const struct sonde_command sonde_cmd_flamegraph = {
     .summary = "draw a profile as an interactive SVG or HTML page",
     .usage = "[options] FILE | URL | PID -o out.svg|out.html",
     .details =
-        "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
-        "stacks, the output of `perf script`; - is the standard input. STORE:NAME is a profile "
+        "FILE is a run that `sonde record` wrote, or a profile of another tool (`sonde help "
+        "import` lists them); - is the standard input. STORE:NAME is a profile "
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
         "the URL of the agent itself, or a process id, it samples now.\n"
         "\n"

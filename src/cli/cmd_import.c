@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "base/strip.h"
 #include "cli/profile.h"
+#include "profile/format.h"
+#include "profile/strip.h"
 #include "sonde/sonde.h"
 #include "store/exchange.h"
 #include "store/history.h"
@@ -16,7 +19,8 @@ enum { READ_AT_ONCE = 1 << 16, HEAD_BYTES = 4096 };
 static const size_t series_max_bytes = (size_t)1 << 30;
 
 struct import_values {
-    const char *output, *format;
+    const char *output, *format, *event;
+    int periods;
 };
 
 static const struct sonde_cli_opt options[] = {
@@ -26,8 +30,12 @@ static const struct sonde_cli_opt options[] = {
               "which they are added" },
     { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT",
       .offset = offsetof(struct import_values, format),
-      .choices = "json|csv|openmetrics|prometheus",
-      .help = "of series, if the first bytes do not tell" },
+      .help = "what IN is, if its content does not tell: one of the names above" },
+    { .name = "event", .letter = 'e', .type = SONDE_OPT_STR, .value = "NAME",
+      .offset = offsetof(struct import_values, event),
+      .help = "of `perf script` and callgrind with several events: this one (default: the first)" },
+    { .name = "periods", .type = SONDE_OPT_FLAG, .offset = offsetof(struct import_values, periods),
+      .help = "of `perf script`: weigh samples by their periods, not one each" },
     { .name = NULL },
 };
 
@@ -106,11 +114,30 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
 
 /* ---- Profiles ----------------------------------------------------------------------------- */
 
+/* What only a file can be asked for; other profiles come from where every command finds them. */
+static int load_profile(struct sonde_cli *cli, struct sonde_profile **out)
+{
+    const struct import_values *v = cli->values;
+    struct sonde_import how = { .format = v->format, .event = v->event, .periods = v->periods };
+    if (!v->format && !v->event && !v->periods) {
+        return sonde_cli_profile(cli, cli->operands[0], 0, NULL, out);
+    }
+    if (sonde_cli_is_url(cli->operands[0])) {
+        return sonde_cli_usage(cli, "--format, --event and --periods go with a file");
+    }
+    const int status = sonde_cli_import(cli, cli->operands[0], &how, out);
+    if (!status && sonde_strip_on() && sonde_profile_strip(*out) != 0) {
+        sonde_profile_destroy(*out);
+        return sonde_cli_fail(cli, "out of memory");
+    }
+    return status;
+}
+
 static int import_profile(struct sonde_cli *cli)
 {
     const struct import_values *v = cli->values;
     struct sonde_profile *p;
-    int status = sonde_cli_profile(cli, cli->operands[0], 0, NULL, &p);
+    int status = load_profile(cli, &p);
     if (status) return status;
     struct sonde_err err = { "" };
     const int rc = sonde_run_save(v->output, p, &err);
@@ -130,14 +157,22 @@ static int run(struct sonde_cli *cli)
     if (!cli->operand_count) return sonde_cli_usage(cli, "say what: sonde import IN -o FILE");
     if (!v->output) return sonde_cli_usage(cli, "say where to: -o FILE.run, or of series -o FILE.db");
     const char *path = cli->operands[0];
-    /* The standard input can be read once only: what it is must be said. */
+    const int series = v->format ? sonde_exchange_format(v->format) : -1;
+    if (v->format && series < 0) {
+        const struct sonde_format_ops *f = sonde_format_find(v->format);
+        if (!f || !f->read) {
+            return sonde_cli_usage(cli, "--format: there is no '%s' that can be read", v->format);
+        }
+        return import_profile(cli);
+    }
+    /* The standard input can be read once only: that it is series must be said. */
     if ((!strcmp(path, "-") && !v->format) || sonde_cli_is_url(path)) return import_profile(cli);
     struct sonde_buf in;
     struct sonde_err err = { "" };
     sonde_buf_init(&in, series_max_bytes);
     int status = SONDE_EXIT_OK;
     const int rc = read_all(path, &in, &err);
-    const int format = v->format ? sonde_exchange_format(v->format) : rc ? -1 : format_of(in.data, in.len);
+    const int format = v->format ? series : rc ? -1 : format_of(in.data, in.len);
     if (rc && v->format) status = sonde_cli_fail(cli, "%s", err.text);
     else if (format < 0) {
         sonde_buf_release(&in);
@@ -154,9 +189,21 @@ const struct sonde_command sonde_cmd_import = {
     .summary = "make a run file of a profile of another tool, or a store of series",
     .usage = "IN -o FILE",
     .details =
-        "IN is pprof, folded stacks or the output of `perf script`, told apart by its first bytes; "
-        "- is the standard input. Commands that read profiles take such files as they are; a run "
-        "file is smaller and read faster.\n"
+        "IN is a profile of another tool, recognized by its content, gzipped or not; - is the standard "
+        "input. Commands that read profiles take such files as they are; a run file is smaller and "
+        "read faster.\n"
+        "\n"
+        "  pprof        protobuf of Go, pprof and many others\n"
+        "  perf-script  the text of `perf script`\n"
+        "  folded       `main;f;g 42`, a stack a line\n"
+        "  gperftools   CPU profiles of gperftools\n"
+        "  heap-text    heap profiles of gperftools, jemalloc and Go, as text\n"
+        "  speedscope   speedscope's JSON\n"
+        "  cpuprofile   V8's, of node --cpu-prof and browsers\n"
+        "  chrome       trace events (B and E, X): Chrome, Perfetto and others\n"
+        "  callgrind    of valgrind --tool=callgrind\n"
+        "\n"
+        "What had to be left out, shortened or estimated is said.\n"
         "\n"
         "Or IN is series, as `sonde export` writes them from a store (json, csv, openmetrics, "
         "prometheus), or as others do: CSV with the columns name, type, time_ms and value at least "
@@ -165,6 +212,7 @@ const struct sonde_command sonde_cmd_import = {
         "\n"
         "examples:\n"
         "  perf script -i perf.data | sonde import - -o server.run\n"
+        "  sonde import --event page-faults --periods perf.txt -o faults.run\n"
         "  sonde export --format csv -o week.csv store.db && sonde import week.csv -o copy.db",
     .options = options,
     .values_size = sizeof(struct import_values),

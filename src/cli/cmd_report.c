@@ -113,8 +113,8 @@ const struct sonde_command sonde_cmd_report = {
     .summary = "say where time and memory went: functions, call tree, spans, leaks, requests",
     .usage = "[options] FILE | URL | PID",
     .details =
-        "FILE is a run that `sonde record` wrote, or a profile of another tool: pprof, folded "
-        "stacks, the output of `perf script`; - is the standard input. STORE:NAME is a profile "
+        "FILE is a run that `sonde record` wrote, or a profile of another tool (`sonde help "
+        "import` lists them); - is the standard input. STORE:NAME is a profile "
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
         "the URL of the agent itself, or a process id, it samples now.\n"
         "\n"

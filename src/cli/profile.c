@@ -12,8 +12,10 @@
 #include "cli/heap.h"
 #include "present/text.h"
 #include "present/units.h"
+#include "profile/format.h"
 #include "profile/select.h"
 #include "profile/strip.h"
+#include "profile/symbolize.h"
 #include "sonde/sonde.h"
 #include "store/history.h"
 #include "store/run.h"
@@ -343,6 +345,32 @@ static int load_history(const struct sonde_cli *cli, const char *path, const str
     return rc == SONDE_ENOENT ? SONDE_EXIT_USAGE : status;
 }
 
+/* Names for the addresses of a profile that has none; without, it is shown as module+offset. */
+static void name_addresses(struct sonde_profile *p)
+{
+    struct sonde_symbolizer *s;
+    if (sonde_symbolizer_create(&s)) return;
+    sonde_symbolize(s, p);
+    sonde_symbolizer_destroy(s);
+}
+
+int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde_import *how,
+                     struct sonde_profile **out)
+{
+    struct sonde_profile *p;
+    struct sonde_err err = { "" };
+    const int rc = sonde_run_import(path, how, &p, &err);
+    if (rc) return tell_failure(cli, rc, &err);
+    if (how->addresses) name_addresses(p);
+    if (how->note.text[0] && !cli->quiet) {
+        struct sonde_err note;
+        sonde_err_set(&note, 0, "%s: %s", strcmp(path, "-") ? path : "standard input", how->note.text);
+        dprintf(STDERR_FILENO, "sonde: %s\n", note.text);
+    }
+    *out = p;
+    return SONDE_EXIT_OK;
+}
+
 static int take(struct sonde_cli *cli, const char *target, double duration_s,
                 const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
@@ -363,10 +391,9 @@ static int take(struct sonde_cli *cli, const char *target, double duration_s,
     char path[4096];
     const char *name = in_store(target, path, sizeof(path));
     if (name) return read_store(cli, path, name, out);
-    struct sonde_err err = { "" };
     if (sonde_store_is_file(target)) return load_history(cli, target, &range, out);
-    const int rc = sonde_run_load(target, out, &err);
-    return rc ? tell_failure(cli, rc, &err) : SONDE_EXIT_OK;
+    struct sonde_import how = { 0 };
+    return sonde_cli_import(cli, target, &how, out);
 }
 
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,

@@ -13,7 +13,7 @@ struct sonde_cli_filter {
     int workers;
 };
 
-#define SONDE_CLI_TYPES "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples"
+#define SONDE_CLI_TYPES "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall"
 #define SONDE_OPT_FILTER(values, field) SONDE_OPT_TYPE(values, field),                         \
     SONDE_OPT_FILTER_BUT_TYPE(values, field)
 #define SONDE_OPT_TYPE(values, field)                                                          \
@@ -77,5 +77,11 @@ int sonde_cli_in_store(const char *target);
  * returns SONDE_EXIT_USAGE for what is no profile, SONDE_EXIT_FAIL for what failed. */
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
                       const struct sonde_cli_filter *filter, struct sonde_profile **out);
+
+/* A file, or "-", of any format, told how to read it; says what there is to say about it. Frames that
+ * are only addresses are looked up in the files they are of, if those are here. Exit status as above. */
+struct sonde_import;
+int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde_import *how,
+                     struct sonde_profile **out);
 
 #endif

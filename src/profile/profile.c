@@ -27,6 +27,8 @@ struct sonde_profile_index {
     struct sonde_intern stacks;   /* those that do not stand behind their parent */
     struct sonde_intern places;   /* locations by module and address */
     struct sonde_intern contents; /* locations by address and lines */
+    uint16_t *depths;             /* of each stack */
+    uint32_t depths_cap;
     uint32_t *named;              /* string id -> location of that name, 0 = none yet */
     uint32_t named_cap;
 };
@@ -179,6 +181,7 @@ void sonde_profile_destroy(struct sonde_profile *p)
         sonde_intern_release(&x->threads);
         sonde_intern_release(&x->places);
         sonde_intern_release(&x->contents);
+        sonde__free(x->depths);
         sonde__free(x->named);
         sonde__free(x);
     }
@@ -218,11 +221,30 @@ void sonde_profile_drop_heap(struct sonde_profile *p)
 
 /* ---- Interning ------------------------------------------------------------------------------- */
 
+/* The beginning of a text that is too long, up to the end of a character. */
+static uint32_t shortened_string(struct sonde_profile *p, const char *s,
+                                 const struct sonde_budget *b)
+{
+    static const char mark[] = "…";
+    size_t len = SONDE_PROFILE_TEXT_MAX - strlen(mark);
+    while (len > SONDE_PROFILE_TEXT_MAX - 16 && ((unsigned char)s[len] & 0xc0) == 0x80) len--;
+    char *text = sonde__alloc(len + sizeof(mark));
+    if (!text) return 0;
+    memcpy(text, s, len);
+    memcpy(text + len, mark, sizeof(mark));
+    const uint32_t id = sonde_strings_add(&p->index->pool, text, len + strlen(mark), b);
+    sonde__free(text);
+    p->shortened++;
+    return id;
+}
+
 uint32_t sonde_profile_string(struct sonde_profile *p, const char *s, size_t len)
 {
     const char *nul = memchr(s, '\0', len);
     const struct sonde_budget b = budget(p);
-    const uint32_t id = sonde_strings_add(&p->index->pool, s, nul ? (size_t)(nul - s) : len, &b);
+    if (nul) len = (size_t)(nul - s);
+    const uint32_t id = len <= SONDE_PROFILE_TEXT_MAX ? sonde_strings_add(&p->index->pool, s, len, &b)
+                                                      : shortened_string(p, s, &b);
     view_strings(p);
     return id;
 }
@@ -286,6 +308,22 @@ static int same_stack(struct sonde_profile_stack a, struct sonde_profile_stack b
     return a.parent == b.parent && a.location == b.location;
 }
 
+/* Of the stack that is to be added next; 0 or SONDE_ENOMEM. */
+static int note_depth(struct sonde_profile *p, uint32_t parent)
+{
+    struct sonde_profile_index *x = p->index;
+    if (__builtin_expect(p->stacks_count >= x->depths_cap, 0)) {
+        const struct sonde_budget b = budget(p);
+        uint16_t *grown = sonde_table_grow(x->depths, p->stacks_count, &x->depths_cap,
+                                           sizeof(*grown), &b);
+        if (!grown) return SONDE_ENOMEM;
+        x->depths = grown;
+        x->depths[0] = 0;
+    }
+    x->depths[p->stacks_count] = (uint16_t)(x->depths[parent] + 1);
+    return 0;
+}
+
 /* A child that does not stand behind its parent. */
 static uint32_t further_stack(struct sonde_profile *p, struct sonde_profile_stack row)
 {
@@ -294,19 +332,36 @@ static uint32_t further_stack(struct sonde_profile *p, struct sonde_profile_stac
     while ((id = sonde_intern_next(&p->index->stacks, hash, &at))) {
         if (same_stack(p->stacks[id], row)) return id;
     }
-    return APPEND(p, stacks, stacks, hash, row);
+    return note_depth(p, row.parent) ? 0 : APPEND(p, stacks, stacks, hash, row);
+}
+
+/* The place where a stack that is too deep ends: one frame that says so, and nothing below it. */
+static uint32_t deepest_stack(struct sonde_profile *p, uint32_t parent)
+{
+    if (p->index->depths[parent] >= SONDE_PROFILE_DEPTH_MAX) return parent;
+    const struct sonde_profile_stack row = {
+        .parent = parent,
+        .location = sonde_profile_named_location(p, SONDE_PROFILE_CUT_NAME,
+                                                 strlen(SONDE_PROFILE_CUT_NAME)),
+    };
+    if (!row.location) return 0;
+    p->shortened++;
+    return further_stack(p, row);
 }
 
 uint32_t sonde_profile_stack(struct sonde_profile *p, uint32_t parent, uint32_t location)
 {
     if (!location) return 0;
+    if (__builtin_expect(parent && p->index->depths[parent] >= SONDE_PROFILE_DEPTH_MAX - 1, 0)) {
+        return deepest_stack(p, parent);
+    }
     const struct sonde_profile_stack row = { .parent = parent, .location = location };
     const uint32_t behind = parent + 1;
     if (behind < p->stacks_count) {
         return same_stack(p->stacks[behind], row) ? behind : further_stack(p, row);
     }
     /* The parent is the newest: nobody has called from there. */
-    if (GROW(p, stacks)) return 0;
+    if (note_depth(p, parent) || GROW(p, stacks)) return 0;
     p->stacks[p->stacks_count++] = row;
     return behind;
 }
@@ -341,6 +396,10 @@ int sonde_profile_set_lines(struct sonde_profile *p, uint32_t location,
                             const struct sonde_profile_line *lines, uint32_t count)
 {
     assert(location && location < p->locations_count);
+    if (count > SONDE_PROFILE_LINES_MAX) {
+        count = SONDE_PROFILE_LINES_MAX;
+        p->shortened++;
+    }
     struct sonde_profile_location *l = &p->locations[location];
     if (count > l->line_count) {
         const uint32_t first = p->lines_count;
@@ -364,6 +423,10 @@ static uint32_t content_location(struct sonde_profile *p, uint32_t module, uint6
                                  const struct sonde_profile_line *lines, uint32_t count)
 {
     uint64_t h = sonde_hash_mix(address, module);
+    if (count > SONDE_PROFILE_LINES_MAX) {
+        count = SONDE_PROFILE_LINES_MAX;
+        p->shortened++;
+    }
     for (uint32_t i = 0; i < count; i++) {
         h = sonde_hash_mix(h, (uint64_t)lines[i].function << 32 | lines[i].line);
     }

@@ -15,6 +15,9 @@
  * Not thread-safe: one owner at a time. Memory is bounded by the limit given at creation: a sample
  * that does not fit, or whose stack did not, is counted in dropped_samples and is part of nothing
  * else.
+ *
+ * Texts, stacks and the lines of a location are bounded too, here rather than in each reader, so that
+ * whatever a profile holds fits into a run file and out of it again.
  */
 #ifndef SONDE_PROFILE_PROFILE_H
 #define SONDE_PROFILE_PROFILE_H
@@ -33,7 +36,8 @@
     X(LEAKED, "leaked", "bytes", "memory leaked")                                              \
     X(ALLOC, "alloc", "bytes", "memory allocated")                                             \
     X(TEMPORARY, "temporary", "bytes", "memory freed before the next allocation")              \
-    X(OTHER, "samples", "count", "samples of an imported profile")
+    X(OTHER, "samples", "count", "samples of an imported profile")                            \
+    X(WALL, "wall", "nanoseconds", "time from begin to end")
 
 enum sonde_sample_kind {
 #define SONDE__X(id, name, unit, title) SONDE_SAMPLE_##id,
@@ -46,6 +50,11 @@ const char *sonde_sample_kind_name(enum sonde_sample_kind k);   /* "cpu" */
 const char *sonde_sample_kind_unit(enum sonde_sample_kind k);   /* "nanoseconds" */
 const char *sonde_sample_kind_title(enum sonde_sample_kind k);
 int sonde_sample_kind_find(const char *name);                   /* or -1 */
+
+#define SONDE_PROFILE_TEXT_MAX ((size_t)1 << 16) /* bytes; what is longer ends in "…" */
+#define SONDE_PROFILE_DEPTH_MAX 65535u /* frames of a stack; what is deeper ends in the next */
+#define SONDE_PROFILE_CUT_NAME "[deeper frames left out]"
+#define SONDE_PROFILE_LINES_MAX 4096u /* of a location; the outermost are left out */
 
 #define SONDE_MODULE_KERNEL 1u      /* the kernel, or a module of it */
 #define SONDE_MODULE_VDSO 2u
@@ -184,6 +193,7 @@ struct sonde_profile {
     uint64_t weights[SONDE_SAMPLE_KIND_COUNT]; /* of all samples that were added, by kind */
     uint64_t lost_records;         /* by the kernel or the ring */
     uint64_t dropped_samples;      /* for lack of memory */
+    uint64_t shortened;            /* texts, stacks and locations that were over their limits */
     uint32_t program;              /* string */
     uint32_t command;              /* string: the command line; "" = unknown */
     uint32_t engine;               /* string: "perf", "timer", "import" */

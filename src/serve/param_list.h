@@ -81,4 +81,4 @@ SONDE_PARAM_NUMBER("/admin/profiles", "to", 0, 1e11, "began before this Unix tim
 SONDE_PARAM_COUNT("/admin/profiles", "limit", 100000, "at most so many; 1000 unless given")
 SONDE_PARAM_PATTERN("/admin/profiles/*", "id", "^[A-Za-z0-9._-]{1,100}$", "baseline", "its id, its name (the newest of that name), or prof_YYYYMMDD_HHMMSS")
 SONDE_PARAM_WORDS("/admin/profiles/*", "format", "json|run|pprof|pprof-heap|folded|speedscope|chrome|report-json|svg|html|text|markdown", "JSON unless given")
-SONDE_PARAM_WORDS("/admin/profiles/*", "type", "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples", "which samples; the first kind that there is unless given")
+SONDE_PARAM_WORDS("/admin/profiles/*", "type", "cpu|off-cpu|live|peak|leaked|alloc|temporary|samples|wall", "which samples; the first kind that there is unless given")

@@ -26,28 +26,6 @@ static int is_run(const char *data, size_t len)
            !memcmp(data, SONDE_RUN_MAGIC, sizeof(SONDE_RUN_MAGIC));
 }
 
-static int import(const char *data, size_t len, const char *name, struct sonde_profile *p,
-                  struct sonde_err *err)
-{
-    if (!len) return sonde_err_set(err, SONDE_EFORMAT, "'%s' is empty", name);
-    const struct sonde_format_ops *f = sonde_format_guess(data, len);
-    if (f) {
-        struct sonde_err why = { "" };
-        const int rc = f->read(data, len, p, &why);
-        if (rc) return sonde_err_set(err, rc, "'%s', read as %s: %s", name, f->name, why.text);
-        if (!p->engine) p->engine = sonde_profile_cstring(p, "import");
-        return 0;
-    }
-    char known[256] = "a run file";
-    for (size_t i = 0, n = strlen(known); sonde_formats[i]; i++) {
-        if (!sonde_formats[i]->read) continue;
-        n += (size_t)snprintf(known + n, sizeof(known) - n, ", %s", sonde_formats[i]->name);
-        if (n >= sizeof(known)) break;
-    }
-    return sonde_err_set(err, SONDE_EFORMAT, "'%s' is no profile that can be read: not %s", name,
-                         known);
-}
-
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 static int read_failed(const char *name, int error, struct sonde_err *err)
@@ -78,20 +56,21 @@ static int read_all(int fd, const char *name, struct sonde_buf *b, struct sonde_
     }
 }
 
-static int load_bytes(const char *data, size_t len, const char *name, struct sonde_profile *p,
-                      struct sonde_err *err)
+static int load_bytes(const char *data, size_t len, const char *name, struct sonde_import *how,
+                      struct sonde_profile *p, struct sonde_err *err)
 {
     return is_run(data, len) ? sonde_run_read(NULL, data, len, name, p, err)
-                             : import(data, len, name, p, err);
+                             : sonde_format_read(data, len, name, how, p, err);
 }
 
 /* A pipe, or what cannot be mapped. */
-static int load_stream(int fd, const char *name, struct sonde_profile *p, struct sonde_err *err)
+static int load_stream(int fd, const char *name, struct sonde_import *how, struct sonde_profile *p,
+                       struct sonde_err *err)
 {
     struct sonde_buf b;
     sonde_buf_init(&b, INPUT_MAX);
     int rc = read_all(fd, name, &b, err);
-    if (!rc) rc = load_bytes(b.data ? b.data : "", b.len, name, p, err);
+    if (!rc) rc = load_bytes(b.data ? b.data : "", b.len, name, how, p, err);
     sonde_buf_release(&b);
     return rc;
 }
@@ -99,30 +78,36 @@ static int load_stream(int fd, const char *name, struct sonde_profile *p, struct
 /* Mapped rather than read, which for 100 MB costs more than all the rest; under a guard, since
  * somebody may cut the file meanwhile. */
 static int load_mapped(const struct sonde_guard *g, size_t len, const char *path, const char *name,
-                       struct sonde_profile *p, struct sonde_err *err)
+                       struct sonde_import *how, struct sonde_profile *p, struct sonde_err *err)
 {
     if (is_run(g->base, len)) return sonde_run_read(path, NULL, 0, name, p, err);
-    const int rc = import(g->base, len, name, p, err);
+    const int rc = sonde_format_read(g->base, len, name, how, p, err);
     if (!sonde_guard_damaged(g)) return rc;
     return sonde_err_set(err, SONDE_EIO, "'%s' became shorter while it was read", name);
 }
 
-static int load_fd(int fd, const char *path, const char *name, struct sonde_profile *p,
-                   struct sonde_err *err)
+static int load_fd(int fd, const char *path, const char *name, struct sonde_import *how,
+                   struct sonde_profile *p, struct sonde_err *err)
 {
     struct stat st;
     struct sonde_guard g = { 0 };
     if (fstat(fd, &st) != 0) return read_failed(name, errno, err);
     if (!path || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
         sonde_guard_map(fd, (size_t)st.st_size, &g, NULL) != 0) {
-        return load_stream(fd, name, p, err);
+        return load_stream(fd, name, how, p, err);
     }
-    const int rc = load_mapped(&g, (size_t)st.st_size, path, name, p, err);
+    const int rc = load_mapped(&g, (size_t)st.st_size, path, name, how, p, err);
     sonde_guard_unmap(&g);
     return rc;
 }
 
 int sonde_run_load(const char *path, struct sonde_profile **out, struct sonde_err *err)
+{
+    return sonde_run_import(path, NULL, out, err);
+}
+
+int sonde_run_import(const char *path, struct sonde_import *how, struct sonde_profile **out,
+                     struct sonde_err *err)
 {
     assert(path && out);
     const int standard = !strcmp(path, "-");
@@ -132,7 +117,7 @@ int sonde_run_load(const char *path, struct sonde_profile **out, struct sonde_er
     struct sonde_profile *p = NULL;
     int rc = sonde_profile_create(PROFILE_MAX, &p);
     if (rc) sonde_err_set(err, rc, "no memory to read '%s'", name);
-    else rc = load_fd(fd, standard ? NULL : path, name, p, err);
+    else rc = load_fd(fd, standard ? NULL : path, name, how, p, err);
     if (!standard) close(fd);
     if (rc) {
         sonde_profile_destroy(p);
@@ -149,7 +134,7 @@ int sonde_run_load_bytes(const char *data, size_t len, const char *name,
     struct sonde_profile *p;
     int rc = sonde_profile_create(PROFILE_MAX, &p);
     if (rc) return sonde_err_set(err, rc, "no memory to read '%s'", name);
-    rc = load_bytes(data, len, name, p, err);
+    rc = load_bytes(data, len, name, NULL, p, err);
     if (rc) {
         sonde_profile_destroy(p);
         return rc;

@@ -16,9 +16,13 @@
 
 enum {
     VALUE_MAX = 64 << 20,    /* bytes of a text or chunk */
-    DEPTH_MAX = 1 << 16,     /* frames of a stack */
-    INLINED_MAX = 4096,      /* lines of a location */
+    DEPTH_MAX = 1 << 16,     /* frames of a stack: at least SONDE_PROFILE_DEPTH_MAX */
+    INLINED_MAX = SONDE_PROFILE_LINES_MAX, /* lines of a location */
 };
+
+/* What a profile may hold can be read back. */
+_Static_assert(SONDE_PROFILE_TEXT_MAX < VALUE_MAX, "texts are read back");
+_Static_assert(SONDE_PROFILE_DEPTH_MAX <= DEPTH_MAX, "stacks are read back");
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 

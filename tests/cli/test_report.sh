@@ -82,6 +82,52 @@ status 1 bash -c 'ulimit -f 1; trap "" XFSZ; exec "$@"' - "$sonde" import before
 same "no room: the old file stays" 1234 "$(cat there)"
 same "no room: nothing is left" '' "$(find . -name 'there.*')"
 
+# Files of others with something to say about them: it is said, and what is written can be read.
+printf 'Warning: lost\r\nmain;f 3\r\nmain;g 4\r\n' >some.folded
+status 0 "$sonde" import some.folded -o some.run
+has "bad lines" '1 of 3 lines are no stacks and were passed over, the first is line 1' err
+status 0 "$sonde" report some.run
+python3 -c "print(';'.join('f%d' % (i % 9) for i in range(70000)) + ' 1\na;' + 'x' * 3000000 + ' 1')" >deep.folded
+status 0 "$sonde" import deep.folded -o deep.run
+has "shortened" '2 names longer than 65536 bytes or stacks deeper than 65535 frames were shortened' err
+status 0 "$sonde" report deep.run
+status 0 "$sonde" export --format folded -o deep.out deep.run
+has "a stack that was cut" 'deeper frames left out' deep.out
+python3 - <<'EOF'
+import zlib
+pack = zlib.compressobj(9, zlib.DEFLATED, 31)
+with open("bomb.gz", "wb") as f:
+    for _ in range(64): f.write(pack.compress(bytes(1 << 20)))
+    f.write(pack.flush())
+EOF
+status 2 "$sonde" import bomb.gz -o x.run
+has "gzip bomb" "bomb.gz': the gzip data unpacks to more than" err
+cat >perf.txt <<'EOF'
+# ========
+a  1 1.5: 30 cycles:u:
+	1 f (/b)
+	2 main (/b)
+
+a  1 1.6: 5 faults:
+1 g (/b)
+2 main (/b)
+
+EOF
+status 0 "$sonde" import perf.txt -o perf.run
+has "several events" "the event is 'cycles:u'; 1 samples of 'faults'" err
+status 0 "$sonde" import --event faults --periods perf.txt -o perf.run
+"$sonde" export --format folded perf.run >out
+same "--event, --periods" 'main;g 5' "$(cat out)"
+status 2 "$sonde" import --event nothing perf.txt -o perf.run
+has "no such event" "no samples of the event 'nothing'" err
+status 2 "$sonde" import --format cpuprofile perf.txt -o perf.run
+has "--format" "read as cpuprofile: line 1" err
+status 2 "$sonde" import --format nothing perf.txt -o perf.run
+has "--format nothing" "there is no 'nothing'" err
+printf '[{"ph":"X","name":"work","ts":5,"dur":2.5,"pid":1,"tid":1}]' >trace.json
+status 0 "$sonde" report --type wall trace.json
+has "time from begin to end" 'Time from begin to end|time from begin to end' out
+
 # ---- export --------------------------------------------------------------------------------
 status 0 "$sonde" export --format folded a.run
 sort before.folded >1 && sort out >2

@@ -2,7 +2,8 @@
 # Profiles as files, judged by the tools that read and write them: google/pprof (built here from
 # Debian's sources) shows the same self and total as we do, for our files, for a recording and for
 # Go's; what it writes we read; speedscope's own schema accepts our JSON; what perf script prints is
-# all there.
+# all there. What V8, jemalloc, Go and, where they are installed, gperftools and callgrind write of a
+# program has the sums that they say it has.
 set -euo pipefail
 
 : "${SONDE_BUILD:?set it to the build directory}"
@@ -102,5 +103,80 @@ if perf record -q -e cpu-clock -F 500 -g -o "$work/perf.data" -- \
     check trace "$work/perf.trace.json" "$work/perf.facts"
 else
     echo "perf record is not allowed here: its part is left out"
+fi
+
+# ---- profiles of others ----------------------------------------------------------------------
+sum_of() { "$sonde" export -q --format folded --type "$1" "$2" | awk '{ s += $NF } END { printf "%d", s }'; }
+same() { [ "$2" = "$3" ] || { echo "$1: $2 is not $3" >&2; exit 1; }; }
+
+say "our speedscope file in ours"
+"$sonde" export --format folded "$work/burn.run" | LC_ALL=C sort >"$work/burn.folded"
+"$sonde" export --format folded "$work/burn.speedscope.json" >"$work/again.folded"
+same "functions" "$(sed 's/ [0-9]*$//' "$work/burn.folded" | sort -u)" "$(sed 's/ [0-9]*$//' "$work/again.folded" | sort -u)"
+
+say "node's cpuprofile"
+(cd "$work" && node --cpu-prof --cpu-prof-name=node.cpuprofile \
+    -e 'function spin() { let s = 0; for (let i = 0; i < 2e7; i++) s += Math.sqrt(i); return s } spin()')
+"$sonde" report --json --limit 1000000 "$work/node.cpuprofile" >"$work/node.json"
+python3 - "$work/node.cpuprofile" "$work/node.json" <<'EOF'
+import json, sys
+theirs, ours = (json.load(open(f)) for f in sys.argv[1:])
+names = {n["id"]: n["callFrame"]["functionName"] for n in theirs["nodes"]}
+at, spin = theirs["startTime"], 0
+times = []
+for delta in theirs["timeDeltas"]:
+    at += delta
+    times.append(at)
+times.append(theirs["endTime"])
+assert times == sorted(times), "this node has samples out of order: look at it again"
+for i, node in enumerate(theirs["samples"]):
+    if names[node] == "spin": spin += times[i + 1] - times[i]
+own = sum(f["self"] for f in ours["functions"] if f["name"] == "spin")
+assert spin > 0 and abs(own - spin * 1000) < 1000, (own, spin)
+EOF
+
+say "jemalloc's heap profile"
+jemalloc=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -1)
+(cd "$work" && MALLOC_CONF=prof:true,prof_final:true,lg_prof_sample:0,prof_prefix:je LD_PRELOAD=$jemalloc \
+    python3 -c 'x = [bytes(5000) for i in range(100)]') 2>"$work/je.log"
+heap=$(ls "$work"/je.*.heap | head -1)
+same "jemalloc in use" "$(sed -n '2s/.*: *\([0-9]*\) \[.*/\1/p' "$heap")" "$(sum_of live "$heap")"
+
+say "Go's heap profile as text"
+cat >"$work/text.go" <<'EOF'
+package main
+
+import ("os"; "runtime"; "runtime/pprof")
+
+var kept [][]byte
+
+//go:noinline
+func keep(n int) { kept = append(kept, make([]byte, n)) }
+
+func main() {
+	runtime.MemProfileRate = 1
+	for i := 0; i < 100; i++ { keep(8192) }
+	runtime.GC()
+	pprof.Lookup("heap").WriteTo(os.Stdout, 1)
+}
+EOF
+(cd "$work" && go run text.go >go.heap)
+"$sonde" export -q --format folded --type live "$work/go.heap" >"$work/go.folded"
+grep -q 'main.main;main.keep [0-9]' "$work/go.folded"
+awk '/main.keep [0-9]/ { s += $NF } END { exit !(s >= 100 * 8192 && s < 101 * 8192 + 8192) }' "$work/go.folded"
+
+if command -v valgrind >/dev/null; then
+    say "callgrind's call graph"
+    valgrind -q --tool=callgrind --callgrind-out-file="$work/callgrind.out" true
+    same "callgrind's total" "$(sed -n 's/^\(totals\|summary\): *//p' "$work/callgrind.out" | head -1)" \
+        "$(sum_of samples "$work/callgrind.out")"
+fi
+profiler=$(ls /usr/lib/*/libprofiler.so.0 2>/dev/null | head -1)
+if [ -n "$profiler" ]; then
+    say "gperftools' CPU profile"
+    CPUPROFILE=$work/cpu.prof LD_PRELOAD=$profiler "$SONDE_BUILD/programs/burn" --seconds 0.7 \
+        >"$work/burn.out" 2>"$work/cpu.log"
+    interrupts=$(sed -n 's/.*bytes = \([0-9]*\)\/.*/\1/p' "$work/cpu.log")
+    same "gperftools' samples" "$interrupts" "$(sum_of cpu "$work/cpu.prof")"
 fi
 echo ok

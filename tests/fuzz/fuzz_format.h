@@ -51,10 +51,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sonde_profile *p;
     struct sonde_err err = { "" };
+    struct sonde_import how = { 0 };
     const struct sonde_format_ops *format = sonde_format_find(FUZZ_FORMAT);
     CHECK(!sonde_profile_create((size_t)4 << 20, &p));
     format->probe((const char *)data, size);
-    const int rc = format->read((const char *)data, size, p, &err);
+    const int rc = format->read((const char *)data, size, &how, p, &err);
     CHECK(!rc || err.text[0]);
     CHECK(p->bytes <= p->bytes_max);
     if (!rc) check_profile(p);

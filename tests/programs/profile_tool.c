@@ -47,7 +47,7 @@ static struct sonde_profile *load(const char *path)
     const struct sonde_format_ops *format = sonde_format_guess(b.data, b.len);
     if (!format) fail(path, "no format that can be read");
     if (sonde_profile_create(0, &p)) fail(path, "no memory");
-    if (format->read(b.data, b.len, p, &err)) fail(path, err.text);
+    if (format->read(b.data, b.len, NULL, p, &err)) fail(path, err.text);
     sonde_buf_release(&b);
     return p;
 }

@@ -10,7 +10,7 @@
  *
  * Tracks are known by two numbers. Those of samples have the pid plus the largest pid there can
  * be, so they never nest with the spans of the same thread. Times count from the first event, in
- * microseconds: unix time would not fit in a double to the nanosecond. */
+ * microseconds: unix time would not fit in a double to the nanosecond. Read by chrome_read.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "profile/format.h"
+#include "profile/formats/chrome_read.h"
 #include "profile/formats/chrome_requests.h"
 #include "profile/formats/order.h"
 #include "profile/frame.h"
@@ -356,4 +357,6 @@ const struct sonde_format_ops sonde_format_chrome = {
     .content_type = "application/json",
     .suffix = ".trace.json",
     .write = chrome_write,
+    .probe = sonde_chrome_probe,
+    .read = sonde_chrome_read,
 };

@@ -5,6 +5,7 @@
 #include "profile/format.h"
 
 int sonde_folded_probe(const char *data, size_t len);
-int sonde_folded_read(const char *data, size_t len, struct sonde_profile *p, struct sonde_err *err);
+int sonde_folded_read(const char *data, size_t len, struct sonde_import *how,
+                      struct sonde_profile *p, struct sonde_err *err);
 
 #endif

@@ -212,18 +212,32 @@ static int read_all(struct reader *r, size_t len)
     return rc;
 }
 
-int sonde_folded_read(const char *data, size_t len, struct sonde_profile *p, struct sonde_err *err)
+/* A few lines that are no stack are passed over; with as many as there are stacks, it is another kind
+ * of file. */
+static int judge(const struct sonde_folded_scan *s, struct sonde_import *how, struct sonde_err *err)
+{
+    if (!s->good && !s->bad) return sonde_err_set(err, SONDE_EFORMAT, "no stacks in the file");
+    if (s->bad >= s->good) return sonde_err_set(err, SONDE_EFORMAT, "%s", s->first_bad.text);
+    if (s->bad) {
+        sonde_import_note(how, "%zu of %zu lines are no stacks and were passed over, the first is %s",
+                          s->bad, s->good + s->bad, s->first_bad.text);
+    }
+    return 0;
+}
+
+int sonde_folded_read(const char *data, size_t len, struct sonde_import *how,
+                      struct sonde_profile *p, struct sonde_err *err)
 {
     struct reader r = { .p = p, .err = err, .lock = PTHREAD_MUTEX_INITIALIZER,
                         .moved = PTHREAD_COND_INITIALIZER };
     sonde_folded_scan_init(&r.scan, data, len, p->bytes_max);
-    const int rc = read_all(&r, len);
+    int rc = read_all(&r, len);
+    if (!rc) rc = judge(&r.scan, how, err);
     sonde_folded_scan_release(&r.scan);
     sonde__free(r.ring);
     sonde__free(r.locations);
     sonde__free(r.path);
     if (rc) return rc;
-    if (!p->samples_count) return sonde_err_set(err, SONDE_EFORMAT, "no stacks in the file");
     p->engine = sonde_profile_cstring(p, "import");
     return 0;
 }

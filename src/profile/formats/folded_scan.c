@@ -111,26 +111,49 @@ static const char *next_line(const char *data, const char *end, size_t *len)
     return newline ? newline + 1 : end;
 }
 
-/* The next line that is not blank, or none: then there is no line at hand. */
-static int begin_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+/* 1 if there is a frame with a name before the weight; the mark of a cut stack is none. */
+static int has_names(const char *frames, size_t len)
+{
+    const size_t mark = strlen(SONDE_TRUNCATED_NAME);
+    if (len >= mark && !memcmp(frames, SONDE_TRUNCATED_NAME, mark) &&
+        (len == mark || frames[mark] == ';')) {
+        frames += mark;
+        len -= mark;
+    }
+    while (len && *frames == ';') frames++, len--;
+    return len > 0;
+}
+
+/* Why a line is no stack; NULL = it is one, of s->weight, its frames as long as *len. */
+static const char *line_fault(struct sonde_folded_scan *s, const char *line, size_t line_len,
+                              size_t *len)
+{
+    if (memchr(line, '\0', line_len)) return "a NUL byte: this is not text";
+    if (!read_weight(line, line_len, len, &s->weight)) {
+        return "does not end in a space and a whole number below 2^64";
+    }
+    return has_names(line, *len) ? NULL : "no frames before the weight";
+}
+
+/* The next line that is a stack, or none: then there is no line at hand. */
+static void begin_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
 {
     const char *line = s->at;
-    size_t line_len = 0, len;
-    do {
-        if (s->at == s->end) return 0;
+    size_t line_len = 0, len = 0;
+    for (int found = 0; !found;) {
+        if (s->at == s->end) return;
         line = s->at;
         s->at = next_line(line, s->end, &line_len);
         s->number++;
-    } while (blank(line, line_len));
-    if (memchr(line, '\0', line_len)) {
-        return sonde_err_set(&b->err, SONDE_EFORMAT, "line %zu: a NUL byte: this is not text",
-                             s->number);
+        if (blank(line, line_len)) continue;
+        const char *fault = line_fault(s, line, line_len, &len);
+        found = !fault;
+        if (fault && !s->bad++) {
+            sonde_err_set(&s->first_bad, SONDE_EFORMAT, "line %zu: %s: '%.*s'", s->number, fault,
+                          (int)(line_len < 60 ? line_len : 60), line);
+        }
     }
-    if (!read_weight(line, line_len, &len, &s->weight)) {
-        return sonde_err_set(&b->err, SONDE_EFORMAT,
-                             "line %zu: does not end in a space and a whole number below 2^64: "
-                             "'%.*s'", s->number, (int)(line_len < 60 ? line_len : 60), line);
-    }
+    s->good++;
     const size_t common = common_prefix(line, s->frames, len < s->len ? len : s->len);
     /* A frame is shared if the ';' behind it is. */
     while (s->count && s->marks[s->count - 1].end >= common) s->count--;
@@ -139,20 +162,14 @@ static int begin_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
     s->frames = line;
     s->len = len;
     s->in_line = 1;
-    return 0;
 }
 
-static int end_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
+static void end_line(struct sonde_folded_scan *s, struct sonde_folded_batch *b)
 {
-    if (!s->count || !s->marks[s->count - 1].named) {
-        return sonde_err_set(&b->err, SONDE_EFORMAT, "line %zu: no frames before the weight",
-                             s->number);
-    }
     b->tokens[b->token_count++] = SONDE_FOLDED_END;
     b->tokens[b->token_count++] = (uint32_t)s->weight;
     b->tokens[b->token_count++] = (uint32_t)(s->weight >> 32);
     s->in_line = 0;
-    return 0;
 }
 
 static int push_mark(struct sonde_folded_scan *s, struct sonde_folded_mark mark)
@@ -187,14 +204,12 @@ static int scan_frames(struct sonde_folded_scan *s, struct sonde_folded_batch *b
         const char *text = s->frames + s->next;
         size_t len;
         const uint32_t hash = sonde_hash_until(text, s->len - s->next, ';', &len);
-        struct sonde_folded_mark mark = { .end = s->next + len,
-                                          .named = s->count && s->marks[s->count - 1].named };
+        const struct sonde_folded_mark mark = { .end = s->next + len };
         uint32_t word = SONDE_FOLDED_EMPTY;
         if (is_truncated(s, len)) {
             word = SONDE_FOLDED_TRUNCATED;
         } else if (len) {
             word = find_name(s, b, text, len, hash);
-            mark.named = 1;
             if (!word) return no_memory(s, b);
         }
         if (s->count == FRAMES_MAX || push_mark(s, mark)) return no_memory(s, b);
@@ -209,24 +224,27 @@ void sonde_folded_scan_fill(struct sonde_folded_scan *s, struct sonde_folded_bat
     b->token_count = b->name_count = 0;
     b->last = b->rc = 0;
     while (has_room(b) && !b->last) {
-        if (!s->in_line) b->rc = begin_line(s, b);
-        b->last = b->rc || !s->in_line;
+        if (!s->in_line) begin_line(s, b);
+        b->last = !s->in_line;
         if (!b->last) b->rc = scan_frames(s, b);
-        if (!b->last && !b->rc && s->next >= s->len && has_room(b)) b->rc = end_line(s, b);
+        if (!b->last && !b->rc && s->next >= s->len && has_room(b)) end_line(s, b);
         if (b->rc) b->last = 1;
     }
 }
 
+/* Of the first lines most are stacks. */
 int sonde_folded_probe(const char *data, size_t len)
 {
-    for (const char *at = data, *end = data + len; at < end;) {
+    enum { LINES = 64 };
+    struct sonde_folded_scan s = { 0 };
+    int good = 0, bad = 0;
+    for (const char *at = data, *end = data + len; at < end && good + bad < LINES;) {
         const char *line = at;
         size_t line_len, frames_len;
-        uint64_t weight;
         at = next_line(line, end, &line_len);
         if (blank(line, line_len)) continue;
-        return !memchr(line, '\0', line_len) &&
-               read_weight(line, line_len, &frames_len, &weight) && frames_len;
+        if (line_fault(&s, line, line_len, &frames_len)) bad++;
+        else good++;
     }
-    return 0;
+    return good > bad;
 }

@@ -8,7 +8,8 @@
  *                    cut stack, else the number of a name in the order in which they were first seen
  *   END, low, high   the line ends, with this weight
  *
- * Names point into the text. */
+ * Names point into the text. Lines that are no stack (a shell's message in the middle, a line cut
+ * short) are passed over and counted, and what is wrong with the first one is kept. */
 #ifndef SONDE_PROFILE_FORMATS_FOLDED_SCAN_H
 #define SONDE_PROFILE_FORMATS_FOLDED_SCAN_H
 
@@ -40,12 +41,13 @@ struct sonde_folded_batch {
 /* Where a frame of the line before ended. */
 struct sonde_folded_mark {
     size_t end;           /* offset of what follows its name */
-    int named;            /* this one or one before it has a name */
 };
 
 struct sonde_folded_scan {
     const char *at, *end; /* lines that were not looked at yet */
     size_t number;        /* of the line */
+    size_t good, bad;     /* lines; those that are no stack are passed over */
+    struct sonde_err first_bad;
     const char *frames;   /* of the line at hand, else the line before */
     size_t len, next;     /* how long they are, and what was not looked at yet */
     uint64_t weight;

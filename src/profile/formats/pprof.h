@@ -45,7 +45,7 @@ int sonde_pprof_write(const struct sonde_profile *p, const struct sonde_profile_
  * inuse_objects, inuse_space, and what else there is. The filter's kind does not count. */
 int sonde_pprof_write_heap(const struct sonde_profile *p, const struct sonde_profile_filter *f,
                            struct sonde_buf *out, struct sonde_err *err);
-int sonde_pprof_read(const char *data, size_t len, struct sonde_profile *p,
-                     struct sonde_err *err);
+int sonde_pprof_read(const char *data, size_t len, struct sonde_import *how,
+                     struct sonde_profile *p, struct sonde_err *err);
 
 #endif

@@ -12,7 +12,6 @@
 #include "profile/intern.h"
 #include "sonde/sonde.h"
 
-#define UNPACKED_MAX ((size_t)2 << 30)
 enum { LINES_MAX = 1 << 16 };
 
 int pprof_no_room(const struct pprof_reader *r)
@@ -361,18 +360,18 @@ static int read_all(struct pprof_reader *r)
     return rc;
 }
 
-int sonde_pprof_read(const char *data, size_t len, struct sonde_profile *p, struct sonde_err *err)
+int sonde_pprof_read(const char *data, size_t len, struct sonde_import *how,
+                     struct sonde_profile *p, struct sonde_err *err)
 {
+    (void)how;
     struct sonde_buf unpacked;
     struct pprof_reader r = { .p = p, .err = err, .data = data, .len = len };
     int rc = 0;
-    sonde_buf_init(&unpacked, UNPACKED_MAX);
+    sonde_buf_init(&unpacked, SONDE_FORMAT_UNPACKED_MAX);
     if (sonde_gz_is(data, len)) {
-        rc = sonde_gz_unpack(data, len, &unpacked);
+        rc = sonde_format_unpack(data, len, &unpacked, err);
         r.data = unpacked.data;
         r.len = unpacked.len;
-        if (rc == SONDE_EFORMAT) PPROF_DAMAGED(&r, "the gzip data is damaged or cut short");
-        else if (rc) sonde_err_set(err, rc, "it unpacks to more than %zu MB", UNPACKED_MAX >> 20);
     }
     if (!rc) rc = read_all(&r);
     p->engine = sonde_profile_cstring(p, "import");

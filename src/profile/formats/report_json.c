@@ -166,6 +166,7 @@ static int report_write(const struct sonde_profile *p, const struct sonde_profil
     rc = put_functions(out, "cpu", p, *f, SONDE_SAMPLE_CPU);
     if (!rc) rc = put_functions(out, "off_cpu", p, *f, SONDE_SAMPLE_OFFCPU);
     if (!rc) rc = put_functions(out, "imported", p, *f, SONDE_SAMPLE_OTHER);
+    if (!rc) rc = put_functions(out, "wall", p, *f, SONDE_SAMPLE_WALL);
     if (!rc) put_memory(out, p, f);
     sonde_buf_puts(out, "}\n");
     if (!rc) rc = out->error;

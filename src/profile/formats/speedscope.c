@@ -1,11 +1,12 @@
 /* speedscope.c - speedscope's own JSON: a list of frames, and a "sampled" profile a thread, its
  * samples in order of time with their weights. Samples of one thread that follow each other with
- * the same stack are one. */
+ * the same stack are one. Read by speedscope_read.c. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "profile/format.h"
 #include "profile/formats/order.h"
+#include "profile/formats/speedscope_read.h"
 #include "profile/frame.h"
 #include "sonde/sonde.h"
 
@@ -184,4 +185,6 @@ const struct sonde_format_ops sonde_format_speedscope = {
     .content_type = "application/json",
     .suffix = ".speedscope.json",
     .write = speedscope_write,
+    .probe = sonde_speedscope_probe,
+    .read = sonde_speedscope_read,
 };

@@ -36,7 +36,7 @@ static struct sonde_profile *read_as(const char *format, const char *data, size_
     struct sonde_err err;
     assert_int_equal(sonde_profile_create(0, &p), 0);
     assert_ptr_equal(sonde_format_guess(data, len), sonde_format_find(format));
-    const int rc = sonde_format_find(format)->read(data, len, p, &err);
+    const int rc = sonde_format_find(format)->read(data, len, NULL, p, &err);
     if (rc) print_error("%s: %s\n", format, err.text);
     assert_int_equal(rc, 0);
     return p;
@@ -262,7 +262,7 @@ static void test_pprof_damaged(void **state)
         struct sonde_err err = { "" };
         assert_int_equal(sonde_profile_create(0, &p), 0);
         const int rc =
-            sonde_format_find("pprof")->read(damaged[i].bytes, damaged[i].len, p, &err);
+            sonde_format_find("pprof")->read(damaged[i].bytes, damaged[i].len, NULL, p, &err);
         if (rc != SONDE_EFORMAT || !strstr(err.text, damaged[i].says)) {
             print_error("case %s: %d %s\n", damaged[i].name, rc, err.text);
         }
@@ -343,6 +343,8 @@ static void test_folded_damaged(void **state)
         { BYTES("a;b 1\na;b\n"), "line 2: does not end in" },
         { BYTES("a;b 1\n\n  77\n"), "line 3: no frames" },
         { BYTES("a 1\n;; 5\n"), "line 2: no frames" },
+        { BYTES("[truncated] 5\n"), "line 1: no frames" },
+        { BYTES("a 1\nb\nc\n"), "line 2: does not end in" },
         { BYTES("a -5\n"), "line 1: does not end in" },
         { BYTES("a 1.5\n"), "line 1: does not end in" },
         { BYTES("a 18446744073709551616\n"), "below 2^64" },
@@ -355,7 +357,7 @@ static void test_folded_damaged(void **state)
         struct sonde_profile *p;
         struct sonde_err err = { "" };
         assert_int_equal(sonde_profile_create(0, &p), 0);
-        assert_int_equal(sonde_format_find("folded")->read(cases[i].in, cases[i].len, p, &err),
+        assert_int_equal(sonde_format_find("folded")->read(cases[i].in, cases[i].len, NULL, p, &err),
                          SONDE_EFORMAT);
         if (!strstr(err.text, cases[i].says)) print_error("got: %s\n", err.text);
         assert_non_null(strstr(err.text, cases[i].says));
@@ -367,7 +369,7 @@ static void test_folded_damaged(void **state)
     assert_int_equal(sonde_profile_create(1 << 16, &p), 0);
     sonde_buf_init(&b, 1 << 20);
     for (int i = 0; i < 3000; i++) sonde_buf_printf(&b, "a;f%d 1\n", i);
-    assert_int_equal(sonde_format_find("folded")->read(b.data, b.len, p, &err), SONDE_ENOMEM);
+    assert_int_equal(sonde_format_find("folded")->read(b.data, b.len, NULL, p, &err), SONDE_ENOMEM);
     assert_non_null(strstr(err.text, "needs more than"));
     sonde_buf_release(&b);
     sonde_profile_destroy(p);
@@ -401,7 +403,7 @@ static void test_folded_large(void **state)
     for (char *line = text.data, *end; (end = strchr(line, '\n')); line = end + 1) {
         if (end - line > 1) {
             const size_t len = (size_t)(end - line);
-            assert_int_equal(sonde_format_find("folded")->read(line, len, q, NULL), 0);
+            assert_int_equal(sonde_format_find("folded")->read(line, len, NULL, q, NULL), 0);
         }
     }
     assert_int_equal(p->samples_count, 60000);
@@ -426,16 +428,18 @@ static void test_folded_large_damaged(void **state)
     struct sonde_err err;
     for (size_t limit = (size_t)1 << 15; limit <= (size_t)1 << 20; limit *= 2) {
         assert_int_equal(sonde_profile_create(limit, &p), 0);
-        assert_int_equal(sonde_format_find("folded")->read(text.data, text.len, p, &err),
+        assert_int_equal(sonde_format_find("folded")->read(text.data, text.len, NULL, p, &err),
                          SONDE_ENOMEM);
         assert_true(p->bytes <= limit);
         sonde_profile_destroy(p);
     }
+    struct sonde_import how = { 0 };
     sonde_buf_puts(&text, "main;f\n");
     assert_int_equal(sonde_profile_create(0, &p), 0);
-    assert_int_equal(sonde_format_find("folded")->read(text.data, text.len, p, &err),
-                     SONDE_EFORMAT);
-    assert_non_null(strstr(err.text, "line 60121: does not end in"));
+    assert_int_equal(sonde_format_find("folded")->read(text.data, text.len, &how, p, &err), 0);
+    assert_non_null(strstr(how.note.text, "1 of 60001 lines"));
+    assert_non_null(strstr(how.note.text, "line 60121: does not end in"));
+    assert_int_equal(p->samples_count, 60000);
     sonde_profile_destroy(p);
     sonde_buf_release(&text);
     assert_int_equal(sonde__alloc_live(), 0);
@@ -450,7 +454,8 @@ static void test_folded_allocations_may_fail(void **state)
         struct sonde_err err = { "" };
         assert_int_equal(sonde_profile_create(0, &p), 0);
         sonde__alloc_fail_nth(nth);
-        rc = sonde_format_find("folded")->read(BYTES("a;b;c_[k] 1\n[truncated];d 2\n"), p, &err);
+        rc = sonde_format_find("folded")->read(BYTES("a;b;c_[k] 1\n[truncated];d 2\n"), NULL, p,
+                                               &err);
         sonde__alloc_fail_nth(0);
         assert_true(rc == 0 || (rc == SONDE_ENOMEM && err.text[0]));
         sonde_profile_destroy(p);
@@ -718,7 +723,7 @@ static void test_every_allocation_may_fail(void **state)
         struct sonde_profile *q;
         assert_int_equal(sonde_profile_create(0, &q), 0);
         sonde__alloc_fail_nth(nth);
-        rc = sonde_format_find("pprof")->read(file.data, file.len, q, NULL);
+        rc = sonde_format_find("pprof")->read(file.data, file.len, NULL, q, NULL);
         sonde__alloc_fail_nth(0);
         assert_true(rc == 0 || rc == SONDE_ENOMEM);
         sonde_profile_destroy(q);

@@ -24,19 +24,26 @@ static const struct {
     { "only a tid", "java 25607 4794564.109216: cycles:", "java", 0, 25607, 4794564109216000, 1,
       SONDE_SAMPLE_OTHER },
     { "comm with spaces and numbers", "V8 Worker 2 1.5 12/13 1.000000001: 250 cycles:P:",
-      "V8 Worker 2 1.5", 12, 13, 1000000001, 250, SONDE_SAMPLE_OTHER },
+      "V8 Worker 2 1.5", 12, 13, 1000000001, 1, SONDE_SAMPLE_OTHER },
     { "aligned to the right", "      swapper     0 [000]  1.5: 1 task-clock:ppp: ", "swapper", 0, 0,
       1500000000, 1, SONDE_SAMPLE_CPU },
     { "clock without a period", "x 1/2 3.25: cpu-clock: ", "x", 1, 2, 3250000000, 1,
       SONDE_SAMPLE_OTHER },
     { "tracepoint with text", "x 1/2 [003] 3.25: 1 sched:sched_switch: prev_comm=a ==> b", "x", 1,
       2, 3250000000, 1, SONDE_SAMPLE_OTHER },
+    { "no time", "java  3244 cpu-clock: ", "java", 0, 3244, 0, 1, SONDE_SAMPLE_OTHER },
+    { "no time, all else", "my prog 12/13 [002] 500 cpu-clock:u: ", "my prog", 12, 13, 0, 500,
+      SONDE_SAMPLE_CPU },
+    { "a probe's address", "x 1/2 [000] 3.25: probe_libc:malloc: (7fa9195fe260)", "x", 1, 2,
+      3250000000, 1, SONDE_SAMPLE_OTHER },
+    { "an event of a PMU", "x 1/2 3.25: 77 cpu_core/cycles,period=0x9/u:", "x", 1, 2, 3250000000, 1,
+      SONDE_SAMPLE_OTHER },
 };
 
 static int read_text(const char *text, struct sonde_profile **p, struct sonde_err *err)
 {
     assert_int_equal(sonde_profile_create(0, p), 0);
-    return sonde_format_find("perf-script")->read(text, strlen(text), *p, err);
+    return sonde_format_find("perf-script")->read(text, strlen(text), NULL, *p, err);
 }
 
 static void test_headers(void **state)
@@ -85,6 +92,15 @@ static const struct {
     { "plus in a name", "\t1 operator+ (/b)\n", "operator+ 1\n" },
     { "no frames", "", "[unknown] 1\n" },
     { "only inlined", "\t9 in (inlined)\n", "in 1\n" },
+    { "JIT", "\tc6 LazyCompile:~body_0 evalmachine.<anonymous>:1 (/tmp/perf-31912.map)\n"
+             "\tc7 RegExp:\\bFoo ?Bar(?:/[\\d.]+|[ \\w.]*) (/tmp/perf-31912.map)\n",
+      "RegExp:\\bFoo ?Bar(?:/[\\d.]+|[ \\w.]*);LazyCompile:~body_0 evalmachine.<anonymous>:1 1\n" },
+    { "not indented", "1 g+0x1 (/b)\nabc f (/b)\n3 main(int, char**) (/b)\n",
+      "main(int, char**);f;g 1\n" },
+    { "no modules", "\t1 g+0x1\n\t2 main\n", "main;g 1\n" },
+    { "no addresses", "\tg (/b)\n\tf\n\tmain (/b)\n", "main;f;g 1\n" },
+    { "lines of source", "\t1 g+0x1 (/b)\n  g.c:12\n\t2 main (/b)\n  /src/main.c:7\n",
+      "main;g 1\n" },
 };
 
 static void test_stacks(void **state)
@@ -131,10 +147,8 @@ static void test_damaged(void **state)
         { "", "no samples" },
         { "# nothing\n", "no samples" },
         { "garbage\n", "line 1: neither" },
-        { HEADER "\tnot hex (x)\n", "line 2: neither" },
-        { HEADER "\t1 no module\n", "line 2: neither" },
         { "\t1 f (/b)\n", "line 1: neither" },
-        { HEADER "\t11112222333344445 f (/b)\n", "line 2: neither" },
+        { HEADER "x\ny\nz\n", "line 2: neither" },
         { "x 99999999999/1 1.0: cycles:\n", "line 1: neither" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -147,6 +161,44 @@ static void test_damaged(void **state)
     }
 }
 
+/* Of several events one is read, and that is said; periods count on request. */
+static void test_events(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "# ========\n# cmdline : perf record -e cycles,faults\n# ========\n#\n"
+        "a 1/1 1.0: 100 cycles:u:\n\t1 f (/b)\n\na 1/1 2.0: 7 page-faults:\n\t2 g (/b)\n\n"
+        "a 1/1 3.0: 200 cycles:u:\n\t1 f (/b)\n\nError: something else\n";
+    static const struct {
+        struct sonde_import how;
+        int rc;
+        uint32_t samples;
+        uint64_t weight;
+        const char *note;
+    } cases[] = {
+        { { .event = NULL }, 0, 2, 2, "the event is 'cycles:u'; 1 samples of 'page-faults'" },
+        { { .periods = 1 }, 0, 2, 300, "1 lines were passed over, the first is line 14" },
+        { { .event = "page-faults" }, 0, 1, 1, "1 lines" },
+        { { .event = "page-faults", .periods = 1 }, 0, 1, 7, "1 lines" },
+        { { .event = "cycles" }, 0, 2, 2, "1 lines" },
+        { { .event = "cycle" }, SONDE_EINVAL, 0, 0, "" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde_profile *p;
+        struct sonde_err err = { "" };
+        struct sonde_import how = cases[i].how;
+        assert_int_equal(sonde_profile_create(0, &p), 0);
+        const int rc = sonde_format_read(text, sizeof(text) - 1, "x", &how, p, &err);
+        assert_int_equal(rc, cases[i].rc);
+        assert_int_equal(p->samples_count, cases[i].samples);
+        assert_int_equal(p->weights[SONDE_SAMPLE_OTHER], cases[i].weight);
+        if (!strstr(how.note.text, cases[i].note)) print_error("%zu: %s\n", i, how.note.text);
+        assert_non_null(strstr(how.note.text, cases[i].note));
+        if (rc) assert_non_null(strstr(err.text, "no samples of the event 'cycle'"));
+        sonde_profile_destroy(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_stacks),
         cmocka_unit_test(test_without_call_chains),
         cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

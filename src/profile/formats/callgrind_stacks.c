@@ -1,0 +1,224 @@
+/* callgrind_stacks.c - stacks from a call graph. The graph knows what a function cost in itself and
+ * what each of its callers' calls cost, but not what a callee cost on behalf of whose caller. As gprof
+ * does, a cost is taken to be shared alike: of a function that is reached with the cost W, every part
+ * (itself, each call) gets its share of W. Where each function has one caller that is exact; and the
+ * sum of all always is, since parts are rounded so that they add up to W.
+ *
+ * Recursion is folded: a call of a function that is on the way already has no share. Where what is
+ * left is less than a hundred-thousandth of all, it ends there, and so does a graph with too many
+ * paths: memory and time are bounded whatever the graph is. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/formats/callgrind.h"
+#include "profile/formats/import.h"
+#include "sonde/sonde.h"
+
+enum { STACKS_MAX = 1000000, DEPTH_MAX = 1000, SMALLEST = 100000 };
+#define COST_MAX ((uint64_t)1 << 63)
+
+void sonde_callgrind_init(struct sonde_callgrind *g, size_t bytes_max)
+{
+    *g = (struct sonde_callgrind){ .bytes_max = bytes_max };
+}
+
+void sonde_callgrind_release(struct sonde_callgrind *g)
+{
+    sonde__free(g->nodes);
+    sonde__free(g->edges);
+    sonde_intern_release(&g->by_location);
+    sonde_intern_release(&g->by_ends);
+}
+
+int sonde_callgrind_function(struct sonde_callgrind *g, uint32_t location, uint32_t *out)
+{
+    const struct sonde_budget b = { .used = &g->bytes, .max = g->bytes_max };
+    const uint32_t hash = sonde_hash_end(location);
+    uint32_t at = hash, id;
+    while ((id = sonde_intern_next(&g->by_location, hash, &at))) {
+        *out = id - 1;
+        if (g->nodes[*out].location == location) return 0;
+    }
+    void *grown = sonde_table_grow(g->nodes, g->node_count, &g->node_cap, sizeof(*g->nodes), &b);
+    if (!grown || sonde_intern_reserve(&g->by_location, &b)) return SONDE_ENOMEM;
+    g->nodes = grown;
+    *out = g->node_count++;
+    g->nodes[*out] = (struct sonde_callgrind_node){ .location = location };
+    sonde_intern_put(&g->by_location, hash, *out + 1);
+    return 0;
+}
+
+int sonde_callgrind_self(struct sonde_callgrind *g, uint32_t node, uint64_t cost)
+{
+    if (cost >= COST_MAX - g->total) return SONDE_EFORMAT;
+    g->total += cost;
+    g->nodes[node].self += cost;
+    return 0;
+}
+
+int sonde_callgrind_call(struct sonde_callgrind *g, uint32_t from, uint32_t to, uint64_t cost)
+{
+    const struct sonde_budget b = { .used = &g->bytes, .max = g->bytes_max };
+    struct sonde_callgrind_node *n = &g->nodes[from];
+    if (cost >= COST_MAX - n->calls) return SONDE_EFORMAT;
+    g->nodes[to].called |= from != to;
+    const uint32_t hash = sonde_hash_end((uint64_t)from << 32 | to);
+    uint32_t at = hash, id;
+    n->calls += cost;
+    while ((id = sonde_intern_next(&g->by_ends, hash, &at))) {
+        struct sonde_callgrind_edge *e = &g->edges[id - 1];
+        if (e->from != from || e->to != to) continue;
+        e->cost += cost;
+        return 0;
+    }
+    void *grown = sonde_table_grow(g->edges, g->edge_count, &g->edge_cap, sizeof(*g->edges), &b);
+    if (!grown || sonde_intern_reserve(&g->by_ends, &b)) return SONDE_ENOMEM;
+    g->edges = grown;
+    g->edges[g->edge_count++] =
+        (struct sonde_callgrind_edge){ .cost = cost, .from = from, .to = to, .next = n->first_call };
+    n->first_call = g->edge_count;
+    sonde_intern_put(&g->by_ends, hash, g->edge_count);
+    return 0;
+}
+
+/* ---- Walking the graph ------------------------------------------------------------------------ */
+
+/* A function on the way. Shares are dealt out from `dealt`, so that they add up whatever is rounded. */
+struct step {
+    uint64_t weight, given;       /* that it was reached with, and passed on */
+    unsigned __int128 dealt, all; /* of the costs of its parts, so far and in all */
+    uint32_t node, stack;
+    uint32_t edge;                /* that comes next, + 1 */
+};
+
+struct walk {
+    struct sonde_callgrind *g;
+    struct sonde_profile *p;
+    struct sonde_err *err;
+    struct step path[DEPTH_MAX];
+    uint32_t depth;
+    uint32_t stacks;
+    uint64_t smallest;
+    int shared;                   /* some function has several callers */
+};
+
+static int give(struct walk *w, uint32_t stack, uint64_t weight)
+{
+    const struct sonde_profile_sample s = { .stack = stack, .weight = weight, .count = 1,
+                                            .kind = SONDE_SAMPLE_OTHER };
+    return sonde_import_sample(w->p, &s, w->err);
+}
+
+/* What a part that costs so much gets. */
+static uint64_t deal(struct step *s, uint64_t cost)
+{
+    if (!s->all) return 0;
+    /* Both are below 2^96 or so: the quotient is taken of what fits into 128 bits. */
+    s->dealt += cost;
+    unsigned __int128 dealt = s->dealt, all = s->all;
+    while (all >> 63) dealt >>= 1, all >>= 1;
+    const uint64_t until = (uint64_t)(dealt * s->weight / all);
+    const uint64_t share = until > s->given ? until - s->given : 0;
+    s->given += share;
+    return share;
+}
+
+static int enter(struct walk *w, uint32_t node, uint32_t above, uint64_t weight)
+{
+    struct sonde_callgrind_node *n = &w->g->nodes[node];
+    const uint32_t stack = sonde_profile_stack(w->p, above, n->location);
+    if (!stack) return sonde_import_no_room(w->p, w->err);
+    n->seen = 1;
+    w->stacks++;
+    if (w->depth == DEPTH_MAX || weight <= w->smallest || w->stacks >= STACKS_MAX) {
+        return give(w, stack, weight);
+    }
+    struct step *s = &w->path[w->depth++];
+    *s = (struct step){ .weight = weight, .all = n->self, .node = node, .stack = stack,
+                        .edge = n->first_call };
+    n->on_path = 1;
+    for (uint32_t e = n->first_call; e; e = w->g->edges[e - 1].next) {
+        if (!w->g->nodes[w->g->edges[e - 1].to].on_path) s->all += w->g->edges[e - 1].cost;
+    }
+    const uint64_t own = s->all ? deal(s, n->self) : weight;
+    return own ? give(w, stack, own) : 0;
+}
+
+static int walk_from(struct walk *w, uint32_t root, uint64_t weight)
+{
+    int rc = enter(w, root, 0, weight);
+    while (!rc && w->depth) {
+        struct step *s = &w->path[w->depth - 1];
+        if (!s->edge) {
+            w->g->nodes[s->node].on_path = 0;
+            w->depth--;
+            continue;
+        }
+        const struct sonde_callgrind_edge *e = &w->g->edges[s->edge - 1];
+        s->edge = e->next;
+        if (w->g->nodes[e->to].on_path) continue;
+        const uint64_t share = deal(s, e->cost);
+        if (share) rc = enter(w, e->to, s->stack, share);
+    }
+    return rc;
+}
+
+static int most_expensive_first(const void *a, const void *b, void *nodes)
+{
+    const uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    const struct sonde_callgrind_node *x = (struct sonde_callgrind_node *)nodes + i;
+    const struct sonde_callgrind_node *y = (struct sonde_callgrind_node *)nodes + k;
+    const uint64_t left = x->self + x->calls, right = y->self + y->calls;
+    if (left != right) return left > right ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+/* The program starts at what nobody calls. A graph that is all cycles has no such function; then, and
+ * for what is reached from none of them, the most expensive one stands in. */
+static int walk_all(struct walk *w, uint32_t *order)
+{
+    struct sonde_callgrind *g = w->g;
+    uint64_t left = g->total;
+    int rc = 0;
+    for (uint32_t i = 0; i < g->node_count; i++) order[i] = i;
+    qsort_r(order, g->node_count, sizeof(*order), most_expensive_first, g->nodes);
+    for (int any = 0; any < 2; any++) {
+        for (uint32_t i = 0; !rc && left && i < g->node_count; i++) {
+            const struct sonde_callgrind_node *n = &g->nodes[order[i]];
+            const uint64_t cost = n->self + n->calls, weight = cost < left ? cost : left;
+            if (n->seen || !weight || (n->called && !any)) continue;
+            left -= weight;
+            rc = walk_from(w, order[i], weight);
+        }
+    }
+    if (rc || !left) return rc;
+    return give(w, sonde_profile_stack(w->p, 0, sonde_profile_named_location(w->p, "[unknown]", 9)),
+                left);
+}
+
+int sonde_callgrind_stacks(struct sonde_callgrind *g, struct sonde_profile *p,
+                           struct sonde_import *how, struct sonde_err *err)
+{
+    if (!g->total) return sonde_err_set(err, SONDE_EFORMAT, "no costs in it");
+    struct walk *w = sonde__calloc(1, sizeof(*w));
+    uint32_t *callers = sonde__calloc(g->node_count, sizeof(*callers));
+    int rc = w && callers ? 0 : sonde_import_no_room(p, err);
+    if (!rc) {
+        w->g = g;
+        w->p = p;
+        w->err = err;
+        w->smallest = g->total / SMALLEST;
+        for (uint32_t i = 0; i < g->edge_count; i++) {
+            w->shared |= g->edges[i].from != g->edges[i].to && ++callers[g->edges[i].to] > 1;
+        }
+        rc = walk_all(w, callers); /* which is not needed any more */
+        if (!rc && w->shared) {
+            sonde_import_note(how, "callgrind knows callers and callees, not stacks: costs of functions "
+                              "with several callers are shared out in proportion");
+        }
+    }
+    sonde__free(callers);
+    sonde__free(w);
+    return rc;
+}

@@ -1,0 +1,361 @@
+/* chrome_read.c - the Trace Event Format is read: what has a beginning and an end (B and E, X) becomes
+ * stacks, as it lies inside of each other on a thread; the weight is the time that is in no inner one.
+ *
+ * Events come in any order. They are taken down, sorted by thread and time, B and E are paired, and
+ * the slices that result are sorted again, outer ones first. A slice that outlasts the one it began in
+ * is cut at its end. Asynchronous, counter and other events have no stack and are left out; Chrome's
+ * own CPU samples (ProfileChunk) too: developer tools save those as a .cpuprofile. */
+#include "profile/formats/chrome_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/formats/import.h"
+#include "profile/intern.h"
+#include "sonde/sonde.h"
+
+#define TEXT_MAX_BYTES ((size_t)1 << 20)
+
+struct slice {
+    uint64_t start_ns, end_ns;
+    uint32_t thread;
+    uint32_t location;
+    uint32_t seq;
+    char phase;          /* B, E, X */
+};
+
+/* An open slice. */
+struct open {
+    uint64_t end_ns, self_ns;
+    uint32_t stack, slice;
+};
+
+struct reader {
+    struct sonde_profile *p;
+    struct sonde_err *err;
+    struct sonde_json_reader r;
+    struct sonde_buf name, word;
+    struct slice *slices;
+    uint32_t count, cap;
+    struct open *open;
+    uint32_t open_count, open_cap;
+    size_t bytes;
+    uint64_t left_out;   /* events without a length */
+    uint64_t mended;     /* without an end or a beginning, or not inside of each other */
+};
+
+/* One event as it stands in the file. */
+struct event {
+    struct sonde_json_text name, thread_name;
+    char phase;
+    double ts, dur;
+    uint64_t pid, tid;
+};
+
+static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
+{
+    const struct sonde_budget b = { .used = &s->bytes, .max = s->p->bytes_max };
+    void *grown = sonde_table_grow(*table, count, cap, size, &b);
+    if (!grown) return sonde_import_no_room(s->p, s->err);
+    *table = grown;
+    return 0;
+}
+
+/* ---- Events ----------------------------------------------------------------------------------- */
+
+/* Numbers are numbers, mostly: some writers put them into quotes, or use a thread's name. */
+static void read_id(struct reader *s, uint64_t *out)
+{
+    struct sonde_json_text text;
+    double number;
+    if (sonde_json_peek(&s->r) == '0') {
+        if (!sonde_json_number(&s->r, &number)) return;
+        *out = (uint32_t)(int64_t)(number > -1e15 && number < 1e15 ? number : 0);
+    } else if (sonde_json_peek(&s->r) == '"') {
+        if (sonde_json_string(&s->r, &s->word, &text)) *out = sonde_hash_bytes(text.s, text.len);
+    } else {
+        sonde_json_skip(&s->r);
+    }
+}
+
+static void read_time(struct reader *s, double *out)
+{
+    struct sonde_json_text text;
+    char copy[40] = "";
+    if (sonde_json_peek(&s->r) == '0') {
+        sonde_json_number(&s->r, out);
+    } else if (sonde_json_peek(&s->r) == '"') {
+        if (!sonde_json_string(&s->r, &s->word, &text)) return;
+        memcpy(copy, text.s, text.len < sizeof(copy) ? text.len : sizeof(copy) - 1);
+        *out = strtod(copy, NULL);
+    } else {
+        sonde_json_skip(&s->r);
+    }
+}
+
+/* "args":{"name":…} of metadata. */
+static void read_args(struct reader *s, struct event *e)
+{
+    struct sonde_json_text key, name;
+    if (sonde_json_peek(&s->r) != '{') {
+        sonde_json_skip(&s->r);
+        return;
+    }
+    sonde_json_enter(&s->r, '{');
+    while (sonde_json_member(&s->r, &key)) {
+        if (sonde_json_text_is(key, "name") && sonde_json_peek(&s->r) == '"') {
+            if (sonde_json_string(&s->r, &s->word, &name)) e->thread_name = name;
+        } else {
+            sonde_json_skip(&s->r);
+        }
+    }
+}
+
+static int parse_event(struct reader *s, struct event *e)
+{
+    struct sonde_json_text key, phase;
+    *e = (struct event){ .name = { "", 0 }, .ts = -1 };
+    struct sonde_json_reader args = { 0 };
+    if (!sonde_json_enter(&s->r, '{')) return 0;
+    while (sonde_json_member(&s->r, &key)) {
+        const char comes = sonde_json_peek(&s->r);
+        if (comes == '"' && sonde_json_text_is(key, "name")) {
+            sonde_json_string(&s->r, &s->name, &e->name);
+        } else if (comes == '"' && sonde_json_text_is(key, "ph")) {
+            if (sonde_json_string(&s->r, &s->word, &phase) && phase.len == 1) e->phase = *phase.s;
+        } else if (sonde_json_text_is(key, "ts")) read_time(s, &e->ts);
+        else if (sonde_json_text_is(key, "dur")) read_time(s, &e->dur);
+        else if (sonde_json_text_is(key, "pid")) read_id(s, &e->pid);
+        else if (sonde_json_text_is(key, "tid")) read_id(s, &e->tid);
+        else {
+            if (sonde_json_text_is(key, "args")) args = s->r;
+            sonde_json_skip(&s->r);
+        }
+    }
+    if (s->r.error) return 0;
+    if (e->phase == 'M' && args.at) {
+        const struct sonde_json_reader behind = s->r;
+        s->r = args;
+        read_args(s, e);
+        s->r = behind;
+    }
+    return 1;
+}
+
+static uint32_t event_thread(struct reader *s, const struct event *e)
+{
+    char name[64] = "";
+    if (e->phase == 'M' && sonde_json_text_is(e->name, "thread_name")) {
+        memcpy(name, e->thread_name.s,
+               e->thread_name.len < sizeof(name) ? e->thread_name.len : sizeof(name) - 1);
+    }
+    /* A tid of 0 would be told apart by name only. */
+    return sonde_profile_thread(s->p, (uint32_t)e->pid, (uint32_t)e->tid ? (uint32_t)e->tid : UINT32_MAX,
+                                name);
+}
+
+static int read_event(struct reader *s)
+{
+    struct event e;
+    if (!parse_event(s, &e)) return 0;
+    if (e.phase == 'M' && sonde_json_text_is(e.name, "thread_name") && e.thread_name.len) {
+        return event_thread(s, &e) ? 0 : sonde_import_no_room(s->p, s->err);
+    }
+    if (e.phase == 'M') return 0;
+    if (!e.phase || !strchr("BEX", e.phase)) {
+        s->left_out++;
+        return 0;
+    }
+    if (!(e.ts >= 0 && e.ts < 1e15 && e.dur >= 0 && e.dur < 1e15)) {
+        return sonde_json_fail(&s->r, "an event without a time \"ts\", or one that is negative or too "
+                               "large");
+    }
+    const int rc = grow(s, (void **)&s->slices, s->count, &s->cap, sizeof(*s->slices));
+    if (rc) return rc;
+    struct slice slice = { .start_ns = (uint64_t)(e.ts * 1e3 + 0.5),
+                           .end_ns = (uint64_t)((e.ts + e.dur) * 1e3 + 0.5),
+                           .thread = event_thread(s, &e), .seq = s->count, .phase = e.phase };
+    if (e.phase != 'E') slice.location = sonde_import_frame(s->p, e.name, (struct sonde_json_text){ "", 0 }, 0);
+    if (!slice.thread || (e.phase != 'E' && !slice.location)) return sonde_import_no_room(s->p, s->err);
+    s->slices[s->count++] = slice;
+    return 0;
+}
+
+/* The bracket at the end of an array may be missing, so that programs can write events as they come. */
+static int ends_here(const struct reader *s)
+{
+    struct sonde_json_reader ahead = s->r;
+    if (sonde_json_at_end(&ahead)) return 1;
+    if (*ahead.at == ',') ahead.at++;
+    return sonde_json_at_end(&ahead);
+}
+
+static int read_events(struct reader *s)
+{
+    int rc = 0;
+    if (!sonde_json_enter(&s->r, '[')) return 0;
+    while (!rc && !ends_here(s) && sonde_json_element(&s->r)) rc = read_event(s);
+    return rc;
+}
+
+static int read_file(struct reader *s)
+{
+    struct sonde_json_text key;
+    int rc = 0, seen = 0;
+    if (sonde_json_peek(&s->r) == '[') return read_events(s);
+    if (!sonde_json_enter(&s->r, '{')) return 0;
+    while (!rc && sonde_json_member(&s->r, &key)) {
+        if (sonde_json_text_is(key, "traceEvents")) {
+            rc = read_events(s);
+            seen = 1;
+        } else {
+            sonde_json_skip(&s->r);
+        }
+    }
+    if (!rc && !s->r.error && !seen) sonde_json_fail(&s->r, "no \"traceEvents\" in it");
+    return rc;
+}
+
+/* ---- Slices ----------------------------------------------------------------------------------- */
+
+#define ORDER(x, y) if ((x) != (y)) return (x) < (y) ? -1 : 1
+
+static int by_time(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+    ORDER(x->thread, y->thread);
+    ORDER(x->start_ns, y->start_ns);
+    ORDER(x->seq, y->seq);
+    return 0;
+}
+
+static int outer_first(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+    ORDER(x->thread, y->thread);
+    ORDER(x->start_ns, y->start_ns);
+    ORDER(y->end_ns, x->end_ns);
+    ORDER(x->seq, y->seq);
+    return 0;
+}
+
+static int push_open(struct reader *s, struct open o)
+{
+    const int rc = grow(s, (void **)&s->open, s->open_count, &s->open_cap, sizeof(*s->open));
+    if (!rc) s->open[s->open_count++] = o;
+    return rc;
+}
+
+/* B gets the end of its E; what is left open ends with the thread's last event. E is dropped. */
+static int pair_events(struct reader *s)
+{
+    uint32_t kept = 0;
+    int rc = 0;
+    for (uint32_t i = 0, next; !rc && i < s->count; i = next) {
+        uint64_t last_ns = 0;
+        s->open_count = 0;
+        for (next = i; !rc && next < s->count && s->slices[next].thread == s->slices[i].thread; next++) {
+            struct slice *e = &s->slices[next];
+            if (e->end_ns > last_ns) last_ns = e->end_ns;
+            if (e->phase == 'B') rc = push_open(s, (struct open){ .slice = next });
+            if (e->phase != 'E') continue;
+            if (s->open_count) s->slices[s->open[--s->open_count].slice].end_ns = e->start_ns;
+            else s->mended++;
+        }
+        s->mended += s->open_count;
+        while (s->open_count) s->slices[s->open[--s->open_count].slice].end_ns = last_ns;
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->slices[i].phase != 'E') s->slices[kept++] = s->slices[i];
+    }
+    s->count = kept;
+    return rc;
+}
+
+static int close_open(struct reader *s)
+{
+    const struct open *o = &s->open[--s->open_count];
+    const struct sonde_profile_sample sample = {
+        .time_ns = o->end_ns, .weight = o->self_ns, .stack = o->stack,
+        .thread = s->slices[o->slice].thread, .count = 1, .kind = SONDE_SAMPLE_WALL,
+    };
+    return sonde_import_sample(s->p, &sample, s->err);
+}
+
+static int open_slice(struct reader *s, uint32_t i)
+{
+    struct slice *slice = &s->slices[i];
+    struct open *above = s->open_count ? &s->open[s->open_count - 1] : NULL;
+    if (above && slice->end_ns > above->end_ns) {
+        slice->end_ns = above->end_ns;
+        s->mended++;
+    }
+    const uint64_t ns = slice->end_ns - slice->start_ns;
+    if (above) above->self_ns -= ns;
+    const uint32_t stack = sonde_profile_stack(s->p, above ? above->stack : 0, slice->location);
+    if (!stack) return sonde_import_no_room(s->p, s->err);
+    return push_open(s, (struct open){ .end_ns = slice->end_ns, .self_ns = ns, .stack = stack,
+                                       .slice = i });
+}
+
+static int make_stacks(struct reader *s)
+{
+    int rc = 0;
+    s->open_count = 0;
+    for (uint32_t i = 0; !rc && i < s->count; i++) {
+        const int same = i && s->slices[i - 1].thread == s->slices[i].thread;
+        while (!rc && s->open_count &&
+               (!same || s->open[s->open_count - 1].end_ns <= s->slices[i].start_ns)) {
+            rc = close_open(s);
+        }
+        if (!rc) rc = open_slice(s, i);
+    }
+    while (!rc && s->open_count) rc = close_open(s);
+    return rc;
+}
+
+static int use_slices(struct reader *s)
+{
+    if (s->count) qsort(s->slices, s->count, sizeof(*s->slices), by_time);
+    int rc = pair_events(s);
+    if (rc) return rc;
+    if (s->count) qsort(s->slices, s->count, sizeof(*s->slices), outer_first);
+    return make_stacks(s);
+}
+
+int sonde_chrome_read(const char *data, size_t len, struct sonde_import *how,
+                      struct sonde_profile *p, struct sonde_err *err)
+{
+    struct reader s = { .p = p, .err = err };
+    sonde_json_reader_init(&s.r, data, len);
+    sonde_buf_init(&s.name, TEXT_MAX_BYTES);
+    sonde_buf_init(&s.word, TEXT_MAX_BYTES);
+    int rc = read_file(&s);
+    if (!rc) rc = sonde_import_json_error(&s.r, err);
+    if (!rc) rc = use_slices(&s);
+    if (!rc && !p->samples_count) {
+        rc = sonde_err_set(err, SONDE_EFORMAT, "no events in it that have a length (B and E, or X)");
+    }
+    if (!rc && s.left_out) {
+        sonde_import_note(how, "%llu events without a length are left out",
+                          (unsigned long long)s.left_out);
+    }
+    if (!rc && s.mended) {
+        sonde_import_note(how, "%llu events have no beginning or no end, or outlast what they began in",
+                          (unsigned long long)s.mended);
+    }
+    p->engine = sonde_profile_cstring(p, "import");
+    sonde_buf_release(&s.name);
+    sonde_buf_release(&s.word);
+    sonde__free(s.slices);
+    sonde__free(s.open);
+    return rc;
+}
+
+int sonde_chrome_probe(const char *data, size_t len)
+{
+    static const char *const object[] = { "\"traceEvents\"", NULL };
+    static const char *const array[] = { "\"ph\"", "\"ts\"", NULL };
+    return sonde_import_json_has(data, len, object) || sonde_import_json_has(data, len, array);
+}
