@@ -91,6 +91,17 @@ static void release_one(struct sonde_infer *x)
     infer_on_event(x, &e);
 }
 
+void infer_wait(struct sonde_infer *x, const struct infer_event *e)
+{
+    while (sonde_timeq_put(&x->waiting, e->e.time_ns, e) != 0) {
+        if (x->waiting.count == 0) { /* no memory at all */
+            infer_count(x, SONDE_INFER_BAD_queue_full);
+            return;
+        }
+        release_one(x);
+    }
+}
+
 /* Models are often called by their file. */
 static const char *model_name(struct sonde_infer *x, const char *name)
 {
@@ -119,13 +130,8 @@ static void take(struct sonde_infer *x, struct sonde_model_process *p,
             sonde_strip_paths(kept.e.attr.value.str);
         }
     }
-    while (sonde_timeq_put(&x->waiting, e->time_ns, &kept) != 0) {
-        if (x->waiting.count == 0) { /* no memory at all */
-            infer_count(x, SONDE_INFER_BAD_queue_full);
-            return;
-        }
-        release_one(x);
-    }
+    x->m->activity++;
+    infer_wait(x, &kept);
 }
 
 /* ---- Events of other threads ------------------------------------------------------------------ */
@@ -202,8 +208,8 @@ static void on_event(void *arg, struct sonde_model *m, struct sonde_model_proces
 static void on_drained(void *arg, struct sonde_model *m, uint64_t since_ns)
 {
     struct sonde_infer *x = arg;
-    (void)m;
     take_posted(x);
+    if (x->waiting.count) m->activity++; /* what waits is saved, too */
     while (x->waiting.count && sonde_timeq_first(&x->waiting) + SLACK_NS <= since_ns) release_one(x);
 }
 
@@ -253,7 +259,7 @@ static void on_destroy(void *arg)
 
 static const struct sonde_infer_ops ops = {
     .event = on_event, .drained = on_drained, .tick = on_tick, .forget = on_forget,
-    .destroy = on_destroy,
+    .destroy = on_destroy, .save = infer_save, .load = infer_load,
 };
 
 struct sonde_infer *sonde_infer_of(const struct sonde_model *m)
@@ -316,4 +322,5 @@ void sonde_infer_reset(struct sonde_infer *x, double now_s)
     x->totals = (struct sonde_infer_totals){ .since_s = now_s, .memory_bytes = memory,
                                              .memory_peak = memory };
     x->cache_asked = 0;
+    x->m->activity++;
 }

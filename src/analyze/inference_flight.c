@@ -66,6 +66,15 @@ static void land(struct sonde_infer *x, struct infer_flight *f)
     f->item_cap = 0;
 }
 
+void infer_flight_link(struct sonde_infer *x, struct infer_flight *f)
+{
+    struct infer_flight **slot = slot_of(x, f->r.id, f->r.pid, f->r.source);
+    f->chain = *slot;
+    *slot = f;
+    list_append(x, f);
+    x->flight_count++;
+}
+
 static void flight_free(struct sonde_infer *x, struct infer_flight *f)
 {
     struct infer_flight **link = slot_of(x, f->r.id, f->r.pid, f->r.source);
@@ -81,7 +90,7 @@ static void flight_free(struct sonde_infer *x, struct infer_flight *f)
 /* ---- Ends ----------------------------------------------------------------------------------- */
 
 /* It is kept for a while, should it go on. */
-static void quiet_add(struct sonde_infer *x, struct infer_flight *f)
+void infer_flight_quiet(struct sonde_infer *x, struct infer_flight *f)
 {
     struct infer_flight **slot = &x->quiet[x->quiet_next];
     if (*slot) flight_free(x, *slot);
@@ -118,12 +127,12 @@ static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outco
         x->ended[h % INFER_ENDED] = (struct infer_ended){ f->r.id, f->r.pid, f->r.source };
     }
     infer_finish(x, f, outcome, end_ns, error);
-    if (may_go_on && x->done) quiet_add(x, f);
+    if (may_go_on && x->done) infer_flight_quiet(x, f);
     else flight_free(x, f);
 }
 
 /* It was given up: what is known of it ends where it was last heard of. */
-static void lose(struct sonde_infer *x, struct infer_flight *f, const char *why)
+void infer_lose(struct sonde_infer *x, struct infer_flight *f, const char *why)
 {
     finish(x, f, SONDE_INFER_LOST, f->heard_ns, why, 0);
 }
@@ -138,8 +147,8 @@ void infer_age(struct sonde_infer *x, uint64_t before_ns)
 {
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
         next = f->after;
-        if (f->seen_ns < before_ns) lose(x, f, "not_heard_of");
-        else if (gone(x, f->process)) lose(x, f, "process_ended");
+        if (f->seen_ns < before_ns) infer_lose(x, f, "not_heard_of");
+        else if (gone(x, f->process)) infer_lose(x, f, "process_ended");
     }
 }
 
@@ -148,7 +157,7 @@ void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p)
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
         next = f->after;
         if (!p) flight_free(x, f);
-        else if (f->process == p) lose(x, f, "process_ended");
+        else if (f->process == p) infer_lose(x, f, "process_ended");
     }
     quiet_drop(x, p);
 }
@@ -173,9 +182,9 @@ static void on_request(struct sonde_infer *x, const struct infer_event *in)
     }
     if (f) {
         infer_count(x, SONDE_INFER_BAD_repeated_id);
-        lose(x, f, "repeated_id");
+        infer_lose(x, f, "repeated_id");
     }
-    if (x->flight_count >= x->o.running_max) lose(x, x->oldest, "too_many");
+    if (x->flight_count >= x->o.running_max) infer_lose(x, x->oldest, "too_many");
     f = sonde__calloc(1, sizeof(*f));
     if (!f) {
         infer_count(x, SONDE_INFER_BAD_queue_full);
@@ -195,12 +204,16 @@ static void on_request(struct sonde_infer *x, const struct infer_event *in)
         .arrived_ns = e->begin_ns, .tokens_max = e->tokens_max,
     };
     memcpy(f->r.own_id, e->text, sizeof(f->r.own_id));
-    struct infer_flight **slot = slot_of(x, e->id, e->pid, e->source);
-    f->chain = *slot;
-    *slot = f;
-    list_append(x, f);
-    x->flight_count++;
+    infer_flight_link(x, f);
     if (e->profile && x->o.on_begin) x->o.on_begin(&f->r, x->o.on_done_arg);
+}
+
+static const char tokens_name[] = "tokens";
+
+const char *infer_item_name(struct sonde_infer *x, uint32_t kind, const char *text)
+{
+    if (kind == SONDE_PHASE_NONE) return tokens_name;
+    return kind == SONDE_PHASE_NAMED ? infer_name(x, text) : sonde_phase_name(kind);
 }
 
 /* ---- In between ------------------------------------------------------------------------------- */
@@ -357,7 +370,7 @@ static void on_tokens(struct sonde_infer *x, struct infer_flight *f,
         f->last_token_ns = e->time_ns;
     }
     infer_item(x, f, &(struct sonde_infer_item){
-        .start_ns = e->time_ns, .end_ns = e->time_ns, .tokens = e->tokens, .name = "tokens",
+        .start_ns = e->time_ns, .end_ns = e->time_ns, .tokens = e->tokens, .name = tokens_name,
         .kind = SONDE_PHASE_NONE, .count = 1 });
 }
 

@@ -5,7 +5,8 @@
  *   inference_done.c    figures of a request that ended; the ring of them, timelines that are kept
  *   inference_series.c  which series there are, and recording to them
  *   inference_model.c   models: batches, memory, caches, rates
- *   inference_run.c     what goes to a run file */
+ *   inference_run.c     what goes to a run file
+ *   inference_state.c   what goes to the next agent */
 #ifndef SONDE_ANALYZE_INFERENCE_PRIVATE_H
 #define SONDE_ANALYZE_INFERENCE_PRIVATE_H
 
@@ -135,6 +136,8 @@ struct sonde_infer {
 
 /* ---- inference.c ---- */
 
+/* Put an event, whose texts are x's names, among those that are put in order. */
+void infer_wait(struct sonde_infer *x, const struct infer_event *e);
 /* A text that stays; "(other)" when there are too many. */
 const char *infer_name(struct sonde_infer *x, const char *text);
 void infer_count(struct sonde_infer *x, enum sonde_infer_reason reason);
@@ -146,6 +149,14 @@ void infer_on_event(struct sonde_infer *x, const struct infer_event *e);
 void infer_age(struct sonde_infer *x, uint64_t before_ns);
 /* End all requests of p as lost; NULL: all there are, without a trace of them. */
 void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p);
+/* It was given up: what is known of it ends where it was last heard of. */
+void infer_lose(struct sonde_infer *x, struct infer_flight *f, const char *why);
+/* Into the table and the list, as the one that was heard of last. */
+void infer_flight_link(struct sonde_infer *x, struct infer_flight *f);
+/* It has ended for being silent, and is kept for a while, should it go on. */
+void infer_flight_quiet(struct sonde_infer *x, struct infer_flight *f);
+/* What an item of a timeline is called: items are compared by the address of their name. */
+const char *infer_item_name(struct sonde_infer *x, uint32_t kind, const char *text);
 
 /* ---- inference_done.c ---- */
 
@@ -191,6 +202,11 @@ struct sonde_model_series *infer_info_series(struct sonde_infer *x, struct infer
                                              const char *backend);
 struct sonde_model_series *infer_invalid_series(struct sonde_infer *x, const char *reason);
 struct sonde_model_series *infer_invalid_request_series(struct sonde_infer *x, const char *field);
+/* Which series of g or m there are, as bits by slot; and make those that a mask says. */
+uint64_t infer_group_mask(const struct infer_group *g);
+void infer_group_fill(struct sonde_infer *x, struct infer_group *g, uint64_t mask);
+uint64_t infer_model_mask(const struct infer_model *m);
+void infer_model_fill(struct sonde_infer *x, struct infer_model *m, uint64_t mask);
 void infer_series_forget(struct sonde_infer *x, const struct sonde_model_process *p);
 
 /* ---- inference_model.c ---- */
@@ -201,6 +217,11 @@ void infer_on_model(struct sonde_infer *x, const struct infer_event *e);
 void infer_computed(struct sonde_infer *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
                     uint64_t ns);
 void infer_models_tick(struct sonde_infer *x, double seconds);
+
+/* ---- inference_state.c ---- */
+
+void infer_save(void *arg, struct sonde_state *s);
+void infer_load(void *arg, struct sonde_state *s, const struct sonde_model_knowns *k);
 
 static inline uint64_t infer_now_ns(const struct sonde_infer *x)
 {

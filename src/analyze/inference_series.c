@@ -225,7 +225,7 @@ static struct sonde_model_series *series(struct sonde_infer *x, const struct who
     label(l, &n, name, value);
     struct sonde_model_series *s =
         family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
-    if (s) s->from_zero = 1;
+    if (s) s->from_zero = s->kept = 1;
     return s;
 }
 
@@ -246,7 +246,7 @@ static struct sonde_model_series *alias_series(struct sonde_infer *x, const stru
     label(l, &n, "model_name", w->model);
     struct sonde_model_series *s =
         family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
-    if (s) s->from_zero = 1;
+    if (s) s->from_zero = s->kept = 1;
     return s;
 }
 
@@ -377,7 +377,7 @@ static struct sonde_model_series *own_series(struct sonde_infer *x, enum family 
     struct sonde_model_family *family = sonde_model_family(x->m, &families[f].spec);
     const struct sonde_label l = { name, value };
     struct sonde_model_series *s = family ? sonde_model_series(x->m, family, NULL, &l, 1) : NULL;
-    if (s) s->from_zero = 1;
+    if (s) s->from_zero = s->kept = 1;
     return s;
 }
 
@@ -432,6 +432,40 @@ struct infer_model *infer_model_find(struct sonde_infer *x, struct sonde_model_p
         .program = p ? infer_name(x, p->program) : "",
     };
     return x->models[x->model_count++] = m;
+}
+
+/* Masks have room. */
+_Static_assert(SONDE_INFER_GROUP_SLOT_COUNT <= 64 && INFER_MODEL_SLOT_COUNT <= 64, "bits of a mask");
+
+static uint64_t mask_of(const struct infer_series *slot, size_t count)
+{
+    uint64_t mask = 0;
+    for (size_t i = 0; i < count; i++) mask |= (uint64_t)(slot[i].main || slot[i].alias) << i;
+    return mask;
+}
+
+uint64_t infer_group_mask(const struct infer_group *g)
+{
+    return mask_of(g->slot, SONDE_INFER_GROUP_SLOT_COUNT);
+}
+
+uint64_t infer_model_mask(const struct infer_model *m)
+{
+    return mask_of(m->slot, INFER_MODEL_SLOT_COUNT);
+}
+
+void infer_group_fill(struct sonde_infer *x, struct infer_group *g, uint64_t mask)
+{
+    for (uint32_t i = 0; i < SONDE_INFER_GROUP_SLOT_COUNT; i++) {
+        if (mask >> i & 1) group_slot(x, g, (enum sonde_infer_group_slot)i);
+    }
+}
+
+void infer_model_fill(struct sonde_infer *x, struct infer_model *m, uint64_t mask)
+{
+    for (uint32_t i = 0; i < INFER_MODEL_SLOT_COUNT; i++) {
+        if (mask >> i & 1) model_slot(x, m, (enum infer_model_slot)i);
+    }
 }
 
 void infer_series_forget(struct sonde_infer *x, const struct sonde_model_process *p)

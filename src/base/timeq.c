@@ -1,6 +1,7 @@
 /* timeq.c - see timeq.h. */
 #include "base/timeq.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -74,4 +75,16 @@ void sonde_timeq_take(struct sonde_timeq *q, void *item)
     q->heap[i] = e;
     q->spare[q->cap - q->count - 1] = at;
     memcpy(item, q->items + at * q->item_size, q->item_size);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct sonde_timeq_entry *x = a, *y = b;
+    return earlier(x, y) ? -1 : earlier(y, x);
+}
+
+/* What is sorted is a heap, too. */
+void sonde_timeq_sort(struct sonde_timeq *q)
+{
+    if (q->count) qsort(q->heap, q->count, sizeof(q->heap[0]), by_time);
 }

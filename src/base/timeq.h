@@ -30,4 +30,11 @@ static inline uint64_t sonde_timeq_first(const struct sonde_timeq *q) { return q
 /* Take it out; there must be one. */
 void sonde_timeq_take(struct sonde_timeq *q, void *item);
 
+/* Looking at all of them, in order: sort, then ask for 0 … count - 1. */
+void sonde_timeq_sort(struct sonde_timeq *q);
+static inline const void *sonde_timeq_item(const struct sonde_timeq *q, uint32_t i)
+{
+    return q->items + q->heap[i].at * q->item_size;
+}
+
 #endif

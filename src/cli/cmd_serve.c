@@ -347,9 +347,10 @@ const struct sonde_command sonde_cmd_serve = {
     .summary = "watch every process of this user that records, and serve HTTP until stopped",
     .usage = "[options]",
     .details =
-        "SIGTERM and SIGINT end it with exit status 0. Counts are in the processes' segments: an "
-        "agent that is restarted carries on where the last one was. SIGHUP does nothing: settings "
-        "are read at the start only.\n"
+        "SIGTERM and SIGINT end it with exit status 0. Counts are in the processes' segments, and those "
+        "of spans and requests in agent.state beside them: an agent that is restarted, also after "
+        "SIGKILL, carries on where the last one was. What the processes' rings did not hold until "
+        "then is counted as lost. SIGHUP does nothing: settings are read at the start only.\n"
         "\n"
         "While it runs, segments of ended processes stay for agent.retain_seconds and are then "
         "deleted.\n"

@@ -143,6 +143,8 @@ void sonde_collector_destroy(struct sonde_collector *c)
     if (!c) return;
     sonde_collector_stop(c);
     for (size_t i = 0; i < c->probe_count; i++) c->probes[i].ops->close(c->probes[i].state);
+    collector_state_save(c, 1);
+    sonde_buf_release(&c->state.bytes);
     collector_entries_free(c);
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
@@ -239,6 +241,7 @@ static void step_locked(struct sonde_collector *c)
     sonde_model_tick(c->model, now_s);
     if (c->on_tick) c->on_tick(c->model, c->on_tick_arg);
     pthread_rwlock_unlock(&c->model->lock);
+    collector_state_save(c, 0);
 }
 
 void sonde_collector_step(struct sonde_collector *c)
@@ -255,6 +258,7 @@ static void drain_locked(struct sonde_collector *c)
     collector_entries_drain(c);
     drained(c);
     pthread_rwlock_unlock(&c->model->lock);
+    collector_state_save(c, 0);
 }
 
 /* A process that writes much is looked at more often: the pause that would have found DRAIN_RECS in
@@ -319,6 +323,11 @@ void sonde_collector_stop(struct sonde_collector *c)
     pthread_mutex_unlock(&c->lock);
     pthread_join(c->thread, NULL);
     c->started = 0;
+    /* The next agent has the less to read. */
+    pthread_mutex_lock(&c->lock);
+    drain_locked(c);
+    collector_state_save(c, 1);
+    pthread_mutex_unlock(&c->lock);
 }
 
 void sonde_collector_watch(struct sonde_collector *c, uint32_t pid)

@@ -50,6 +50,8 @@ static void entry_forget(struct sonde_collector *c, struct entry *e)
 {
     sonde_segment_close(e->segment);
     e->segment = NULL;
+    sonde_buf_release(&e->last);
+    c->model->activity++;
     if (e->process && !process_is_used(c, e, e->process)) {
         sonde_model_process_forget(c->model, e->process);
     }
@@ -133,6 +135,7 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
     p->ended_s = 0;
     e->process = p;
     e->wanted = 1;
+    e->mono0_ns = sonde_segment_header(e->segment)->mono0_ns;
 }
 
 /* ---- Scanning ----------------------------------------------------------------------------- */
@@ -206,6 +209,7 @@ static int scan(struct sonde_collector *c)
         /* Removed, and taken by another user since: programs go elsewhere now. */
         if (c->dir_default) sonde__dir_default(c->dir, sizeof(c->dir));
     }
+    if (rc == 0 && c->scans == 0) collector_state_load(c, dirfd);
     c->scans++;
     return dirfd;
 }
@@ -241,6 +245,8 @@ static void entry_end(struct sonde_collector *c, struct entry *e, int replaced, 
     e->ended = 1;
     e->ended_s = now_s;
     e->ended_ns = c->clock.now_mono_ns;
+    collector_state_entry(e);
+    c->model->activity++;
     sonde_segment_close(e->segment);
     e->segment = NULL;
     if (!p) return;
@@ -384,7 +390,10 @@ static void remove_ended(struct sonde_collector *c)
 void collector_entries_free(struct sonde_collector *c)
 {
     remove_ended(c);
-    for (size_t i = 0; i < c->entry_count; i++) sonde_segment_close(c->entries[i].segment);
+    for (size_t i = 0; i < c->entry_count; i++) {
+        sonde_segment_close(c->entries[i].segment);
+        sonde_buf_release(&c->entries[i].last);
+    }
     sonde__free(c->entries);
 }
 

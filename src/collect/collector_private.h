@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "base/buf.h"
 #include "collect/collector.h"
 #include "collect/discover.h"
 #include "collect/probe.h"
@@ -28,6 +29,17 @@ struct entry {
     int ended;                            /* its process is gone, or went on as another image */
     double ended_s;
     uint64_t ended_ns;                    /* the same by CLOCK_MONOTONIC */
+    uint64_t mono0_ns;                    /* when its segment was made */
+    struct sonde_buf last;                /* its segment's state when that was closed */
+};
+
+/* agent.state: collector_state.c */
+struct state {
+    struct sonde_buf bytes;               /* of the last one; its memory is used again */
+    uint64_t activity;                    /* of the model, then */
+    uint64_t written_ns, cost_ns;         /* CLOCK_MONOTONIC */
+    uint64_t unsaved;                     /* records of a ring that were drained since, at most */
+    int refused;                          /* the last was not written, which has been told */
 };
 
 struct watched {
@@ -72,6 +84,7 @@ struct sonde_collector {
     struct sonde_collector_refusal refusals[COLLECTOR_REFUSALS];
     uint64_t refused;                     /* ever */
     struct self self;
+    struct state state;
 
     pthread_t thread;
     pthread_cond_t wake;
@@ -85,5 +98,14 @@ void collector_entries_drain(struct sonde_collector *c);
 /* Most records that the last drain found in a ring. */
 uint32_t collector_entries_fullest(const struct sonde_collector *c);
 void collector_entries_free(struct sonde_collector *c);
+
+/* ---- collector_state.c ---- */
+
+/* After the first scan, before anything is read; as above. */
+void collector_state_load(struct sonde_collector *c, int dirfd);
+/* After a drain, with c->lock held and not the model's. now: whenever the last was. */
+void collector_state_save(struct sonde_collector *c, int now);
+/* e->segment is about to be closed: e->last is where the next agent would begin. */
+void collector_state_entry(struct entry *e);
 
 #endif

@@ -78,6 +78,10 @@ struct sonde_infer_ops {
     void (*tick)(void *arg, struct sonde_model *m, double now_s); /* before the model's */
     void (*forget)(void *arg, struct sonde_model *m, struct sonde_model_process *p);
     void (*destroy)(void *arg);
+    /* What the next agent has to know besides series (state.h): read lock held, and back, before the
+     * first event, with the write lock held. */
+    void (*save)(void *arg, struct sonde_state *s);
+    void (*load)(void *arg, struct sonde_state *s, const struct sonde_model_knowns *k);
 };
 
 #endif

@@ -101,6 +101,7 @@ static void family_free(struct sonde_model_family *f)
     sonde__free(f->unit);
     sonde__free(f->source);
     sonde__free(f->series);
+    sonde__free(f->bounds_own);
     sonde__free(f);
 }
 

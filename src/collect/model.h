@@ -82,6 +82,8 @@ struct sonde_model_series {
      * first value is an increase. Otherwise the first value seen is where differences start
      * (an agent that is started late must not show a leap). */
     uint32_t from_zero;
+    uint32_t kept;                       /* it is the agent that counts here, so the next one has to be
+                                            told (collector_state.c) */
     uint32_t stored;                     /* for who keeps ticks (store/store_model.c); 0 at first */
     double stored_scale;                 /* alike, of `real` ones */
 
@@ -122,6 +124,7 @@ struct sonde_model_family {
                                             by atomic or under the read lock */
     const double *bounds;                /* classic buckets are these; NULL = what exporters choose */
     size_t bound_count;
+    double *bounds_own;                  /* owned: bounds that came from a state; NULL = static ones */
     struct sonde_model_series **series;
     size_t series_count, series_cap;
 };
@@ -215,6 +218,7 @@ struct sonde_model {
     struct sonde_model_span *spans; /* ring: newest is (span_next - 1) % spans_max */
     size_t spans_max;
     uint64_t span_next;           /* spans ever added */
+    uint64_t activity;            /* grows with everything that a state (below) has to tell */
     size_t series_count, series_max, history_series_max;
     uint64_t dropped_series, dropped_conflicts; /* over series_max; name with another type */
     uint64_t dropped_spans;       /* for lack of memory */
@@ -305,6 +309,26 @@ void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listen
 /* Close an interval: push every series' history. The first interval is now_s less the
  * model's now_s if that was set before, else 1 s. */
 void sonde_model_tick(struct sonde_model *m, double now_s);
+
+/* ---- From one agent to the next ------------------------------------------------------------ */
+
+struct sonde_state;
+
+/* A process of the model that was saved, and what it is here; NULL: nothing is known of it now. */
+struct sonde_model_known { uint64_t serial; struct sonde_model_process *process; };
+struct sonde_model_knowns { const struct sonde_model_known *known; size_t count; }; /* ascending */
+
+/* 1: *out is whose serial it is, NULL for serial 0. 0: its process is gone. */
+int sonde_model_known(const struct sonde_model_knowns *k, uint64_t serial,
+                      struct sonde_model_process **out);
+
+/* All `kept` series with their values (read lock held); and back (write lock held): they go on from
+ * there, without a leap in their history. What is bad stops it, s->bad tells. */
+void sonde_model_save(const struct sonde_model *m, struct sonde_state *s);
+void sonde_model_load(struct sonde_model *m, struct sonde_state *s,
+                      const struct sonde_model_knowns *k);
+/* Buckets and sums of one histogram, either way; h is empty when it is loaded. */
+void sonde_hist_value_state(struct sonde_state *s, struct sonde_hist_value *h);
 
 /* ---- Looking (read lock held) ------------------------------------------------------------- */
 

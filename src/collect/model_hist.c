@@ -220,6 +220,13 @@ static int history_hist(struct sonde_model *m, struct sonde_model_series *s)
     return s->hist_prev != NULL;
 }
 
+void sonde_model_series_continue(struct sonde_model *m, struct sonde_model_series *s)
+{
+    s->counter_prev = s->counter;
+    s->ticks_seen = 1;
+    if (s->hist && s->hist->count && history_hist(m, s)) hist_copy(s->hist_prev, s->hist);
+}
+
 static void push_hist(struct sonde_model *m, struct sonde_model_series *s, size_t at)
 {
     if (!s->hist || s->hist->count == 0) {

@@ -144,6 +144,7 @@ void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listen
 
 void sonde_model_span(struct sonde_model *m, const struct sonde_model_span *span)
 {
+    m->activity++;
     if (m->on_span) m->on_span(span, m->on_span_arg);
     for (struct sonde_model_listener *l = m->listeners; l; l = l->next) l->on_span(span, l->arg);
     struct sonde_model_span copy;

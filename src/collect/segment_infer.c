@@ -174,16 +174,19 @@ static void on_phase(struct segment_drain *d, const uint64_t w[8])
                          e.kind < SONDE_PHASE_COUNT ? &d->s->phase_duration[e.kind] : &none);
 }
 
+void segment_part_keep(struct sonde_segment *s, const struct segment_part *part)
+{
+    if (!s->part) s->part = sonde__calloc(SEGMENT_PENDING_PARTS, sizeof(*s->part));
+    if (!s->part || part->batch == 0 || part->request == 0) return;
+    struct segment_part *p = &s->part[s->part_next++ % SEGMENT_PENDING_PARTS];
+    if (p->batch == 0) s->parts_pending++;
+    *p = *part;
+}
+
 static void on_parts(struct segment_drain *d, const uint64_t w[8])
 {
-    struct sonde_segment *s = d->s;
-    if (!s->part) s->part = sonde__calloc(SEGMENT_PENDING_PARTS, sizeof(*s->part));
-    if (!s->part || w[1] == 0) return;
     for (uint32_t i = 0; i < SONDE__BATCH_PARTS; i++) {
-        if (w[2 + 2 * i] == 0) continue;
-        struct segment_part *p = &s->part[s->part_next++ % SEGMENT_PENDING_PARTS];
-        if (p->batch == 0) s->parts_pending++;
-        *p = (struct segment_part){ w[1], w[2 + 2 * i], w[3 + 2 * i] };
+        segment_part_keep(d->s, &(struct segment_part){ w[1], w[2 + 2 * i], w[3 + 2 * i] });
     }
 }
 

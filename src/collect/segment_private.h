@@ -140,11 +140,15 @@ void segment_attr_keep(struct sonde_segment *s, uint64_t span, uint32_t key, uin
 /* Into the model, with the attributes that wait for it; *series is looked up once. */
 void segment_span_deliver(struct segment_drain *d, struct sonde_model_span *span,
                           struct sonde_model_series **series);
+/* Room for the positions of so many lanes. 0 or SONDE_ENOMEM. */
+int segment_rings_grow(struct sonde_segment *s, uint32_t lanes);
 /* The value of an attribute; 0 = there is no such type. */
 int segment_attr_value(struct sonde_model_attr *to, uint32_t type, const void *bytes, uint32_t len);
 
 /* ---- segment_infer.c ---- */
 
+/* Keep a part until its batch comes. */
+void segment_part_keep(struct sonde_segment *s, const struct segment_part *part);
 /* A record of an inference event. */
 void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec *r);
 

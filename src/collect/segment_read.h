@@ -41,6 +41,11 @@ int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,
 /* Most records that the last drain found in a ring; SONDE__RING_RECS = one was overrun. */
 uint32_t sonde_segment_fullest(const struct sonde_segment *s);
 
+/* How far its rings have been read, and what waits for records that have not come, either way
+ * (state.h); loaded before the first drain. */
+struct sonde_state;
+void sonde_segment_state(struct sonde_segment *s, struct sonde_state *st);
+
 /* ---- Samples: what libsonde_preload writes ----------------------------------------------------- */
 
 struct sonde_sampler_info {

@@ -107,7 +107,7 @@ static struct sonde_model_series *duration_series(struct segment_drain *d, const
     struct sonde_label labels[] = { { "span", name }, { "outcome", outcome_name(outcome) } };
     struct sonde_model_family *f = sonde_model_family(d->m, &spec);
     struct sonde_model_series *series = f ? sonde_model_series(d->m, f, d->p, labels, 2) : NULL;
-    if (series) series->from_zero = 1; /* it is the agent that counts here */
+    if (series) series->from_zero = series->kept = 1; /* it is the agent that counts here */
     return series;
 }
 
@@ -217,11 +217,12 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
         }
         r->waits_ns = 0;
         r->next++;
+        d->m->activity++;
     }
     return 0;
 }
 
-static int rings_grow(struct sonde_segment *s, uint32_t lanes)
+int segment_rings_grow(struct sonde_segment *s, uint32_t lanes)
 {
     if (lanes <= s->ring_count) return 0;
     struct segment_ring *ring = sonde__realloc(s->ring, lanes * sizeof(*ring));
@@ -237,7 +238,7 @@ static int rings_drain(struct segment_drain *d, int last, struct sonde_err *err)
     struct sonde_segment *s = d->s;
     struct segment_counts c;
     int rc = segment_counts_load(s, &c, err);
-    if (rc != 0 || rings_grow(s, c.lanes) != 0) return rc;
+    if (rc != 0 || segment_rings_grow(s, c.lanes) != 0) return rc;
     for (uint32_t lane = 0; lane < c.lanes; lane++) {
         struct segment_ring *r = &s->ring[lane];
         const struct sonde__lane *from = (const struct sonde__lane *)(const void *)(

@@ -35,9 +35,17 @@ static uint64_t offset_now(void)
     return offset;
 }
 
+static uint64_t agreed;
+
+void sonde_unix_offset_adopt(uint64_t offset_ns)
+{
+    const uint64_t now = offset_now();
+    const uint64_t apart = now > offset_ns ? now - offset_ns : offset_ns - now;
+    if (apart < STEP_NS) __atomic_store_n(&agreed, offset_ns, __ATOMIC_RELEASE);
+}
+
 uint64_t sonde_unix_offset_ns(void)
 {
-    static uint64_t agreed;
     const uint64_t known = __atomic_load_n(&agreed, __ATOMIC_ACQUIRE), now = offset_now();
     const uint64_t apart = now > known ? now - known : known - now;
     if (known && apart < STEP_NS) return known;

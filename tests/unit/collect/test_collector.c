@@ -141,7 +141,12 @@ static void check_child(struct sonde_collector *c, pid_t pid, enum sonde_process
     assert_int_equal(s->hist->count, 1000);
     assert_int_equal(s->process->spans_seen, 1000);
     assert_int_equal(find(c, "sonde_spans_lost_total", (uint32_t)pid)->counter, 0);
+}
+
+static void check_newest_span(struct sonde_collector *c)
+{
     struct sonde_model *m = sonde_collector_model(c);
+    assert_true(m->span_next > 0);
     const struct sonde_model_span *span = &m->spans[(m->span_next - 1) % m->spans_max];
     assert_string_equal(span->name, "work");
     double age_s = m->now_s - (double)span->start_ns * 1e-9;
@@ -157,6 +162,7 @@ static void exited_and_killed(void **state)
     pid_t killed = child_start(0);
     sonde_collector_step(c);
     check_child(c, killed, SONDE_PROCESS_RUNNING);
+    check_newest_span(c);
     pid_t exited = child_start(1);
     wait_for(exited);
     kill(killed, SIGKILL);
@@ -168,12 +174,17 @@ static void exited_and_killed(void **state)
     wait_for(killed);
     sonde_collector_destroy(c);
 
-    c = collector(1, 1000, 0); /* an agent that comes later sees all of it */
-    sonde_collector_step(c);
-    check_child(c, killed, SONDE_PROCESS_KILLED);
-    check_child(c, exited, SONDE_PROCESS_EXITED);
-    assert_int_equal(count_files(0), 2);
-    sonde_collector_destroy(c);
+    /* An agent that comes later counts all of it: the first one goes on with its state, for others it
+     * is in the rings. */
+    for (int agent = 1; agent >= 0; agent--) {
+        c = collector(agent, 1000, 0);
+        sonde_collector_step(c);
+        check_child(c, killed, SONDE_PROCESS_KILLED);
+        check_child(c, exited, SONDE_PROCESS_EXITED);
+        assert_int_equal(count_files(0), 2);
+        if (!agent) check_newest_span(c);
+        sonde_collector_destroy(c);
+    }
 }
 
 static void *wait_for_good(void *arg)

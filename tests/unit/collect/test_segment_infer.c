@@ -66,7 +66,8 @@ static void on_forget(void *arg, struct sonde_model *m, struct sonde_model_proce
 }
 static void on_destroy(void *arg) { (void)arg; }
 
-static const struct sonde_infer_ops ops = { on_event, on_drained, on_tick, on_forget, on_destroy };
+static const struct sonde_infer_ops ops = { .event = on_event, .drained = on_drained, .tick = on_tick,
+                                            .forget = on_forget, .destroy = on_destroy };
 
 /* ---- A segment ------------------------------------------------------------------------------ */
 
