@@ -225,22 +225,24 @@ static int about_infer(const struct sonde_profile *p, const struct sonde_profile
            !f->span && !f->trace_hi && !f->trace_lo && !f->from_ns && !f->to_ns;
 }
 
-/* A run without samples (the CPU was not sampled) that has requests all the same. */
-static int report_infer_alone(const struct sonde_profile *p, const struct sonde_report_options *o,
-                              struct sonde_buf *out, struct sonde_err *err)
+/* A run without samples (the CPU was not sampled, or no allocation was) that has requests, or of
+ * whose heap something is known all the same. */
+static int report_facts(const struct sonde_profile *p, const struct sonde_report_options *o,
+                        int heap, int infer, struct sonde_buf *out, struct sonde_err *err)
 {
-    struct infer_report r;
-    const int json = o->style == SONDE_REPORT_JSON;
-    int rc = infer_report_init(&r, p, o, o->limit ? o->limit : LIMIT_DEFAULT);
-    if (!rc) {
-        if (json) sonde_buf_putc(out, '{');
-        if (json) infer_report_json(&r, out);
-        else infer_report_text(&r, out);
-        if (json) sonde_buf_puts(out, "}\n");
-        rc = out->error;
+    struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT };
+    int rc = heap ? heap_report_init(&r.heap, p, o, r.limit) : 0;
+    if (!rc && infer) rc = infer_report_init(&r.infer, p, o, r.limit);
+    if (!rc && o->style == SONDE_REPORT_JSON) {
+        report_facts_json(&r, out);
+    } else if (!rc) {
+        heap_report_text(&r.heap, out);
+        infer_report_text(&r.infer, out);
     }
+    if (!rc) rc = out->error;
     if (rc) sonde_err_set(err, rc, "no memory for the report");
-    infer_report_release(&r);
+    heap_report_release(&r.heap);
+    infer_report_release(&r.infer);
     return rc;
 }
 
@@ -251,16 +253,16 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
                         .share_min = o->share_min > 0 ? o->share_min : SHARE_MIN_DEFAULT };
     const struct sonde_tree_options plain = { 0 };
     int rc = sonde_tree_build(p, &o->filter, &plain, &r.tree, err);
-    const int inference = about_infer(p, &o->filter);
-    if (rc == SONDE_ENOENT && inference && !p->samples_count) {
-        return report_infer_alone(p, o, out, err);
+    const int heap = about_heap(p, &o->filter), inference = about_infer(p, &o->filter);
+    if (rc == SONDE_ENOENT && (heap || (inference && !p->samples_count))) {
+        return report_facts(p, o, heap, inference, out, err);
     }
     if (rc) return rc;
     r.kind = r.tree->kind;
     rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
     if (!rc) rc = sum_samples(&r);
     if (!rc) rc = sum_spans(&r);
-    if (!rc && about_heap(p, &o->filter)) rc = heap_report_init(&r.heap, p, o, r.limit);
+    if (!rc && heap) rc = heap_report_init(&r.heap, p, o, r.limit);
     if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
     if (!rc) {
         if (o->style == SONDE_REPORT_JSON) report_write_json(&r, out);

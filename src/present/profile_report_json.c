@@ -159,6 +159,19 @@ static void put_modules(const struct report *r, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
+void report_facts_json(const struct report *r, struct sonde_buf *out)
+{
+    const struct sonde_profile *p = r->p;
+    sonde_buf_putc(out, '{');
+    if (p->program) sonde_json_str(out, "program", sonde_profile_str(p, p->program));
+    if (p->start_ns) sonde_json_ns(out, "start", p->start_ns);
+    if (p->end_ns) sonde_json_ns(out, "end", p->end_ns);
+    sonde_json_u64(out, "samples", 0);
+    heap_report_json(&r->heap, out);
+    infer_report_json(&r->infer, out);
+    sonde_buf_puts(out, "}\n");
+}
+
 void report_write_json(const struct report *r, struct sonde_buf *out)
 {
     sonde_buf_putc(out, '{');

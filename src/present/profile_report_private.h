@@ -83,6 +83,8 @@ void report_where_cell(struct sonde_table *t, size_t column, const char *file, u
 
 void report_write_text(const struct report *r, struct sonde_buf *out);
 void report_write_json(const struct report *r, struct sonde_buf *out);
+/* Of a profile without samples: what is known of its heap and requests. */
+void report_facts_json(const struct report *r, struct sonde_buf *out);
 
 /* What sonde_profile_diff writes as JSON, inside of an object that is open. */
 int report_diff_members(const struct sonde_tree *diff, size_t limit,

@@ -51,7 +51,7 @@ SONDE_PARAM_WORDS("/admin/profile/memory", "type", "live|peak|leaked|alloc|tempo
 SONDE_PARAM_COUNT("/admin/profile/memory", "limit", 100000, "rows of each table")
 SONDE_PARAM_COUNT("/admin/profile/mark", "pid", 4194304, "process; all unless given")
 SONDE_PARAM_WORDS("/admin/profile/last", "format", "json|svg|html|pprof|pprof-heap|folded|speedscope|chrome|report-json", "JSON unless given")
-SONDE_PARAM_WORDS("/admin/profile/last", "type", "cpu|off-cpu|alloc", "which samples; cpu unless given")
+SONDE_PARAM_WORDS("/admin/profile/last", "type", "cpu|off-cpu|alloc|live|peak|leaked|temporary", "which samples; cpu unless given")
 SONDE_PARAM_WORDS("/api/profiles", "type", "cpu|memory", "what was sampled over time, or how heaps stood; cpu unless given")
 SONDE_PARAM_COUNT("/api/profiles", "limit", 10000, "the newest so many; 500 unless given")
 SONDE_PARAM_WORDS("/api/profile", "type", "cpu|off-cpu|alloc|live|peak|leaked|temporary", "which samples; cpu unless given")

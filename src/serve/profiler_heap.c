@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "analyze/growth.h"
+#include "collect/smaps.h"
+#include "profile/heap.h"
 #include "serve/profiler_private.h"
 #include "sonde/sonde.h"
 
@@ -130,6 +132,22 @@ int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to
 
 /* ---- Profiles -------------------------------------------------------------------------------- */
 
+/* The library in a program comes to work with the first allocation that it samples, and tells how
+ * the process is from then on. Before, the kernel is asked. */
+static void add_resident(uint32_t pid, struct sonde_profile *p)
+{
+    struct sonde_heap *h = p->heap;
+    struct sonde_smaps smaps;
+    struct sonde_err err;
+    uint64_t rss, peak;
+    if (!h || h->ended || h->rss_bytes || sonde_smaps_resident(pid, &rss, &peak) != 0) return;
+    h->rss_bytes = rss;
+    h->rss_peak_bytes = peak;
+    if (h->pss_bytes || sonde_smaps_read(pid, &smaps, &err) != 0) return;
+    h->pss_bytes = smaps.all.pss_bytes;
+    sonde_smaps_release(&smaps);
+}
+
 /* One after the other into *out; the profile of the first is the start. */
 static int snapshot_all(const struct profiler_watched *found, size_t count,
                         struct sonde_profile **out)
@@ -141,6 +159,7 @@ static int snapshot_all(const struct profiler_watched *found, size_t count,
         rc = sonde_mem_snapshot(found[i].mem, &one);
         if (rc) break;
         rc = sonde_growth_judge_profile(one);
+        add_resident(found[i].pid, one);
         if (!all) {
             all = one;
         } else {

@@ -100,6 +100,7 @@ static int complete(struct sonde_profiler *p, struct sonde_taking *t, uint64_t d
     profile->dropped_samples = dropped;
     profile->start_ns = t->from_ns;
     profile->end_ns = to_ns;
+    if (!t->o.no_cpu && !(profile->rate_hz > 0)) profile->rate_hz = t->o.rate_hz; /* nothing ran */
     return rc ? sonde_err_set(err, rc, "no memory to put the profile together") : 0;
 }
 

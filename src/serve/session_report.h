@@ -19,6 +19,10 @@ void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const
 void sonde_session_picture(const struct sonde_request *r, const struct sonde_profile *p, int kind,
                            const char *label, int html, struct sonde_response *a);
 
+/* A profile that is kept, by its id or name, as GET /admin/profiles/ID answers. */
+void sonde_session_show_kept(const struct sonde_request *r, const char *name,
+                             struct sonde_response *a);
+
 /* HTTP status of what a session, or a look at one, failed with. */
 unsigned sonde_session_status(int code);
 

@@ -8,11 +8,18 @@
 
 #include "base/alloc.h"
 #include "profile/format.h"
+#include "profile/heap.h"
 #include "profile/tree.h"
 #include "sonde/sonde.h"
 
 enum { TOP_MAX = 100 };
 #define BYTES_PER_MB (1024.0 * 1024.0)
+
+/* 1 if the CPU was sampled, and no sample came. */
+static int was_idle(const struct sonde_profile *p)
+{
+    return p->rate_hz > 0 && !p->weights[SONDE_SAMPLE_CPU];
+}
 
 static void put_string(struct sonde_buf *out, const char *before, const char *s)
 {
@@ -46,6 +53,15 @@ static void put_function(struct sonde_buf *out, const struct sonde_flat *row,
     sonde_buf_putc(out, '}');
 }
 
+/* The CPU was sampled, and nothing used it. */
+static void put_idle(struct sonde_buf *out, const char *key)
+{
+    put_string(out, ",\n", key);
+    sonde_buf_puts(out, ":{\"total_samples\":0,\"total_seconds\":0,\"truncated_percent\":0,"
+                        "\"top_functions\":[],"
+                        "\"note\":\"no samples: nothing used the CPU in that time\"}");
+}
+
 /* "cpu": {…}. Nothing if no sample of that kind passes. */
 static int put_functions(struct sonde_buf *out, const char *key, const struct sonde_profile *p,
                          struct sonde_profile_filter f, enum sonde_sample_kind kind)
@@ -56,6 +72,7 @@ static int put_functions(struct sonde_buf *out, const char *key, const struct so
     const struct sonde_tree_options o = { 0 };
     f.kind = (int)kind;
     int rc = sonde_tree_build(p, &f, &o, &t, NULL);
+    if (rc == SONDE_ENOENT && kind == SONDE_SAMPLE_CPU && was_idle(p)) put_idle(out, key);
     if (rc) return rc == SONDE_ENOENT ? 0 : rc;
     rc = sonde_tree_flat(t, &rows, &count);
     if (rc) {
@@ -100,6 +117,19 @@ static int sum_kind(const struct sonde_profile *p, struct sonde_profile_filter f
     return found;
 }
 
+/* What is known of the process, also when no allocation was sampled. 0 = unknown. */
+static void put_process(struct sonde_buf *out, const struct sonde_heap *h)
+{
+    const struct { const char *before; uint64_t bytes; } parts[] = {
+        { ",\"rss_mb\":", h->rss_bytes },
+        { ",\"rss_peak_mb\":", h->rss_peak_bytes },
+        { ",\"pss_mb\":", h->pss_bytes },
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (parts[i].bytes) put_number(out, parts[i].before, (double)parts[i].bytes / BYTES_PER_MB);
+    }
+}
+
 static void put_memory(struct sonde_buf *out, const struct sonde_profile *p,
                        const struct sonde_profile_filter *f)
 {
@@ -116,17 +146,15 @@ static void put_memory(struct sonde_buf *out, const struct sonde_profile *p,
     int any = 0;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         uint64_t weight, count;
-        /* A heap that was watched and leaks nothing leaks 0. */
-        if (!sum_kind(p, *f, parts[i].kind, &weight, &count) &&
-            !(p->heap && parts[i].kind == SONDE_SAMPLE_LEAKED)) {
-            continue;
-        }
+        /* A heap that was watched and leaks nothing leaks 0; and so on. */
+        if (!sum_kind(p, *f, parts[i].kind, &weight, &count) && !p->heap) continue;
         put_string(out, any++ ? "," : ",\n\"memory\":{", parts[i].megabytes);
         put_number(out, ":", (double)weight / BYTES_PER_MB);
         if (!parts[i].events) continue;
         put_string(out, ",", parts[i].events);
         sonde_buf_printf(out, ":%llu", (unsigned long long)count);
     }
+    if (any && p->heap) put_process(out, p->heap);
     if (any) sonde_buf_putc(out, '}');
 }
 
@@ -161,7 +189,8 @@ static int report_write(const struct sonde_profile *p, const struct sonde_profil
     if (rc) return rc;
     const uint32_t matching = sonde_profile_match_count(m);
     sonde_profile_match_destroy(m);
-    if (!matching) return sonde_profile_match_none(p, f, err);
+    const int facts = !p->samples_count && (p->heap || was_idle(p));
+    if (!matching && !facts) return sonde_profile_match_none(p, f, err);
     put_head(out, p);
     rc = put_functions(out, "cpu", p, *f, SONDE_SAMPLE_CPU);
     if (!rc) rc = put_functions(out, "off_cpu", p, *f, SONDE_SAMPLE_OFFCPU);

@@ -163,7 +163,8 @@ static void put_profile_as(const struct sonde_request *r, const struct sonde_sto
     if (rc && !a->body.error) sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
 }
 
-static void get(const struct sonde_request *r, struct sonde_response *a)
+void sonde_session_show_kept(const struct sonde_request *r, const char *name,
+                             struct sonde_response *a)
 {
     const char *format = sonde_request_param(r, "format");
     const struct sonde_store_ops *ops;
@@ -176,7 +177,7 @@ static void get(const struct sonde_request *r, struct sonde_response *a)
     if (!s) return;
     const int as_run = format && !strcmp(format, "run");
     sonde_buf_init(&data, as_run ? a->body.max : (size_t)1 << 30);
-    int rc = sonde_store_profile_find(ops, s, r->name, &f, &err);
+    int rc = sonde_store_profile_find(ops, s, name, &f, &err);
     if (!rc) rc = ops->profile_get(s, f.id, as_run ? &a->body : &data, &err);
     if (!rc && !as_run) rc = sonde_run_load_bytes(data.data, data.len, f.name, &p, &err);
     sonde_buf_release(&data);
@@ -189,6 +190,11 @@ static void get(const struct sonde_request *r, struct sonde_response *a)
         put_profile_as(r, &f, p, format ? format : "json", a);
     }
     sonde_profile_destroy(p);
+}
+
+static void get(const struct sonde_request *r, struct sonde_response *a)
+{
+    sonde_session_show_kept(r, r->name, a);
 }
 
 static void delete_one(const struct sonde_request *r, struct sonde_response *a)

@@ -14,6 +14,7 @@
 #include "profile/format.h"
 #include "serve/profiler_request.h"
 #include "serve/route.h"
+#include "serve/session_report.h"
 #include "sonde/sonde.h"
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
@@ -172,7 +173,50 @@ static void show(const struct sonde_request *q, struct sonde_response *a, const 
     sonde_profiler_request_put(q->profiler, r);
 }
 
-static void last(const struct sonde_request *q, struct sonde_response *a) { show(q, a, NULL); }
+/* When the newest profile of a request ended that is done. *any: there are some, done or not. */
+static double last_request_s(const struct sonde_request *q, int *any)
+{
+    struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
+    const size_t count =
+        q->profiler ? sonde_profiler_request_list(q->profiler, rows, sizeof(rows) / sizeof(rows[0]))
+                    : 0;
+    *any = count > 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].done) return (double)rows[i].ended_ns * 1e-9;
+    }
+    return 0;
+}
+
+/* The newest that is kept, its id in text; 0 = there is none. */
+static double last_kept_s(const struct sonde_request *q, char text[24])
+{
+    const struct sonde_store_ops *ops;
+    struct sonde_store_found f;
+    struct sonde_err err = { "" };
+    int memory;
+    const uint64_t id = q->sessions ? sonde_sessions_last(q->sessions) : 0;
+    if (!id) return 0;
+    snprintf(text, 24, "%" PRIu64, id);
+    struct sonde_store *s = sonde_sessions_store(q->sessions, &ops, &memory);
+    return sonde_store_profile_find(ops, s, text, &f, &err) == 0 ? f.end_s : 0;
+}
+
+/* Whichever is newer: of a request, or one that is kept. */
+static void last(const struct sonde_request *q, struct sonde_response *a)
+{
+    char id[24];
+    int any;
+    const double kept_s = last_kept_s(q, id), request_s = last_request_s(q, &any);
+    if (kept_s > request_s) {
+        sonde_session_show_kept(q, id, a);
+    } else if (any || !q->profiler) {
+        show(q, a, NULL);
+    } else {
+        sonde_response_error(a, 404, "no profile was taken yet: send a request with X-Profile: true, "
+                             "or POST /admin/profile/cpu, /admin/profile/memory or "
+                             "/admin/profile/start");
+    }
+}
 
 static void one(const struct sonde_request *q, struct sonde_response *a) { show(q, a, q->name); }
 
@@ -202,8 +246,9 @@ extern const struct sonde_route sonde_route_admin_profile_last, sonde_route_admi
 const struct sonde_route sonde_route_admin_profile_last = {
     .method = "GET",
     .path = "/admin/profile/last",
-    .summary = "the newest profile of a single request (X-Profile: true): JSON, or ?format=svg, "
-               "html, pprof, folded, speedscope, chrome; ?type=cpu, off-cpu, alloc",
+    .summary = "the newest profile of all: of a single request (X-Profile: true), on demand, or of a "
+               "session: JSON, or ?format=svg, html, pprof, folded, speedscope, chrome; ?type=cpu, "
+               "off-cpu, alloc",
     .params = params,
     .slow = 1,
     .handle = last,
