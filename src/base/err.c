@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "base/visible.h"
 
 int sonde_err_set(struct sonde_err *e, int code, const char *format, ...)
 {
@@ -20,9 +21,7 @@ int sonde_err_set(struct sonde_err *e, int code, const char *format, ...)
 
     /* Sentences quote bytes from files and other processes, and the cut at the end may split a
      * character: what is shown must be UTF-8 and not move a terminal's cursor all the same. */
-    for (char *p = text; *p; p++) {
-        if (((unsigned char)*p < 0x20 && *p != '\n') || *p == 0x7f) *p = '?';
-    }
+    text[sonde_visible(text, strlen(text))] = '\0';
     const int cut = n >= (int)sizeof(text);
     const size_t room = sizeof(e->text) - (cut ? sizeof("...") : 1);
     int changed = 0;

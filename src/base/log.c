@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "base/visible.h"
 #include "sonde/sonde.h"
 
 enum { LINE_MAX_BYTES = 2048 };
@@ -82,9 +83,9 @@ void sonde_log(enum sonde_log_level level, const char *format, ...)
     char line[64 + LINE_MAX_BYTES + 1];
     size_t len = prefix(line, 64, level);
     if (n >= 0) {
-        const size_t raw_len = strlen(raw);
+        const size_t raw_len = sonde_visible(raw, strlen(raw));
         for (size_t i = 0; i < raw_len; i++) {
-            if ((unsigned char)raw[i] < 0x20 || raw[i] == 0x7f) raw[i] = ' ';
+            if (raw[i] == '\n') raw[i] = ' ';
         }
         int changed = 0;
         len += sonde__utf8_copy(line + len, sizeof(line) - 1 - len, raw, raw_len, &changed);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "collect/collector.h"
@@ -241,11 +242,11 @@ static int export_store(struct sonde_cli *cli, const char *path, const char *for
     if (sonde_exchange_export(ops, store, &q, (enum sonde_exchange_format)which, out, &result, &err)) {
         status = sonde_cli_fail(cli, "%s", err.text);
     } else if (!cli->quiet) {
-        fprintf(stderr, "sonde: %llu points of %llu series\n", (unsigned long long)result.points,
+        sonde_visible_printf(STDERR_FILENO, "sonde: %llu points of %llu series\n", (unsigned long long)result.points,
                 (unsigned long long)result.series);
     }
     if (!status && result.left_out) {
-        fprintf(stderr, "sonde: %llu series have a name that %s has for another; json and csv have "
+        sonde_visible_printf(STDERR_FILENO, "sonde: %llu series have a name that %s has for another; json and csv have "
                 "them all\n", (unsigned long long)result.left_out, format);
     }
     ops->close(store);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "base/strip.h"
 #include "cli/profile.h"
@@ -101,10 +102,10 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
         if (rc) status = sonde_cli_fail(cli, "%s", err.text);
     }
     if (!status && !cli->quiet) {
-        fprintf(stderr, "sonde: %s: %llu points of %llu series\n", v->output,
+        sonde_visible_printf(STDERR_FILENO, "sonde: %s: %llu points of %llu series\n", v->output,
                 (unsigned long long)result.points, (unsigned long long)result.series);
         if (result.left_out) {
-            fprintf(stderr, "sonde: %llu of them were rounded to a billionth, since they are no whole "
+            sonde_visible_printf(STDERR_FILENO, "sonde: %llu of them were rounded to a billionth, since they are no whole "
                     "number of anything\n", (unsigned long long)result.left_out);
         }
     }
@@ -144,7 +145,7 @@ static int import_profile(struct sonde_cli *cli)
     if (rc == SONDE_EINVAL) status = sonde_cli_usage(cli, "--output: %s", err.text);
     else if (rc) status = sonde_cli_fail(cli, "%s", err.text);
     else if (!cli->quiet) {
-        fprintf(stderr, "sonde: %s: %u samples of %u stacks\n", v->output, p->samples_count,
+        sonde_visible_printf(STDERR_FILENO, "sonde: %s: %u samples of %u stacks\n", v->output, p->samples_count,
                 p->stacks_count - 1);
     }
     sonde_profile_destroy(p);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "collect/collector.h"
 #include "present/table.h"
@@ -179,7 +180,7 @@ static int list(struct sonde_cli *cli, struct sonde_collector *collector, const 
     if (b.error) status = sonde_cli_fail(cli, "out of memory");
     else fwrite(b.data ? b.data : "", 1, b.len, stdout);
     if (!b.error && b.len == 0 && !cli->quiet) {
-        fprintf(stderr, "sonde ls: no process has a segment in %s\n", dir);
+        sonde_visible_printf(STDERR_FILENO, "sonde ls: no process has a segment in %s\n", dir);
     }
     sonde_buf_release(&b);
     return status;

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "present/requests.h"
 #include "present/text.h"
@@ -188,7 +189,7 @@ static int ask_file(const struct sonde_cli *cli, const struct asked *a, struct s
     }
     if (rc) return sonde_cli_fail(cli, "out of memory");
     if (!any && !cli->quiet) {
-        fprintf(stderr, "sonde requests: '%s' has no inference requests: its program told of none "
+        sonde_visible_printf(STDERR_FILENO, "sonde requests: '%s' has no inference requests: its program told of none "
                 "(sonde/inference.h, or llama.cpp under `sonde record`)\n", a->target);
     }
     return SONDE_EXIT_OK;
@@ -236,7 +237,7 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct a
         status = sonde_cli_fail(cli, "%s", err.text);
     } else {
         if (!cli->quiet && isatty(STDERR_FILENO)) {
-            fprintf(stderr, "sonde: watching process %u for %g s; Ctrl-C ends it\n", pid, seconds);
+            sonde_visible_printf(STDERR_FILENO, "sonde: watching process %u for %g s; Ctrl-C ends it\n", pid, seconds);
         }
         wait_for(seconds);
         sonde_collector_stop(c);
@@ -282,7 +283,7 @@ static int show(const struct sonde_cli *cli, const struct asked *a, const struct
         sonde_buf_printf(&out, "%zu of %zu; more with --limit\n", r.count, r.total);
     }
     const int status = rc ? sonde_cli_fail(cli, "out of memory") : sonde_cli_write(cli, NULL, &out);
-    if (!rc && !r.count && !cli->quiet) fprintf(stderr, "sonde requests: none\n");
+    if (!rc && !r.count && !cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde requests: none\n");
     sonde__free(list);
     sonde_buf_release(&out);
     sonde_requests_release(&r);

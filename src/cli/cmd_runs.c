@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/store.h"
 #include "present/table.h"
@@ -92,7 +94,7 @@ static int list(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *
     }
     if (!rc && b.error) rc = sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     if (!rc && b.len) fwrite(b.data, 1, b.len, stdout);
-    if (!rc && !b.len && !cli->quiet) fprintf(stderr, "sonde runs: the store has no run\n");
+    if (!rc && !b.len && !cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde runs: the store has no run\n");
     sonde_buf_release(&b);
     return rc;
 }
@@ -131,7 +133,7 @@ static int list_profiles(struct sonde_cli *cli, struct sonde_store *s, struct so
         sonde_table_render(&t, sonde_cli_width(), sonde_text_locale_ascii(), &b);
         fwrite(b.data ? b.data : "", 1, b.len, stdout);
     } else if (!rc && !cli->quiet) {
-        fprintf(stderr, "sonde runs: the store has no profile\n");
+        sonde_visible_printf(STDERR_FILENO, "sonde runs: the store has no profile\n");
     }
     sonde_table_release(&t);
     sonde_buf_release(&b);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/continuous.h"
 #include "cli/foreign.h"
@@ -214,7 +215,7 @@ static void announce(const struct sonde_cli *cli, const struct running *r)
     snprintf(text, sizeof(text), "listening on %s%s%.300s", url, *upstream ? ", the front of " : "",
              upstream);
     if (cli->log_path) sonde_log(SONDE_LOG_INFO, "%s", text);
-    if (!cli->quiet) dprintf(STDERR_FILENO, "sonde: %s\n", text);
+    if (!cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", text);
 }
 
 /* Requests that ask for a profile by the C API. Called by the collector, which is started last. */
@@ -260,7 +261,7 @@ static int start_continuous(struct sonde_cli *cli, struct running *r)
     const int status = sonde_cli_continuous(cli, v->continuous, &o);
     if (status) return status;
     if (o.settings.enabled && !o.store && !cli->quiet) {
-        dprintf(STDERR_FILENO, "sonde: profiles are kept in memory, until it ends: --store FILE "
+        sonde_visible_printf(STDERR_FILENO, "sonde: profiles are kept in memory, until it ends: --store FILE "
                                "keeps them\n");
     }
     const int rc = sonde_continuous_create(&o, &r->continuous, &err);

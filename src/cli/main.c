@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/strip.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "sonde/sonde.h"
 
@@ -39,9 +40,9 @@ static int unknown_command(const char *name)
 
     const char *meant = sonde_cli_suggest(name, names);
     if (meant) {
-        fprintf(stderr, "sonde: there is no command '%s'; did you mean '%s'?\n", name, meant);
+        sonde_visible_printf(STDERR_FILENO, "sonde: there is no command '%s'; did you mean '%s'?\n", name, meant);
     } else {
-        fprintf(stderr, "sonde: there is no command '%s'; `sonde help` lists them\n", name);
+        sonde_visible_printf(STDERR_FILENO, "sonde: there is no command '%s'; `sonde help` lists them\n", name);
     }
     return SONDE_EXIT_USAGE;
 }
@@ -94,7 +95,7 @@ static int run_command(const struct sonde_command *command, int argc, char **arg
 static int flush_output(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-    fprintf(stderr, "sonde: writing to the standard output failed: %s\n", strerror(errno));
+    sonde_visible_printf(STDERR_FILENO, "sonde: writing to the standard output failed: %s\n", strerror(errno));
     return status ? status : SONDE_EXIT_FAIL;
 }
 
@@ -113,7 +114,7 @@ int main(int argc, char **argv, char **envp)
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
     if (name[0] == '-') {
-        fprintf(stderr,
+        sonde_visible_printf(STDERR_FILENO,
                 "sonde: '%s' before a command is not known here; options follow the command: "
                 "sonde COMMAND [options]. `sonde help` lists the commands\n",
                 name);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/strip.h"
+#include "base/visible.h"
 #include "cli/heap.h"
 #include "present/text.h"
 #include "present/units.h"
@@ -149,7 +150,7 @@ static void tell_selected(const struct sonde_cli *cli, const struct sonde_select
         put_amount(&b, kind, found->ambiguous[kind]);
         sonde_buf_puts(&b, " on such threads while other work ran too");
     }
-    if (!b.error) dprintf(STDERR_FILENO, "sonde: %s\n", b.data);
+    if (!b.error) sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", b.data);
     sonde_buf_release(&b);
 }
 
@@ -255,7 +256,7 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds, i
         return sonde_cli_usage(cli, "too long a URL");
     }
     if (strstr(full, SAMPLE_ROUTE) && !cli->quiet && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "sonde: the agent at %s samples for %g s\n", url, seconds);
+        sonde_visible_printf(STDERR_FILENO, "sonde: the agent at %s samples for %g s\n", url, seconds);
     }
     struct sonde_buf body;
     struct sonde_err err = { "" };
@@ -324,7 +325,7 @@ static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
     o.cpu_options.rate_hz = SAMPLE_RATE_HZ;
     o.cpu_options.off_cpu = filter && filter->type && !strcmp(filter->type, "off-cpu");
     if (!cli->quiet && isatty(STDERR_FILENO)) {
-        dprintf(STDERR_FILENO, "sonde: sampling process %u for %g s; Ctrl-C ends it\n", pid,
+        sonde_visible_printf(STDERR_FILENO, "sonde: sampling process %u for %g s; Ctrl-C ends it\n", pid,
                 seconds);
     }
     return sonde_session_run(cli, &o);
@@ -365,7 +366,7 @@ int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde
     if (how->note.text[0] && !cli->quiet) {
         struct sonde_err note;
         sonde_err_set(&note, 0, "%s: %s", strcmp(path, "-") ? path : "standard input", how->note.text);
-        dprintf(STDERR_FILENO, "sonde: %s\n", note.text);
+        sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", note.text);
     }
     *out = p;
     return SONDE_EXIT_OK;

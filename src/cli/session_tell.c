@@ -13,6 +13,7 @@
 
 #include "analyze/window.h"
 #include "base/log.h"
+#include "base/visible.h"
 #include "cli/session_private.h"
 #include "present/profile_report.h"
 #include "present/text.h"
@@ -24,7 +25,7 @@ enum { BUSIEST = 3, TOP = 5 };
 /* One write each: the command may be writing to the same terminal. */
 static void say(const char *line)
 {
-    dprintf(STDERR_FILENO, "sonde: %s\n", line);
+    sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", line);
 }
 
 void session_tell(const struct session *s, const char *format, ...)

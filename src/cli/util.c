@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "present/flamegraph.h"
 #include "segment/segment.h"
@@ -16,29 +17,35 @@
 
 enum { VOID_NAMES_SIZE = 512 };
 
-static void tell(const struct sonde_cli *cli, const char *format, va_list ap)
+/* One line: which command it is, what it says, what to do. */
+static void tell(const struct sonde_cli *cli, const char *end, const char *format, va_list ap)
 {
-    fprintf(stderr, "sonde %s: ", cli->command->name);
-    vfprintf(stderr, format, ap);
+    struct sonde_buf b;
+    char text[4096];
+    vsnprintf(text, sizeof(text), format, ap);
+    sonde_buf_init(&b, 2 * sizeof(text));
+    sonde_buf_printf(&b, "sonde %s: %s%s", cli->command->name, text, end);
+    sonde_visible_printf(STDERR_FILENO, "%s\n", b.error ? text : b.data);
+    sonde_buf_release(&b);
 }
 
 int sonde_cli_fail(const struct sonde_cli *cli, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
-    tell(cli, format, ap);
+    tell(cli, "", format, ap);
     va_end(ap);
-    fputc('\n', stderr);
     return SONDE_EXIT_FAIL;
 }
 
 int sonde_cli_usage(const struct sonde_cli *cli, const char *format, ...)
 {
+    char end[64];
     va_list ap;
+    snprintf(end, sizeof(end), " (see `sonde help %s`)", cli->command->name);
     va_start(ap, format);
-    tell(cli, format, ap);
+    tell(cli, end, format, ap);
     va_end(ap);
-    fprintf(stderr, " (see `sonde help %s`)\n", cli->command->name);
     return SONDE_EXIT_USAGE;
 }
 
@@ -142,7 +149,7 @@ void sonde_cli_tell_void(const struct sonde_cli *cli)
     if (cli->log_path) sonde_log(SONDE_LOG_WARN, "settings without effect: %s", names);
     if (cli->quiet) return;
     /* One write: a command may write to the same terminal. */
-    dprintf(STDERR_FILENO, "sonde: these settings have no effect in this version: %s; `sonde doctor` "
+    sonde_visible_printf(STDERR_FILENO, "sonde: these settings have no effect in this version: %s; `sonde doctor` "
             "says why\n", names);
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
+#include "base/visible.h"
 #include "collect/exposition.h"
 #include "sonde/sonde.h"
 #include "store/exchange.h"
@@ -27,18 +28,18 @@ enum { FIELDS_MAX = 64 };
 
 /* ---- Writing -------------------------------------------------------------------------------------- */
 
+/* Without what a terminal would obey: names and labels may be of others. */
 static void put_text(struct sonde_buf *out, const char *text)
 {
-    if (!strpbrk(text, "\",\r\n")) {
-        sonde_buf_puts(out, text);
-        return;
-    }
-    sonde_buf_putc(out, '"');
-    for (; *text; text++) {
+    const int quoted = strpbrk(text, "\",\r\n") != NULL;
+    const size_t begin = out->len;
+    if (quoted) sonde_buf_putc(out, '"');
+    for (; quoted && *text; text++) {
         if (*text == '"') sonde_buf_putc(out, '"');
         sonde_buf_putc(out, *text);
     }
-    sonde_buf_putc(out, '"');
+    sonde_buf_puts(out, quoted ? "\"" : text);
+    if (!out->error) out->len = begin + sonde_visible(out->data + begin, out->len - begin);
 }
 
 void sonde_exchange_csv_write(struct sonde_exchange_writer *w, const struct sonde_exchange_series *s)

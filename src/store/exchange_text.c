@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/put.h"
+#include "base/visible.h"
 #include "sonde/sonde.h"
 #include "store/exchange.h"
 
@@ -20,6 +21,14 @@ struct sample {
     size_t stem;                 /* bytes of it that are the family's name in OpenMetrics */
     int open;
 };
+
+/* Names and labels of others may have what a terminal would obey. */
+static void put_visible(struct sonde_buf *out, const char *text)
+{
+    const size_t begin = out->len;
+    sonde_buf_puts(out, text);
+    if (!out->error) out->len = begin + sonde_visible(out->data + begin, out->len - begin);
+}
 
 static void put_help(struct sonde_buf *out, const char *help, int open)
 {
@@ -44,7 +53,9 @@ static int put_head(const struct sample *k)
     const size_t unit = strlen(spec->unit);
     if (*spec->help) {
         sonde_buf_printf(out, "# HELP %.*s ", len, k->name);
+        const size_t begin = out->len;
         put_help(out, spec->help, k->open);
+        if (!out->error) out->len = begin + sonde_visible(out->data + begin, out->len - begin);
         sonde_buf_putc(out, '\n');
     }
     sonde_buf_printf(out, "# TYPE %.*s %s\n", len, k->name, sonde_type_name(spec->type));
@@ -63,7 +74,7 @@ static void put_start(const struct sample *k, size_t name_len, const char *suffi
     sonde_buf_puts(out, suffix);
     if (*labels || le) {
         sonde_buf_putc(out, '{');
-        sonde_buf_puts(out, labels);
+        put_visible(out, labels);
         if (le) sonde_buf_printf(out, "%sle=\"%s\"", *labels ? "," : "", le);
         sonde_buf_putc(out, '}');
     }

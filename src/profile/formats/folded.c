@@ -3,10 +3,12 @@
 #include "profile/formats/folded.h"
 
 #include "base/alloc.h"
+#include "base/visible.h"
 #include "profile/tree.h"
 #include "sonde/sonde.h"
 
-/* Append one frame. The format has no escapes: what separates frames and lines is replaced. */
+/* Append one frame. The format has no escapes: what separates frames and lines is replaced, and what a
+ * terminal would obey. */
 static void put_frame(struct sonde_buf *line, const char *name)
 {
     const size_t begin = line->len;
@@ -16,6 +18,7 @@ static void put_frame(struct sonde_buf *line, const char *name)
         if (*c == ';') *c = ':';
         else if (*c == '\n' || *c == '\r') *c = ' ';
     }
+    line->len = begin + sonde_visible(line->data + begin, line->len - begin);
 }
 
 /* CPU and imported: what others count in samples. Else the weight: nanoseconds, bytes. */
