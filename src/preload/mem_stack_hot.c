@@ -371,12 +371,14 @@ static struct sonde__mem_stack *remember(struct sonde__mem_thread *t,
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* Whether memory can be read is remembered as well, for as long as the thread stays on that stack
- * and no mapping is taken away. */
+/* Whether memory can be read, if it is not the thread's own stack, is remembered as well, for as long
+ * as the thread stays there and no mapping is taken away. */
 static void memory_begin(struct walk *k, uint64_t sp, uint32_t unmaps)
 {
     const struct sonde__mem_thread *t = k->t;
     uint64_t unused;
+    k->w.memory = sonde__memory_above(sp);
+    if (k->w.memory.high) return;
     if (t->unmaps == unmaps && sp >= t->memory.low && sp < t->memory.high) k->w.memory = t->memory;
     else (void)sonde__walk_word(&k->w.memory, sp & ~7ull, &unused);
 }

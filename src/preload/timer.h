@@ -42,6 +42,7 @@ struct sonde__thread {
     void *(*start)(void *);           /* what the program wanted to run */
     int (*start_c11)(void *);
     void *arg;
+    uint64_t stack_low, stack_bytes;  /* for sonde__stack_thread */
     uint32_t tid;
     int32_t timer;                    /* the kernel's number of it */
     uint32_t armed;

@@ -19,6 +19,7 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
                      enum sonde__landing landing, int *jumps, uint32_t *flags)
 {
     static const struct sonde__unwind_row interrupted = { .cfa = SONDE__CFA_SIGNAL };
+    const uint64_t salt = sonde__fast_salt();
     struct sonde__walker w;
     uint32_t n = 0;
     *flags = SONDE__SAMPLE_TRUNCATED;
@@ -26,13 +27,19 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
     w.known_only = known_only;
     w.landing = landing;
     *jumps = 0;
+    w.memory = sonde__memory_above((uint64_t)(uintptr_t)__builtin_frame_address(0));
     w.regs.sp = (uint64_t)(uintptr_t)context;
     if (sonde__unwind_apply(&interrupted, &w.regs, sonde__walk_word, &w.memory, &w.exact) !=
         SONDE__STEP_OK) {
         return 0;
     }
     while (n < FRAMES_MAX) {
-        uint64_t ip;
+        uint64_t ip = w.regs.ip - 1;
+        const uint64_t rule = w.exact ? 0 : sonde__fast_find(salt, ip);
+        if (rule && sonde__walk_fast(&w, rule) == SONDE__STEP_OK) {
+            t->ips[sonde__frame_slot(sonde__timer.depth_max, n++)] = ip;
+            continue;
+        }
         const enum sonde__step step = sonde__walk_next(&w, !n, &ip);
         if (ip) t->ips[sonde__frame_slot(sonde__timer.depth_max, n++)] = ip;
         if (w.rule == SONDE__RULE_UNKNOWN) {

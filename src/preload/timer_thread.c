@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "preload/walk.h"
 
 #define SLAB_BYTES (256u << 10)
 #define SLABS_MAX 4096u
@@ -210,12 +211,31 @@ int sonde__threads_init(void)
     return have_key ? 0 : -1;
 }
 
+/* The stack that a thread with such attributes will have. */
+static void stack_ask(struct sonde__thread *t, const pthread_attr_t *attr)
+{
+    pthread_attr_t usual;
+    void *low = NULL;
+    size_t bytes = 0, guard = 0;
+    t->stack_low = t->stack_bytes = 0;
+    if (!attr && pthread_attr_init(&usual)) return;
+    const pthread_attr_t *a = attr ? attr : &usual;
+    if (!pthread_attr_getguardsize(a, &guard) && !pthread_attr_getstack(a, &low, &bytes) &&
+        (uintptr_t)low + bytes != 0) { /* its upper end is 0 if it was not set */
+        t->stack_low = (uint64_t)(uintptr_t)low;
+    } else if (!pthread_attr_getstacksize(a, &bytes) && bytes > guard) {
+        t->stack_bytes = bytes - guard;
+    }
+    if (!attr) pthread_attr_destroy(&usual);
+}
+
 /* Calls that end a function are jumps where this is optimized: no frame of ours is on the stack. */
 static void *run_posix(void *arg)
 {
     struct sonde__thread *t = arg;
     void *(*const start)(void *) = t->start;
     void *const start_arg = t->arg;
+    sonde__stack_thread(t->stack_low, t->stack_bytes);
     sonde__thread_begin(t);
     return start(start_arg);
 }
@@ -225,6 +245,7 @@ static int run_c11(void *arg)
     struct sonde__thread *t = arg;
     int (*const start)(void *) = t->start_c11;
     void *const start_arg = t->arg;
+    sonde__stack_thread(t->stack_low, t->stack_bytes);
     sonde__thread_begin(t);
     return start(start_arg);
 }
@@ -239,6 +260,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     if (!t) return SONDE__REAL(pthread_create)(thread, attr, start, arg);
     t->start = start;
     t->arg = arg;
+    stack_ask(t, attr);
     const int rc = SONDE__REAL(pthread_create)(thread, attr, run_posix, t);
     if (rc) slot_give(t);
     return rc;
@@ -251,6 +273,7 @@ EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *arg)
     if (!t) return SONDE__REAL(thrd_create)(thread, start, arg);
     t->start_c11 = start;
     t->arg = arg;
+    stack_ask(t, NULL);
     const int rc = SONDE__REAL(thrd_create)(thread, run_c11, t);
     if (rc != thrd_success) slot_give(t);
     return rc;

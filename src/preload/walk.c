@@ -2,16 +2,53 @@
 #include "preload/walk.h"
 
 #include <link.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "preload/preload.h"
 #include "record/state.h"
 
 #define WAIT_NS 100000000u
+#define MAIN_STACK (64u << 20)    /* the kernel puts nothing else so near below its end … */
+#define MAIN_AHEAD (64u << 10)    /* … and so much of it is seen to in the beginning */
+#define STACK_ROUND 8192u         /* the C library's rounding, and its own at the upper end */
 
 struct sonde__walks sonde__walks;
 __thread uint32_t sonde__walk_closing __attribute__((tls_model("initial-exec")));
+
+__thread struct sonde__stack sonde__stack __attribute__((tls_model("initial-exec")));
+
+/* ---- Stacks --------------------------------------------------------------------------------- */
+
+extern void *__libc_stack_end;    /* the dynamic linker's: where the first thread began */
+
+/* It grows downwards as it is used, in one piece, up to a limit. */
+static void stack_main(void)
+{
+    const uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    const uint64_t high = (uint64_t)(uintptr_t)__libc_stack_end;
+    struct rlimit limit;
+    if (sonde__stack.high || getpid() != (pid_t)syscall(SYS_gettid)) return;
+    if (getrlimit(RLIMIT_STACK, &limit)) return;
+    const uint64_t most = limit.rlim_cur < MAIN_STACK ? limit.rlim_cur : MAIN_STACK;
+    if (here >= high || high - here >= most || high < most) return;
+    const uint64_t ahead = (here - MAIN_AHEAD) & ~7ull;
+    const uint64_t known = ahead > high - most && sonde__readable(ahead) ? ahead : here;
+    sonde__stack = (struct sonde__stack){ high - most, high, known };
+}
+
+/* What describes the thread is at the upper end of it, also if the program has brought its own. */
+void sonde__stack_thread(uint64_t low, uint64_t bytes)
+{
+    const uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    const uint64_t high = (uint64_t)pthread_self();
+    if (!low && bytes > STACK_ROUND && bytes < high) low = high - bytes + STACK_ROUND;
+    if (!low || here < low || here >= high) return;
+    sonde__stack = (struct sonde__stack){ low, high, low };
+}
 
 static void paths_keep(void)
 {
@@ -25,6 +62,7 @@ static void paths_keep(void)
 void sonde__walks_start(void)
 {
     paths_keep();
+    stack_main();
     /* Rules that somebody else found, or the parent of a fork, came with modules that the new
      * walker's agent has not been told of. */
     __atomic_fetch_add(&sonde__walks.unloads, 1, __ATOMIC_SEQ_CST);

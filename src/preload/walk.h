@@ -58,6 +58,20 @@ static inline uint32_t sonde__unloads(void)
     return __atomic_load_n(&sonde__walks.unloads, __ATOMIC_RELAXED);
 }
 
+/* The stack that a thread began with: where it can be at most, and how far down it is known to be
+ * there. All 0: not known. Whoever is on it can read all that lies above him on it. */
+struct sonde__stack { uint64_t low, high, known; };
+extern __thread struct sonde__stack sonde__stack __attribute__((tls_model("initial-exec")));
+
+static inline int sonde__on_stack(uint64_t sp)
+{
+    return sp >= sonde__stack.low && sp < sonde__stack.high;
+}
+
+/* Of this thread, which pthread_create has made with such a stack; low = 0: the C library's own, of
+ * so many bytes that can be used. */
+void sonde__stack_thread(uint64_t low, uint64_t bytes);
+
 /* ---- walk_hot.c ----------------------------------------------------------------------------- */
 
 enum sonde__rule { SONDE__RULE_ROW, SONDE__RULE_FP, SONDE__RULE_NOWHERE, SONDE__RULE_UNKNOWN };
@@ -85,6 +99,13 @@ struct sonde__walker {
  * the frame was interrupted; 0: this is no frame, the step before went wrong. first: nothing was
  * told yet. The step's outcome: FAIL and END both mean that this was the last. */
 enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *ip);
+
+/* What a walk that is done at here, on whatever stack, can read from there on up. */
+static inline struct sonde__memory sonde__memory_above(uint64_t here)
+{
+    const struct sonde__memory none = { 0, 0 };
+    return sonde__on_stack(here) ? (struct sonde__memory){ here, sonde__stack.high } : none;
+}
 
 /* One word of the stack; arg is a struct sonde__memory. */
 int sonde__walk_word(void *arg, uint64_t addr, uint64_t *out);

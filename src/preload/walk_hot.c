@@ -33,9 +33,16 @@ int sonde__walk_room(struct sonde__memory *m, uint64_t sp)
 {
     uint64_t unused;
     const uint64_t low = (sp - SONDE__ROOM_TO_FIND) & ~7ull;
+    struct sonde__stack *s = &sonde__stack;
+    const int own = sonde__on_stack(sp);
+    if (own && low < sp && low >= s->known) return 1;
     _Static_assert(SONDE__ROOM_TO_FIND > PAGE && SONDE__ROOM_TO_FIND < 2 * PAGE, "two pages");
-    return sp > SONDE__ROOM_TO_FIND && !sonde__walk_word(m, low, &unused) &&
-           !sonde__walk_word(m, low + PAGE, &unused);
+    if (sp <= SONDE__ROOM_TO_FIND || sonde__walk_word(m, low, &unused) ||
+        sonde__walk_word(m, low + PAGE, &unused)) {
+        return 0;
+    }
+    if (own && low >= s->low) s->known = low; /* what is between is there as well: it is in use */
+    return 1;
 }
 
 static enum sonde__rule rule_find(struct sonde__walker *w, uint64_t pc)

@@ -43,6 +43,13 @@ status 0 "$sonde" record --engine timer -o exec.run -- ./start.sh
 names exec.run >all
 has "exec" 'alpha' all
 
+# ---- Any stack will do -----------------------------------------------------------------------------
+# The program's own, with nothing that can be read on either side, are walked while others are known.
+for mode in plain deep small own fibers alternate throw; do
+    status 0 "$sonde" record --engine timer -o ways.run -- "$programs/ways" "$mode" 150000
+    has "$mode: it ran to its end" '^site way_make' out
+done
+
 # ---- What it cannot do, it says --------------------------------------------------------------------
 status 0 "$sonde" record --engine timer -o own.run -- "$programs/timer_host" own
 has "own signal" 'is not sampled any more: the program handles the signal' err

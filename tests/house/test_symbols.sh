@@ -21,8 +21,9 @@ __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
 # In front of libc's functions, so it has to find those; and in signal handlers, where
 # _dl_find_object is the one way to ask for modules.
 allowed_preload="$allowed __cxa_atexit
-__environ environ _dl_find_object dl_iterate_phdr dlopen dlsym getcwd prctl pthread_key_create
-pthread_setspecific sigaddset sigdelset stpcpy strstr
+__environ environ __libc_stack_end _dl_find_object dl_iterate_phdr dlopen dlsym getcwd prctl
+pthread_attr_destroy pthread_attr_getguardsize pthread_attr_getstack pthread_attr_getstacksize
+pthread_attr_init pthread_key_create pthread_self pthread_setspecific sigaddset sigdelset stpcpy strstr
 "
 allowed_hot_preload="$allowed_hot
 _dl_find_object memcmp strlen strncmp
