@@ -53,6 +53,13 @@ int sonde__symbol_table_add(struct sonde__symbol_table *t, const struct sonde__s
 void sonde__symbol_table_seal(struct sonde__symbol_table *t); /* sort; then it can be searched */
 const struct sonde__symbol_range *sonde__symbol_table_find(const struct sonde__symbol_table *t,
                                                            uint64_t addr);
+/* When it is sealed: unsized ranges end at limit(arg, start) at the latest. */
+void sonde__symbol_table_limit(struct sonde__symbol_table *t,
+                               uint64_t (*limit)(void *arg, uint64_t start), void *arg);
+/* How far ranges reach that start at or before addr, 0 = none does; and where the next one after it
+ * starts, UINT64_MAX = none. */
+uint64_t sonde__symbol_table_reach(const struct sonde__symbol_table *t, uint64_t addr);
+uint64_t sonde__symbol_table_next(const struct sonde__symbol_table *t, uint64_t addr);
 void sonde__symbol_table_release(struct sonde__symbol_table *t);
 
 /* ---- One job: addresses of one file, or of the kernel, or of a JIT ------------------------- */

@@ -14,6 +14,7 @@
 #include "sonde/sonde.h"
 
 #define PAGE 4096u
+#define UNSIZED_MAX 4096u /* bytes of a function of which nothing says where it ends */
 
 /* ---- Finding debug files ------------------------------------------------------------------- */
 
@@ -120,6 +121,17 @@ static int has_section(Elf *elf, GElf_Word type, const char *name)
     return 0;
 }
 
+/* A name holds to the end of its function. A symbol without a size ends with its function's entry in
+ * the tables of exceptions, or where the next one begins. In code that has neither (assembly), in a
+ * file whose other names were stripped, what comes after a while is somebody else's. */
+static uint64_t unsized_limit(void *arg, uint64_t start)
+{
+    struct sonde__symbol_elf *e = arg;
+    const uint64_t end = sonde__symbol_fde_end(e, start);
+    const uint64_t most = e->has_symtab ? UINT64_MAX : start + UNSIZED_MAX;
+    return end < most ? end : most;
+}
+
 static int read_symbols(struct sonde__symbol_elf *e)
 {
     GElf_Addr bias;
@@ -135,6 +147,7 @@ static int read_symbols(struct sonde__symbol_elf *e)
         Dwarf *dwarf = dwfl_module_getdwarf(e->module, &bias);
         e->has_symtab = dwarf && has_section(dwarf_getelf(dwarf), SHT_SYMTAB, NULL);
     }
+    sonde__symbol_table_limit(&e->symbols, unsized_limit, e);
     return 0;
 }
 

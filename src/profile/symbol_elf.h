@@ -53,8 +53,13 @@ const char *sonde__symbol_elf_find(const struct sonde__symbol_elf *e, uint64_t v
 const char *sonde__symbol_plt_find(struct sonde__symbol_elf *e, uint64_t vaddr);
 void sonde__symbol_plt_release(struct sonde__symbol_plt *p);
 
-/* "burn+0x1a30" for an address in the function that starts there, or NULL. Lives as above. */
+/* "burn+0x1a30" for an address in the function that starts there, or, where no function is known, in
+ * all that lies between two that are. NULL: it is not in the file. Lives as above. */
 const char *sonde__symbol_fde_find(struct sonde__symbol_elf *e, uint64_t vaddr);
+
+/* Where the function at start ends at the latest, as tables of exceptions tell: the end of its own,
+ * or the beginning of the next one; UINT64_MAX = they do not tell. */
+uint64_t sonde__symbol_fde_end(struct sonde__symbol_elf *e, uint64_t start);
 
 /* Lines and inlined frames. Emits what lies in a unit of the debug information and sets done[i]
  * for it; vaddr ascending. */

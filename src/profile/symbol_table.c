@@ -36,6 +36,15 @@ static int by_start(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
+static void set_reach(struct sonde__symbol_table *t)
+{
+    uint64_t reach = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->ranges[i].end > reach) reach = t->ranges[i].end;
+        t->ranges[i].reach = reach;
+    }
+}
+
 void sonde__symbol_table_seal(struct sonde__symbol_table *t)
 {
     uint64_t reach = 0;
@@ -53,23 +62,50 @@ void sonde__symbol_table_seal(struct sonde__symbol_table *t)
         t->ranges[kept++] = r;
     }
     t->count = kept;
-    reach = 0;
-    for (size_t i = 0; i < kept; i++) {
-        if (t->ranges[i].end > reach) reach = t->ranges[i].end;
-        t->ranges[i].reach = reach;
-    }
+    set_reach(t);
 }
 
-const struct sonde__symbol_range *sonde__symbol_table_find(const struct sonde__symbol_table *t,
-                                                           uint64_t addr)
+void sonde__symbol_table_limit(struct sonde__symbol_table *t,
+                               uint64_t (*limit)(void *arg, uint64_t start), void *arg)
 {
-    const struct sonde__symbol_range *best = NULL;
+    for (size_t i = 0; i < t->count; i++) {
+        struct sonde__symbol_range *r = &t->ranges[i];
+        if (!r->unsized) continue;
+        const uint64_t end = limit(arg, r->start);
+        if (end > r->start && end < r->end) r->end = end;
+    }
+    set_reach(t);
+}
+
+/* How many ranges start at or before addr. */
+static size_t count_before(const struct sonde__symbol_table *t, uint64_t addr)
+{
     size_t low = 0, high = t->count;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (t->ranges[mid].start <= addr) low = mid + 1;
         else high = mid;
     }
+    return low;
+}
+
+uint64_t sonde__symbol_table_reach(const struct sonde__symbol_table *t, uint64_t addr)
+{
+    const size_t n = count_before(t, addr);
+    return n ? t->ranges[n - 1].reach : 0;
+}
+
+uint64_t sonde__symbol_table_next(const struct sonde__symbol_table *t, uint64_t addr)
+{
+    const size_t n = count_before(t, addr);
+    return n < t->count ? t->ranges[n].start : UINT64_MAX;
+}
+
+const struct sonde__symbol_range *sonde__symbol_table_find(const struct sonde__symbol_table *t,
+                                                           uint64_t addr)
+{
+    const struct sonde__symbol_range *best = NULL;
+    size_t low = count_before(t, addr);
     for (int steps = 0; low > 0 && steps < BACK_MAX; steps++) {
         const struct sonde__symbol_range *r = &t->ranges[--low];
         if (r->reach <= addr) break;

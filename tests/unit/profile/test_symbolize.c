@@ -252,6 +252,55 @@ static void stripped(void **state)
     }
 }
 
+/* A name holds to the end of its function, and code that has none is one row, not one an address:
+ * symbols without a size, in code with entries in .eh_frame and without. */
+static void unsized(void **state)
+{
+    static const char assembly[] =
+        ".text\n"
+        ".globl lone\nlone: .fill 8192,1,0x90\n"
+        ".globl framed\nframed: .cfi_startproc\n.fill 64,1,0x90\n.cfi_endproc\n"
+        "gap: .fill 512,1,0x90\n"
+        "hidden: .cfi_startproc\n.fill 256,1,0x90\n.cfi_endproc\n"
+        ".globl last\nlast: .fill 64,1,0x90\n"
+        "after: .cfi_startproc\n.fill 64,1,0x90\n.cfi_endproc\n"
+        ".section .note.GNU-stack,\"\"\n";
+    static const struct { uint64_t at; const char *name; uint64_t start; } cases[] = {
+        { 0, "lone", 0 },          { 4095, "lone", 0 },
+        { 4096, NULL, 4096 },      { 8000, NULL, 4096 },      /* nothing says that it is lone */
+        { 8192, "framed", 0 },     { 8255, "framed", 0 },
+        { 8256, NULL, 8256 },      { 8700, NULL, 8256 },      /* beyond its entry */
+        { 8768, NULL, 8768 },      { 9000, NULL, 8768 },
+        { 9024, "last", 0 },       { 9087, "last", 0 },
+        { 9088, NULL, 9088 },      { 9100, NULL, 9088 },      /* another's entry begins */
+    };
+    /* Without the list, as in programs that are linked statically, the entries tell the same. */
+    static const char *const ways[] = { "-Wl,--eh-frame-hdr", "-Wl,--no-eh-frame-hdr" };
+    (void)state;
+    for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
+        struct fixture f;
+        char command[256];
+        uint32_t locations[sizeof(cases) / sizeof(cases[0])];
+        write_file("u.s", assembly, sizeof(assembly) - 1);
+        snprintf(command, sizeof(command), "gcc -shared -nostdlib %s u.s -o u.so", ways[way]);
+        run(command);
+        begin(&f);
+        const uint64_t lone = address_of("u.so", "lone");
+        run("strip u.so");
+        const uint32_t module = add_module(&f, "u.so", build_id_of("u.so"), "", 0);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            locations[i] = sonde_profile_location(f.p, module, BASE + lone + cases[i].at);
+        }
+        symbolize(&f);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            char name[64];
+            snprintf(name, sizeof(name), "u.so+0x%llx", (unsigned long long)(lone + cases[i].start));
+            assert_string_equal(name_of(&f, locations[i], 0), cases[i].name ? cases[i].name : name);
+        }
+        end(&f);
+    }
+}
+
 /* ---- Debug files apart ---------------------------------------------------------------------- */
 
 static void debug_files(void **state)
@@ -466,9 +515,9 @@ static void jit_maps(void **state)
     static const struct { uint64_t at; const char *name; } expected[] = {
         { 0x1000, "newer \xef\xbf\xbd? name" }, { 0x101f, "newer \xef\xbf\xbd? name" },
         { 0x1050, "patched" },  { 0x105f, "patched" },
-        { 0x1100, "LazyCompile:*go /a b.js:1?" }, { 0x1180, "" },
-        { 0x2000, "prefixed" }, { 0x200f, "prefixed" }, { 0x2010, "" },
-        { 0x3000, "" },         { 0x4000, "" },
+        { 0x1100, "LazyCompile:*go /a b.js:1?" }, { 0x1180, "[JIT code]" },
+        { 0x2000, "prefixed" }, { 0x200f, "prefixed" }, { 0x2010, "[JIT code]" },
+        { 0x3000, "[JIT code]" }, { 0x4000, "[JIT code]" },
         { 0x5001, "last without newline" },
     };
     char path[64];
@@ -496,7 +545,7 @@ static void jit_maps(void **state)
         assert_int_equal(sonde_profile_add_sample(f.p, &sample), 0);
         symbolize(&f);
         for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-            assert_string_equal(name_of(&f, locations[i], 0), way == 2 ? "" : expected[i].name);
+            assert_string_equal(name_of(&f, locations[i], 0), way == 2 ? "[JIT code]" : expected[i].name);
         }
         unlink(path);
         end(&f);
@@ -593,7 +642,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ways_to_link),   cmocka_unit_test(inlined_frames),
-        cmocka_unit_test(no_debug_information), cmocka_unit_test(stripped),
+        cmocka_unit_test(no_debug_information), cmocka_unit_test(stripped), cmocka_unit_test(unsized),
         cmocka_unit_test(debug_files),    cmocka_unit_test(mini_debuginfo),
         cmocka_unit_test(replaced),       cmocka_unit_test(replaced_while_running),
         cmocka_unit_test(from_the_cache), cmocka_unit_test(many_mappings),
