@@ -353,28 +353,55 @@ const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size)
 
 /* ---- What process it is ---------------------------------------------------------------------- */
 
+/* The first size - 1 bytes of a file of /proc/PID; how many. */
+static size_t read_proc(uint32_t pid, const char *name, char *out, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, out, size - 1) : 0;
+    if (fd >= 0) close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* What the program was started as: redis-server, where the file is another one that this is a link
+ * to. The command line may be a script's interpreter, or overwritten by the program; where it agrees
+ * with the name that the kernel took from the call of exec it is the one. NULL = the file's. */
+static const char *started_as(uint32_t pid, const char *file, char *command, char comm[32])
+{
+    enum { COMM = 15 }; /* bytes that the kernel keeps */
+    const size_t n = read_proc(pid, "comm", comm, 32);
+    if (n && comm[n - 1] == '\n') comm[n - 1] = '\0';
+    command[strcspn(command, " :")] = '\0';
+    const char *slash = strrchr(command, '/');
+    const char *name = slash ? slash + 1 : command;
+    if (*name == '-') name++; /* a login shell */
+    if (!*name || !*comm || !strcmp(name, file) || strncmp(name, comm, COMM) != 0) return NULL;
+    return name;
+}
+
 int sonde_cpu_describe(struct sonde_profile *p, uint32_t pid, const char *name)
 {
     static const char deleted[] = " (deleted)";
-    char path[64], text[COMMAND_MAX];
+    char path[64], file[COMMAND_MAX], text[COMMAND_MAX], first[COMMAND_MAX], comm[32];
     snprintf(path, sizeof(path), "/proc/%u/exe", pid);
-    ssize_t n = readlink(path, text, sizeof(text) - 1);
-    text[n > 0 ? n : 0] = '\0';
-    char *tail = strstr(text, deleted);
+    const ssize_t len = readlink(path, file, sizeof(file) - 1);
+    file[len > 0 ? len : 0] = '\0';
+    char *tail = strstr(file, deleted);
     if (tail && !tail[sizeof(deleted) - 1]) *tail = '\0';
-    const char *base = strrchr(text, '/');
+    const char *base = strrchr(file, '/');
     const int named = base != NULL;
-    p->program = sonde_profile_cstring(p, named ? base + 1 : name);
 
-    snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd >= 0 ? read(fd, text, sizeof(text)) : 0;
-    if (fd >= 0) close(fd);
+    size_t n = read_proc(pid, "cmdline", text, sizeof(text));
+    snprintf(first, sizeof(first), "%s", text);
+    const char *started = named ? started_as(pid, base + 1, first, comm) : NULL;
+    p->program = sonde_profile_cstring(p, started ? started : named ? base + 1 : name);
     while (n > 0 && !text[n - 1]) n--;
-    for (ssize_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (!text[i]) text[i] = ' ';
     }
-    if (n > 0) p->command = sonde_profile_string(p, text, (size_t)n);
+    if (n > 0) p->command = sonde_profile_string(p, text, n);
     return named ? 0 : SONDE_ENOENT;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -249,7 +250,13 @@ int sonde_preloaded_map(const struct sonde_preloaded_target *t, struct sonde_asp
     struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
                                     .offset = m->offset, .path = m->path, .executable = 1 };
     identify(t, m->path, &e);
-    return sonde_aspace_map(as, &e);
+    /* The dynamic linker has a library by the name it looked for (libz.so.1), which is a link; the
+     * kernel, and so everybody else, by the file's (libz.so.1.2.13). */
+    char *file = m->path[0] == '/' && !t->other_root ? realpath(m->path, NULL) : NULL;
+    if (file) e.path = file;
+    const int rc = sonde_aspace_map(as, &e);
+    free(file);
+    return rc;
 }
 
 uint32_t sonde_preloaded_find_code(struct sonde_preloaded_target *t, struct sonde_modules *modules,

@@ -1,10 +1,12 @@
 /* profile_report.c - the figures of a report. */
 #include "present/profile_report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "present/debug_package.h"
 #include "present/profile_report_private.h"
 #include "present/units.h"
 #include "sonde/sonde.h"
@@ -25,7 +27,13 @@ const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
 
 const char *report_module_advice(uint32_t flags)
 {
-    if (flags & (SONDE_MODULE_JIT | SONDE_MODULE_VDSO)) return "";
+    if (flags & SONDE_MODULE_VDSO) return "";
+    if (flags & SONDE_MODULE_JIT) {
+        return flags & SONDE_MODULE_STRIPPED
+                   ? "code made while it ran, without a map of names (/tmp/perf-PID.map): start node "
+                     "with --perf-basic-prof, Java with -XX:+DumpPerfMapAtExit, Python with -X perf"
+                   : "";
+    }
     if (flags & SONDE_MODULE_KERNEL) {
         return flags & SONDE_MODULE_STRIPPED
                    ? "addresses are hidden: set the sysctl kernel.kptr_restrict to 0 or record as root"
@@ -35,13 +43,28 @@ const char *report_module_advice(uint32_t flags)
         return "the file was deleted or replaced while it ran: record again";
     }
     if (flags & SONDE_MODULE_STRIPPED) {
-        return "no symbols: install its debug symbols, or build it with -g and do not strip it";
+        return "no symbols: install its debug symbols, set DEBUGINFOD_URLS, or build it with -g and "
+               "do not strip it";
     }
     if (flags & SONDE_MODULE_NO_LINES) {
         return "no debug information, so no lines and inlined frames: install its debug symbols, "
-               "or build it with -g";
+               "set DEBUGINFOD_URLS, or build it with -g";
     }
     return "";
+}
+
+void report_module_advise(const struct report *r, const struct report_module *m, char *out,
+                          size_t size)
+{
+    static const char words[] = "install its debug symbols";
+    char package[SONDE_DEBUG_PACKAGE_MAX];
+    const char *advice = report_module_advice(m->flags);
+    const char *at = strstr(advice, words);
+    snprintf(out, size, "%s", advice);
+    if (at && !sonde_debug_package(NULL, sonde_profile_str(r->p, m->path), package)) {
+        snprintf(out, size, "%.*sinstall %s%s", (int)(at - advice), advice, package,
+                 at + sizeof(words) - 1);
+    }
 }
 
 /* ---- Threads and modules --------------------------------------------------------------------- */

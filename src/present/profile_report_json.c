@@ -148,12 +148,14 @@ static void put_modules(const struct report *r, struct sonde_buf *out)
     sonde_json_key_open(out, "modules_incomplete", '[');
     for (size_t i = 0; i < r->module_count && i < r->limit; i++) {
         const struct report_module *m = &r->modules[i];
+        char advice[REPORT_ADVICE_MAX];
         sonde_json_open(out, '{');
         sonde_json_str(out, "path", sonde_profile_str(r->p, m->path));
         if (m->build_id) sonde_json_str(out, "build_id", sonde_profile_str(r->p, m->build_id));
         put_share(out, "share", report_share(r, m->weight));
         sonde_json_bool(out, "has_symbols", !(m->flags & SONDE_MODULE_STRIPPED));
-        sonde_json_str(out, "advice", report_module_advice(m->flags));
+        report_module_advise(r, m, advice, sizeof(advice));
+        sonde_json_str(out, "advice", advice);
         sonde_json_close(out, '}');
     }
     sonde_json_close(out, ']');

@@ -55,6 +55,10 @@ static inline double report_share(const struct report *r, uint64_t part)
 
 /* Why a module's frames lack names or lines and what to do about it; "" = nothing. */
 const char *report_module_advice(uint32_t flags);
+/* The same in full: with the package to install, where one is known. */
+enum { REPORT_ADVICE_MAX = 512 };
+void report_module_advise(const struct report *r, const struct report_module *m, char *out,
+                          size_t size);
 
 /* ---- profile_report_lines.c: text and Markdown, by o->style --------------------------------- */
 

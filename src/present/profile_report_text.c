@@ -306,11 +306,12 @@ static void put_modules(const struct report *r, struct sonde_buf *out)
     for (size_t i = 0; i < r->module_count && i < r->limit; i++) {
         const struct report_module *m = &r->modules[i];
         const char *build_id = sonde_profile_str(r->p, m->build_id);
-        char line[LINE_MAX_TEXT];
+        char line[LINE_MAX_TEXT], advice[REPORT_ADVICE_MAX];
+        report_module_advise(r, m, advice, sizeof(advice));
         snprintf(line, sizeof(line), "%.1f %%  %.2000s%s%.80s%s: %s",
                  100 * report_share(r, m->weight), sonde_profile_str(r->p, m->path),
                  *build_id ? " (build id " : "", build_id, *build_id ? ")" : "",
-                 report_module_advice(m->flags));
+                 advice);
         sonde_buf_puts(out, markdown ? "- " : "  ");
         report_put_text(r->o, out, line);
         sonde_buf_putc(out, '\n');

@@ -222,6 +222,15 @@ if "${nobody[@]}" "$sonde" doctor 2>/dev/null | grep -q '^ok *cpu  *perf.* no ke
 fi
 rm -rf "$open"
 
+# A program is called as it was started, also by a link, in both engines.
+ln -s "$burn" started-as
+for engine in perf timer; do
+    [ "$engine" = timer ] || "$sonde" doctor 2>/dev/null | grep -q 'perf events by' || continue
+    status 0 "$sonde" record -q --engine "$engine" -F 997 -o link.run -- ./started-as --seconds 0.2
+    status 0 "$sonde" report --json link.run
+    has "$engine: named as started" '"program": *"started-as"' out
+done
+
 # ---- run ----------------------------------------------------------------------------------------
 "$sonde" run -v --listen 127.0.0.1:0 --record ran.run -- "$burn" --seconds 1 >ran.out 2>ran.err
 same "run" 0 $?
