@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -167,13 +168,52 @@ static void bury(struct sonde_front *f)
     }
 }
 
+/* For as long as poll.h says: how many events there are. */
+static int look(struct sonde_front *f, struct epoll_event *events, uint64_t begin_ns, uint32_t most)
+{
+    uint64_t now = begin_ns;
+    int n;
+    do {
+        const uint64_t before = now;
+        n = epoll_wait(f->epoll, events, EVENTS, 0);
+        if (n == 0) sched_yield();
+        now = front_now_ns();
+        if (now - before > FRONT_POLL_BUSY_NS) break;
+    } while (n == 0 && now - begin_ns < most);
+    return n;
+}
+
+/* Until something happens, or it is time for something. */
+static int wait_for_events(struct sonde_front *f, struct epoll_event *events)
+{
+    const uint64_t begin = front_now_ns();
+    const int timeout = patience(f, begin);
+    if (timeout == 0) return epoll_wait(f->epoll, events, EVENTS, 0);
+    const enum front_wait kind = f->upstreams[FRONT_IN_USE] ? FRONT_WAIT_ANSWER
+                                                            : FRONT_WAIT_REQUEST;
+    const uint32_t most = front_poll_time(&f->poll, kind, begin);
+    uint64_t looked = 0;
+    int n = 0;
+    if (most) {
+        n = look(f, events, begin, most);
+        looked = front_now_ns() - begin;
+    }
+    if (n > 0) {
+        front_poll_done(&f->poll, kind, looked, looked, 1);
+    } else {
+        n = epoll_wait(f->epoll, events, EVENTS, timeout);
+        front_poll_done(&f->poll, kind, looked, front_now_ns() - begin, n > 0);
+    }
+    return n;
+}
+
 static void *run(void *arg)
 {
     struct sonde_front *f = arg;
     struct epoll_event events[EVENTS];
     uint64_t now = front_now_ns(), stop_ns = 0;
     while (!f->stopping || (f->clients && now < stop_ns)) {
-        const int n = epoll_wait(f->epoll, events, EVENTS, patience(f, now));
+        const int n = wait_for_events(f, events);
         for (int i = 0; i < n; i++) handle(f, &events[i]);
         pump_again(f);
         now = front_now_ns();
@@ -237,6 +277,7 @@ int sonde_front_start(const struct sonde_front_options *options, struct sonde_fr
     f->listener = (struct front_socket){ .kind = FRONT_LISTENER, .fd = options->listen_fd };
     f->wake = (struct front_socket){ .kind = FRONT_WAKE, .fd = -1 };
     f->epoll = -1;
+    f->poll.off = sysconf(_SC_NPROCESSORS_ONLN) < 2;
     /* Told apart from other fronts that a request may pass. */
     if (getrandom(&random, sizeof(random), 0) != sizeof(random)) random = (uint32_t)getpid();
     snprintf(f->name, sizeof(f->name), "sonde-%08x", random);

@@ -17,6 +17,7 @@
 
 #include "front/front.h"
 #include "front/http.h"
+#include "front/poll.h"
 
 /* A head and all that may be added to it: a prefix and fields of ours. */
 #define FRONT_BUFFER (SONDE_HTTP_HEAD_MAX + (4u << 10))
@@ -116,6 +117,7 @@ struct sonde_front {
     uint64_t last_id, ticked_ns, swept_ns;
     uint32_t held;                 /* exchanges that are */
     int changed;                   /* since the last tick */
+    struct front_poll poll;
     pthread_t thread;
 };
 
