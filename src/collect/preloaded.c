@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -20,6 +22,8 @@
 
 #define TARGETS_MAX 65536u
 #define SCAN_EVERY_NS 200000000u
+#define SEGMENT_LEAST ((uint64_t)2 << 20) /* bytes that a segment with samples in it takes */
+#define FILES_LEAST 32
 
 /* ---- All of them ------------------------------------------------------------------------------ */
 
@@ -88,7 +92,7 @@ int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pi
                              "choose another with SONDE_DIR", p->dir, strerror(errno));
     }
     sonde__here(&p->here);
-    if (new_session) p->session = make_session();
+    if (new_session) p->session = p->only = make_session();
     rc = sonde_discover_open(p->dir, &p->dirfd, err);
     if (rc != 0) return rc;
     p->lock_fd = sonde_discover_lock(p->dirfd, err);
@@ -118,6 +122,27 @@ void sonde_preloaded_release(struct sonde_preloaded *p)
     if (p->lock_fd >= 0) close(p->lock_fd);
     if (p->dirfd >= 0) close(p->dirfd);
     *p = (struct sonde_preloaded){ .dirfd = -1, .lock_fd = -1 };
+}
+
+/* Limits of ours are the program's, which inherits them. */
+void sonde_preloaded_absent(const struct sonde_preloaded *p, char *out, size_t size)
+{
+    struct statvfs fs;
+    struct rlimit file_size, files;
+    if (p->dirfd >= 0 && fstatvfs(p->dirfd, &fs) == 0 &&
+        (uint64_t)fs.f_bavail * fs.f_frsize < SEGMENT_LEAST) {
+        snprintf(out, size, "the directory of segments %.160s is full: %llu KiB are left",
+                 p->dir, (unsigned long long)((uint64_t)fs.f_bavail * fs.f_frsize >> 10));
+    } else if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur < SEGMENT_LEAST) {
+        snprintf(out, size, "files may not be larger than %llu KiB (ulimit -f), which is too little "
+                 "for a segment", (unsigned long long)file_size.rlim_cur >> 10);
+    } else if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_LEAST) {
+        snprintf(out, size, "no more than %llu files may be open (ulimit -n)",
+                 (unsigned long long)files.rlim_cur);
+    } else {
+        snprintf(out, size, "the program has not loaded libsonde_preload (yet): one that is linked "
+                 "statically, built with AddressSanitizer, or changes its user, never does");
+    }
 }
 
 /* ---- Finding --------------------------------------------------------------------------------- */

@@ -28,9 +28,8 @@ int sonde_preloaded_library(char *out, size_t size, struct sonde_err *err);
 int sonde_preloaded_environment(const char *variable, char out[SONDE_PRELOADED_ENV_MAX],
                                 size_t *size, struct sonde_err *err);
 
-/* Does the program end at once if another library is loaded before one of its own, as ASan's of gcc
- * makes it? 1 with that library's name. */
-int sonde_preloaded_refused(const char *program, char *out, size_t size);
+/* Why the library cannot be loaded by this program, in words that follow "it is"; NULL = it can. */
+const char *sonde_preloaded_refused(const char *program);
 
 /* ---- preloaded.c --------------------------------------------------------------------------- */
 
@@ -51,7 +50,9 @@ struct sonde_preloaded_target {
 struct sonde_preloaded {
     uint32_t pid;
     int children;                     /* also of other processes */
-    uint64_t session;                 /* 0 = whoever records that process */
+    uint64_t session;                 /* that we made up; 0 = whoever records that process */
+    uint64_t only;                    /* segments of this session are ours; 0 = of any. The reader may
+                                         set it when it knows that of the process */
     struct sonde__here here;
     size_t target_bytes;              /* of the reader's structures */
     char dir[256];
@@ -71,6 +72,9 @@ int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pi
  * them to agents, and the last one takes them away. Frees the targets but not what the reader has
  * hung on them. */
 void sonde_preloaded_release(struct sonde_preloaded *p);
+
+/* Why there is no segment of the program, as a sentence. */
+void sonde_preloaded_absent(const struct sonde_preloaded *p, char *out, size_t size);
 
 /* Look for new segments: they are appended to targets, opened. Targets that are done with and whose
  * file has been removed are freed: what they counted must be elsewhere by then. */

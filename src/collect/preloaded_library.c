@@ -1,7 +1,6 @@
 /* preloaded_library.c - where libsonde_preload.so is, and how a program is made to load it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
 #include <glob.h>
 #include <libgen.h>
 #include <limits.h>
@@ -13,6 +12,7 @@
 
 #include "collect/preloaded.h"
 #include "sonde/sonde.h"
+#include "unwind/image.h"
 
 #define NAME "libsonde_preload.so"
 
@@ -90,35 +90,13 @@ int sonde_preloaded_environment(const char *variable, char out[SONDE_PRELOADED_E
 
 /* ---- Programs that cannot have it ------------------------------------------------------------- */
 
-/* Of what the file says it is linked with, the first whose name begins so. */
-static int find_needed(Elf *elf, const char *begins, char *out, size_t size)
+const char *sonde_preloaded_refused(const char *program)
 {
-    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
-        GElf_Shdr header;
-        if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNAMIC) continue;
-        Elf_Data *data = elf_getdata(section, NULL);
-        GElf_Dyn entry;
-        for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++) {
-            const char *name = entry.d_tag == DT_NEEDED
-                                   ? elf_strptr(elf, header.sh_link, (size_t)entry.d_un.d_val)
-                                   : NULL;
-            if (!name || strncmp(name, begins, strlen(begins)) != 0) continue;
-            snprintf(out, size, "%s", name);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-int sonde_preloaded_refused(const char *program, char *out, size_t size)
-{
-    const int fd = open(program, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    elf_version(EV_CURRENT);
-    Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-    const int refused = elf && elf_kind(elf) == ELF_K_ELF &&
-                        find_needed(elf, "libasan.so", out, size);
-    elf_end(elf);
-    close(fd);
-    return refused;
+    static const char *const texts[] = {
+#define SONDE__X(name, text) text,
+        SONDE__IMAGE_KINDS(SONDE__X)
+#undef SONDE__X
+    };
+    const enum sonde__image_kind kind = sonde__image_look_at(AT_FDCWD, program);
+    return kind == SONDE__IMAGE_SUITS ? NULL : texts[kind];
 }

@@ -28,9 +28,8 @@ static int is_ours(const char *entry, size_t len)
            (len == name || entry[len - name - 1] == '/');
 }
 
-/* Remember our entry of a list in out, and take it out if remove. Returns the length of what is
- * left. */
-static size_t list_pass(char *list, int remove, char *out, size_t out_size)
+/* Remember our entry of a list in out, and take it out. Returns the length of what is left. */
+static size_t list_pass(char *list, char *out, size_t out_size)
 {
     char *to = list;
     for (const char *p = list; *p;) {
@@ -42,7 +41,7 @@ static size_t list_pass(char *list, int remove, char *out, size_t out_size)
             memcpy(out, p, len);
             out[len] = 0;
         }
-        if (len && !(ours && remove)) {
+        if (len && !ours) {
             if (to != list) *to++ = ':';
             memmove(to, p, len);
             to += len;
@@ -179,18 +178,14 @@ static void close_from_above(char **end)
     *to = NULL;
 }
 
-static void environ_clean(int keep_sampler, int keep_heap, int keep_llama,
-                          struct sonde__host *host)
+static void environ_clean(struct sonde__host *host)
 {
-    const int remove = !keep_sampler && !keep_heap && !keep_llama;
     char **at = environ;
     for (; *at; at++) {
         char *preload = value_of(*at, "LD_PRELOAD");
-        const int ours = (!keep_sampler && value_of(*at, SONDE__SAMPLER_ENV)) ||
-                         (!keep_heap && value_of(*at, SONDE__HEAP_ENV)) ||
-                         (!keep_llama && value_of(*at, SONDE__LLAMA_ENV));
-        const int alone = preload && !list_pass(preload, remove, host->library,
-                                                sizeof(host->library)) && remove;
+        const int ours = value_of(*at, SONDE__SAMPLER_ENV) || value_of(*at, SONDE__HEAP_ENV) ||
+                         value_of(*at, SONDE__LLAMA_ENV);
+        const int alone = preload && !list_pass(preload, host->library, sizeof(host->library));
         if (ours || alone) *at = NULL;
     }
     if (by_kernel(at)) close_from_below(at);
@@ -211,6 +206,5 @@ void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__hea
     if (parse_sampler(sampler)) sampler->text[0] = 0;
     if (parse_heap(heap)) heap->text[0] = 0;
     if (parse_llama(llama)) llama->text[0] = 0;
-    environ_clean(sampler->text[0] && sampler->children, heap->text[0] && heap->children,
-                  llama->text[0] && llama->children, host);
+    environ_clean(host);
 }

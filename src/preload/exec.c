@@ -1,36 +1,60 @@
-/* exec.c - a profiled program that replaces itself by exec goes on being profiled: the new image
- * gets the variables that were taken out of the environment. Processes that it starts do not.
+/* exec.c - programs that this one executes get the variables that were taken out of the environment:
+ * when it replaces itself, and, if children are wanted, in every process that it starts.
+ *
+ * Handing them on here rather than leaving them in the environment keeps that the program's own
+ * (`env` prints what it printed), reaches children whose environment is made anew, and lets us look
+ * before: a program that cannot have the library (linked with musl, built with AddressSanitizer by
+ * gcc, of another machine) is started as if we were not there. Whoever starts programs without libc
+ * (Go, and everything that is linked statically) starts them without us.
+ *
+ * system and popen execute a shell with the environment as it is, inside of libc. The shell is told
+ * to replace itself with one that has the variables, and that hands them on.
  *
  * POSIX timers and their pending signals do not survive exec (unlike setitimer's, which have
  * killed the targets of other profilers), so there is nothing to disarm. */
 #include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "unwind/image.h"
 
 #define ENTRIES_MAX 32768u
 #define ARGUMENTS_MAX 32768u
+#define SHELL_MAX 32768u      /* bytes of a command for the shell; longer ones are left alone */
+#define SHELL "/bin/sh"
+
+enum how { BY_PATH, BY_NAME, BY_FD, AT, SPAWN, SPAWN_BY_NAME };
+
+struct what {
+    enum how how;
+    const char *file;
+    int fd, flags;
+    pid_t *pid;               /* SPAWN… */
+    const posix_spawn_file_actions_t *actions;
+    const posix_spawnattr_t *attributes;
+};
+
+/* ---- What is handed on ----------------------------------------------------------------------- */
+
+/* The variables, as "NAME=value" each, and an array of those that are handed on. */
+struct ours {
+    char preload[sizeof("LD_PRELOAD=:") + sizeof(sonde__host.library)]; /* without theirs */
+    char sampler[sizeof(SONDE__SAMPLER_ENV "=") + sizeof(sonde__config.text)];
+    char heap[sizeof(SONDE__HEAP_ENV "=") + sizeof(sonde__heap_config.text)];
+    char llama[sizeof(SONDE__LLAMA_ENV "=") + sizeof(sonde__llama_config.text)];
+    char dir[sizeof("SONDE_DIR=") + sizeof(sonde__host.dir)];
+    char *entry[6];           /* NULL-terminated; the first is LD_PRELOAD */
+};
 
 static const char *entry_value(const char *entry, const char *name, size_t len)
 {
     return !strncmp(entry, name, len) && entry[len] == '=' ? entry + len + 1 : NULL;
-}
-
-/* 1 if the image that this exec brings is to be profiled and would not know. */
-static int wanted(char *const *envp, size_t *count)
-{
-    const int sampler = sonde__config.text[0] && !sonde__config.children;
-    const int heap = sonde__heap_config.text[0] && !sonde__heap_config.children;
-    const int llama = sonde__llama_config.text[0] && !sonde__llama_config.children;
-    *count = 0;
-    if ((!sampler && !heap && !llama) || !sonde__host.library[0] ||
-        sonde__host.pid != (uint32_t)getpid()) {
-        return 0;
-    }
-    while (envp && envp[*count]) ++*count;
-    return *count <= ENTRIES_MAX;
 }
 
 static const char *value_of(char *const *envp, const char *name, size_t len)
@@ -42,17 +66,48 @@ static const char *value_of(char *const *envp, const char *name, size_t len)
     return NULL;
 }
 
-/* Ours first, what they replace left out. out: room for all and a NULL. */
+/* Whoever sets them has his own reasons: sonde that is started under sonde. */
+static int is_others(char *const *envp)
+{
+    return value_of(envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1) ||
+           value_of(envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1) ||
+           value_of(envp, SONDE__LLAMA_ENV, sizeof(SONDE__LLAMA_ENV) - 1);
+}
+
+/* 1 if there is something to hand on. itself: it is this process that executes. */
+static int ours_make(struct ours *o, char *const *envp, int itself)
+{
+    char **next = o->entry;
+    *next++ = o->preload;
+    if (!sonde__host.library[0] || is_others(envp)) return 0;
+    stpcpy(stpcpy(o->preload, "LD_PRELOAD="), sonde__host.library);
+    if (sonde__config.text[0] && (itself || sonde__config.children)) {
+        stpcpy(stpcpy(o->sampler, SONDE__SAMPLER_ENV "="), sonde__config.text);
+        *next++ = o->sampler;
+    }
+    if (sonde__heap_config.text[0] && (itself || sonde__heap_config.children)) {
+        stpcpy(stpcpy(o->heap, SONDE__HEAP_ENV "="), sonde__heap_config.text);
+        *next++ = o->heap;
+    }
+    if (sonde__llama_config.text[0] && (itself || sonde__llama_config.children)) {
+        stpcpy(stpcpy(o->llama, SONDE__LLAMA_ENV "="), sonde__llama_config.text);
+        *next++ = o->llama;
+    }
+    if (next == o->entry + 1) return 0;
+    if (sonde__host.dir[0] && !value_of(envp, "SONDE_DIR", 9)) {
+        stpcpy(stpcpy(o->dir, "SONDE_DIR="), sonde__host.dir);
+        *next++ = o->dir;
+    }
+    *next = NULL;
+    return 1;
+}
+
+/* Ours first, the LD_PRELOAD that it replaces left out. out: room for all and a NULL. */
 static void fill(char **out, char *const *envp, char *const *ours)
 {
     for (; *ours; ours++) *out++ = *ours;
     for (; envp && *envp; envp++) {
-        if (!entry_value(*envp, "LD_PRELOAD", 10) &&
-            !entry_value(*envp, SONDE__SAMPLER_ENV, sizeof(SONDE__SAMPLER_ENV) - 1) &&
-            !entry_value(*envp, SONDE__HEAP_ENV, sizeof(SONDE__HEAP_ENV) - 1) &&
-            !entry_value(*envp, SONDE__LLAMA_ENV, sizeof(SONDE__LLAMA_ENV) - 1)) {
-            *out++ = *envp;
-        }
+        if (!entry_value(*envp, "LD_PRELOAD", 10)) *out++ = *envp;
     }
     *out = NULL;
 }
@@ -70,13 +125,35 @@ static void put_preload(char *out, const char *theirs)
     }
 }
 
-enum how { BY_PATH, BY_NAME, BY_FD, AT };
+/* ---- To whom --------------------------------------------------------------------------------- */
 
-struct what {
-    enum how how;
-    const char *file;
-    int fd, flags;
-};
+static enum sonde__image_kind image_of(const struct what *w)
+{
+    char path[4096];
+    switch (w->how) {
+    case BY_PATH:
+    case SPAWN: return sonde__image_look_at(AT_FDCWD, w->file);
+    case BY_NAME:
+    case SPAWN_BY_NAME:
+        if (sonde__image_find(w->file, path, sizeof(path))) return SONDE__IMAGE_UNREADABLE;
+        return sonde__image_look_at(AT_FDCWD, path);
+    case BY_FD: return sonde__image_look(w->fd);
+    default:
+        return w->flags & AT_EMPTY_PATH && !w->file[0] ? sonde__image_look(w->fd)
+                                                       : sonde__image_look_at(w->fd, w->file);
+    }
+}
+
+/* The library may also not be there any more, as seen from another root. */
+static int suits(const struct what *w)
+{
+    const int saved = errno;
+    const int yes = w->how == BY_FD || w->file
+                        ? image_of(w) == SONDE__IMAGE_SUITS && !access(sonde__host.library, R_OK)
+                        : 0;
+    errno = saved;
+    return yes;
+}
 
 static int pass(const struct what *w, char *const argv[], char *const envp[])
 {
@@ -84,40 +161,83 @@ static int pass(const struct what *w, char *const argv[], char *const envp[])
     case BY_PATH: return SONDE__REAL(execve)(w->file, argv, envp);
     case BY_NAME: return SONDE__REAL(execvpe)(w->file, argv, envp);
     case BY_FD: return SONDE__REAL(fexecve)(w->fd, argv, envp);
-    default: return SONDE__REAL(execveat)(w->fd, w->file, argv, envp, w->flags);
+    case AT: return SONDE__REAL(execveat)(w->fd, w->file, argv, envp, w->flags);
+    case SPAWN:
+        return SONDE__REAL(posix_spawn)(w->pid, w->file, w->actions, w->attributes, argv, envp);
+    default:
+        return SONDE__REAL(posix_spawnp)(w->pid, w->file, w->actions, w->attributes, argv, envp);
     }
 }
 
 /* Memory is the stack's: exec may be called where nothing else is safe. */
 static int run(const struct what *w, char *const argv[], char *const envp[])
 {
-    size_t count;
-    if (!wanted(envp, &count)) return pass(w, argv, envp);
+    struct ours ours;
+    size_t count = 0;
+    const int spawns = w->how >= SPAWN;
+    while (envp && envp[count]) count++;
+    if (count > ENTRIES_MAX ||
+        !ours_make(&ours, envp, !spawns && sonde__host.pid == (uint32_t)getpid()) || !suits(w)) {
+        return pass(w, argv, envp);
+    }
     const char *theirs = value_of(envp, "LD_PRELOAD", 10);
     if (!theirs) theirs = "";
-    char preload[sizeof("LD_PRELOAD=:") + sizeof(sonde__host.library) + strlen(theirs)];
-    char sampler[sizeof(SONDE__SAMPLER_ENV "=") + sizeof(sonde__config.text)];
-    char heap[sizeof(SONDE__HEAP_ENV "=") + sizeof(sonde__heap_config.text)];
-    char llama[sizeof(SONDE__LLAMA_ENV "=") + sizeof(sonde__llama_config.text)];
-    char dir[sizeof("SONDE_DIR=") + sizeof(sonde__host.dir)];
-    char *ours[6], **next = ours;
-    char *entries[count + sizeof(ours) / sizeof(ours[0])];
-
+    char preload[sizeof(ours.preload) + strlen(theirs)];
+    char *entries[count + sizeof(ours.entry) / sizeof(ours.entry[0])];
     put_preload(preload, theirs);
-    stpcpy(stpcpy(sampler, SONDE__SAMPLER_ENV "="), sonde__config.text);
-    stpcpy(stpcpy(heap, SONDE__HEAP_ENV "="), sonde__heap_config.text);
-    stpcpy(stpcpy(llama, SONDE__LLAMA_ENV "="), sonde__llama_config.text);
-    stpcpy(stpcpy(dir, "SONDE_DIR="), sonde__host.dir);
-    *next++ = preload;
-    if (sonde__config.text[0]) *next++ = sampler;
-    if (sonde__heap_config.text[0]) *next++ = heap;
-    if (sonde__llama_config.text[0]) *next++ = llama;
-    if (sonde__host.dir[0] && !value_of(envp, "SONDE_DIR", 9)) *next++ = dir;
-    *next = NULL;
-    fill(entries, envp, ours);
-    pass(w, argv, entries);
+    ours.entry[0] = preload;
+    fill(entries, envp, ours.entry);
+    const int rc = pass(w, argv, entries);
     /* Too much because of ours: without us it would have gone. */
-    return errno == E2BIG ? pass(w, argv, envp) : -1;
+    if ((spawns ? rc : errno) == E2BIG) return pass(w, argv, envp);
+    return rc;
+}
+
+/* ---- Through a shell -------------------------------------------------------------------------- */
+
+/* In quotes, for the shell. out: room for four times as much, and two more. */
+static char *quote(char *out, const char *text)
+{
+    *out++ = '\'';
+    for (; *text; text++) {
+        if (*text == '\'') out = stpcpy(out, "'\\'");
+        *out++ = *text;
+    }
+    *out++ = '\'';
+    *out = 0;
+    return out;
+}
+
+static size_t quoted_max(const char *text) { return 4 * strlen(text) + 3; }
+
+/* "NAME='value' … exec /bin/sh -c 'command' sh": call ends with it, or with command itself. */
+#define THROUGH_SHELL(command, call)                                                           \
+    struct ours ours;                                                                          \
+    const struct what shell = { .how = BY_PATH, .file = SHELL };                               \
+    if (!(command) || strlen(command) > SHELL_MAX || !ours_make(&ours, environ, 0) ||          \
+        !suits(&shell)) {                                                                      \
+        return call(command);                                                                  \
+    }                                                                                          \
+    const char *theirs = value_of(environ, "LD_PRELOAD", 10);                                  \
+    if (!theirs) theirs = "";                                                                  \
+    if (strlen(theirs) > SHELL_MAX) return call(command);                                      \
+    char preload[sizeof(ours.preload) + strlen(theirs)];                                       \
+    char line[quoted_max(command) + 4 * sizeof(preload) + 4 * sizeof(ours)];                   \
+    put_preload(preload, theirs);                                                              \
+    ours.entry[0] = preload;                                                                   \
+    shell_line(line, command, ours.entry);                                                     \
+    return call(line)
+
+static void shell_line(char *out, const char *command, char *const *entries)
+{
+    for (; *entries; entries++) {
+        const char *value = strchr(*entries, '=') + 1;
+        memcpy(out, *entries, (size_t)(value - *entries));
+        out = quote(out + (value - *entries), value);
+        *out++ = ' ';
+    }
+    out = quote(stpcpy(out, "exec " SHELL " -c "), command);
+    stpcpy(out, " sh");
 }
 
 /* ---- Interposed ---------------------------------------------------------------------------- */
@@ -126,32 +246,60 @@ static int run(const struct what *w, char *const argv[], char *const envp[])
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-    return run(&(struct what){ BY_PATH, path, -1, 0 }, argv, envp);
+    return run(&(struct what){ BY_PATH, path, -1, 0, NULL, NULL, NULL }, argv, envp);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-    return run(&(struct what){ BY_PATH, path, -1, 0 }, argv, environ);
+    return run(&(struct what){ BY_PATH, path, -1, 0, NULL, NULL, NULL }, argv, environ);
 }
 
 EXPORT int execvp(const char *file, char *const argv[])
 {
-    return run(&(struct what){ BY_NAME, file, -1, 0 }, argv, environ);
+    return run(&(struct what){ BY_NAME, file, -1, 0, NULL, NULL, NULL }, argv, environ);
 }
 
 EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 {
-    return run(&(struct what){ BY_NAME, file, -1, 0 }, argv, envp);
+    return run(&(struct what){ BY_NAME, file, -1, 0, NULL, NULL, NULL }, argv, envp);
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const argv[],
+                       char *const envp[])
+{
+    return run(&(struct what){ SPAWN, path, -1, 0, pid, actions, attributes }, argv, envp);
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const argv[],
+                        char *const envp[])
+{
+    return run(&(struct what){ SPAWN_BY_NAME, file, -1, 0, pid, actions, attributes }, argv, envp);
+}
+
+EXPORT int system(const char *command)
+{
+#define CALL(line) SONDE__REAL(system)(line)
+    THROUGH_SHELL(command, CALL);
+#undef CALL
+}
+
+EXPORT FILE *popen(const char *command, const char *mode)
+{
+#define CALL(line) SONDE__REAL(popen)(line, mode)
+    THROUGH_SHELL(command, CALL);
+#undef CALL
 }
 
 EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-    return run(&(struct what){ BY_FD, NULL, fd, 0 }, argv, envp);
+    return run(&(struct what){ BY_FD, NULL, fd, 0, NULL, NULL, NULL }, argv, envp);
 }
 
 EXPORT int execveat(int fd, const char *path, char *const argv[], char *const envp[], int flags)
 {
-    return run(&(struct what){ AT, path, fd, flags }, argv, envp);
+    return run(&(struct what){ AT, path, fd, flags, NULL, NULL, NULL }, argv, envp);
 }
 
 /* The forms with the arguments in the call. ap is at what follows arg. */
@@ -189,7 +337,7 @@ static void take_arguments(char **out, const char *arg, va_list *ap)
     take_arguments(argv, arg, &ap);                                                            \
     char *const *envp = env_of;                                                                \
     va_end(ap);                                                                                \
-    return run(&(struct what){ how, file, -1, 0 }, argv, envp)
+    return run(&(struct what){ how, file, -1, 0, NULL, NULL, NULL }, argv, envp)
 
 EXPORT int execl(const char *path, const char *arg, ...)
 {

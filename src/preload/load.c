@@ -6,6 +6,7 @@
 #include "preload/preload.h"
 #include "preload/timer.h"
 #include "preload/walk.h"
+#include "unwind/image.h"
 
 struct sonde__sampler_config sonde__config;
 struct sonde__heap_config sonde__heap_config;
@@ -51,6 +52,7 @@ void sonde__preload_start(void)
     resolve();
     sonde__config_take(&sonde__config, &sonde__heap_config, &sonde__llama_config, &sonde__host);
     if (sonde__config.text[0] || sonde__heap_config.text[0] || sonde__llama_config.text[0]) {
+        sonde__image_start();
         pthread_atfork(before_fork, in_parent, in_child);
     }
     if (sonde__config.text[0]) sonde__timer_start();

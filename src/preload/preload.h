@@ -11,8 +11,8 @@
  *                scan=<0|1>,seed=<number, 0 = any>
  *     SONDE_LLAMA=children=<0|1>
  *
- * Variables are taken out of the environment again, so that what the program starts is left alone
- * (exec.c puts them back when the program replaces itself), unless children are wanted too. */
+ * Variables are taken out of the environment again; exec.c hands them on when the program replaces
+ * itself, and, if children are wanted too, to what it starts. */
 #ifndef SONDE_PRELOAD_PRELOAD_H
 #define SONDE_PRELOAD_PRELOAD_H
 
@@ -32,7 +32,8 @@
     X(ssignal) X(bsd_signal) X(sysv_signal) X(__sysv_signal) X(sigset) X(sigignore)            \
     X(sigaltstack) X(sigwait) X(sigwaitinfo) X(sigtimedwait) X(signalfd) X(sigpending)         \
     X(sigsuspend) X(ppoll) X(pselect) X(epoll_pwait) X(epoll_pwait2) X(prctl)                  \
-    X(execve) X(execv) X(execvp) X(execvpe) X(fexecve) X(execveat)
+    X(execve) X(execv) X(execvp) X(execvpe) X(fexecve) X(execveat) X(posix_spawn)              \
+    X(posix_spawnp) X(system) X(popen)
 
 enum sonde__real_id {
 #define SONDE__X(name) SONDE__REAL_##name,
@@ -73,8 +74,7 @@ struct sonde__host {           /* how the program was started */
     uint32_t pid;              /* of the process that read the environment */
 };
 
-/* From environ, and out of it what is not for children too. What makes no sense is not asked
- * for. */
+/* From environ, and out of it. What makes no sense is not asked for. */
 void sonde__config_take(struct sonde__sampler_config *sampler, struct sonde__heap_config *heap,
                         struct sonde__llama_config *llama, struct sonde__host *host);
 

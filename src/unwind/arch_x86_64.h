@@ -10,6 +10,7 @@
 #include "unwind/unwind.h"
 
 #define SONDE__ARCH_ELF_MACHINE 62u /* EM_X86_64 */
+#define SONDE__ARCH_LINKER "/lib64/ld-linux-x86-64.so.2"
 
 /* DWARF's numbers. */
 enum {

@@ -57,4 +57,8 @@ run "$scratch/build/consumer_shared"
 step cmake -G Ninja -S "$scratch" -B "$scratch/build2" -Dsonde_DIR="$SONDE_BUILD"
 step cmake --build "$scratch/build2"
 run "$scratch/build2/consumer_static"
+read -ra flags < <(PKG_CONFIG_PATH=$SONDE_BUILD pkg-config --cflags --libs sonde)
+step gcc -Wall -Werror "$scratch/main.c" -o "$scratch/by_build_folder" "${flags[@]}"
+said=$("$scratch/by_build_folder" 2>&1)
+[ "$said" = "$version" ] || complain "through the sonde.pc of the build folder: '$said'"
 finish
