@@ -312,8 +312,12 @@ static int start(const struct sonde_cpu_options *options, int on_exec, struct so
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->answered, NULL);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    rc = c->wake_fd < 0 ? SONDE_EIO : sonde_profile_create(c->options.profile_bytes_max,
-                                                           &c->profile);
+    if (c->wake_fd < 0) {
+        rc = sonde_err_set(err, SONDE_EFULL, "cannot start sampling: %s%s", strerror(errno),
+                           errno == EMFILE ? " (ulimit -n)" : "");
+        goto fail;
+    }
+    rc = sonde_profile_create(c->options.profile_bytes_max, &c->profile);
     if (rc) {
         sonde_err_set(err, rc, "cannot start sampling: %s", sonde_strerror(rc));
         goto fail;

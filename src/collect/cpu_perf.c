@@ -2,6 +2,7 @@
  * What is opened is in perf_event.h, what becomes of the records in perf_reader.h. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,7 @@
 #include "collect/cpu_engine.h"
 #include "collect/perf_limits.h"
 #include "collect/perf_reader.h"
+#include "collect/proc_tree.h"
 #include "collect/tick_clock.h"
 #include "sonde/sonde.h"
 
@@ -32,10 +34,57 @@ struct sonde_cpu_engine {
     struct sonde_perf_rings rings;
     struct sonde_perf_reader reader;
     struct pollfd *polls;     /* of each ring, and last the caller's */
+    uint32_t forbidden;       /* children that may not be sampled */
+    char note[SONDE_CPU_NOTE_MAX];
     enum { FIT_ASK, FIT_LESS, FIT_DONE } fit;
 };
 
+/* ---- Processes ------------------------------------------------------------------------------- */
+
+#define LOOKS 8 /* at processes that keep starting others */
+
+/* Events on the processes that pid has started before, and what is mapped in them. Those that they
+ * start from now on inherit them; whoever was started between two looks is found by the next. */
+static int open_children(struct sonde_cpu_engine *e, uint32_t pid, struct sonde_err *err)
+{
+    struct sonde_perf_tasks *t = &e->reader.tasks;
+    int rc = 0, added = 1;
+    for (int n = 0; n < LOOKS && added && !rc; n++) {
+        uint32_t *tree = NULL, count = 0;
+        added = 0;
+        e->forbidden = 0;
+        if (sonde_proc_tree(pid, &tree, &count)) return 0; /* what there is to come is seen */
+        for (uint32_t i = 1; i < count && !rc; i++) {
+            if (sonde_perf_tasks_process(t, tree[i])) continue;
+            rc = sonde_perf_set_open(&e->set, tree[i], err);
+            if (rc == SONDE_EACCES) e->forbidden++;
+            if (rc == SONDE_EACCES || rc == SONDE_ENOENT) {
+                rc = 0;
+                continue;
+            }
+            if (!rc && !sonde_perf_tasks_find_process(t, tree[i])) rc = SONDE_ENOMEM;
+            added = 1;
+        }
+        sonde__free(tree);
+    }
+    return rc;
+}
+
 /* ---- Draining -------------------------------------------------------------------------------- */
+
+/* A process that was started since the list was made has only events that went with the old ones,
+ * if its parent had no other yet. One that has both is none the worse. */
+static void add_started(struct sonde_cpu_engine *e, const uint32_t *pids, uint32_t count)
+{
+    uint32_t *tree = NULL, tree_count = 0;
+    if (!e->reader.children || sonde_proc_tree(e->reader.pid, &tree, &tree_count)) return;
+    for (uint32_t i = 1; i < tree_count; i++) {
+        uint32_t k = 0;
+        while (k < count && pids[k] != tree[i]) k++;
+        if (k == count) sonde_perf_set_add(&e->set, tree[i], NULL);
+    }
+    sonde__free(tree);
+}
 
 static int resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
 {
@@ -50,6 +99,7 @@ static int resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
         }
     }
     const int rc = sonde_perf_set_resize(&e->set, stack_bytes, pids, count, &err);
+    if (!rc) add_started(e, pids, count);
     sonde__free(pids);
     if (rc) {
         sonde_log(SONDE_LOG_WARN, "stacks are still copied as far as %u bytes, not %u: %s",
@@ -140,6 +190,11 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
         out->note = "there are no frames of the kernel, which does not permit them: run as root, with "
                     "CAP_PERFMON, or with kernel.perf_event_paranoid <= 1";
     }
+    if (e->forbidden) {
+        snprintf(e->note, sizeof(e->note), "%u of its children may not be sampled: they belong to "
+                 "another user", e->forbidden);
+        out->note = e->note;
+    }
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -172,9 +227,6 @@ static int know_process(struct sonde_cpu_engine *e, const struct sonde_cpu_optio
     struct sonde_perf_process *p = on_exec ? sonde_perf_tasks_add_process(t, o->pid)
                                            : sonde_perf_tasks_find_process(t, o->pid);
     if (!p || (on_exec && !sonde_perf_tasks_add_thread(t, p, o->pid, NULL))) return SONDE_ENOMEM;
-    if (o->off_cpu && !on_exec) {
-        sonde_perf_reader_blocked_since(&e->reader, sonde_clock_ns(CLOCK_MONOTONIC));
-    }
     return 0;
 }
 
@@ -217,7 +269,11 @@ static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct son
     if (!rc && (rc = know_process(e, o, on_exec))) {
         sonde_err_set(err, rc, "no memory to sample with");
     }
+    if (!rc && o->children && !on_exec) rc = open_children(e, o->pid, err);
     if (rc) goto fail;
+    if (o->off_cpu && !on_exec) {
+        sonde_perf_reader_blocked_since(&e->reader, sonde_clock_ns(CLOCK_MONOTONIC));
+    }
     e->fit = o->stack_bytes ? FIT_DONE : FIT_ASK;
     *out = e;
     return 0;

@@ -21,7 +21,7 @@ struct sonde_cpu_engine {
     struct sonde_timer_reader reader;
     int described, any;          /* any: some target was ours */
     uint32_t told;               /* bit n: the note of state n was made */
-    char note[SONDE_CPU_NOTE_MAX];
+    char note[SONDE_CPU_NOTE_MAX], absent[SONDE_CPU_NOTE_MAX];
     char env[SONDE_TIMER_ENV_MAX];
     size_t env_size;
 };
@@ -73,7 +73,7 @@ static int is_ours(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
 {
     struct sonde_err err;
     const int rc = sonde_segment_sampler(t->base.segment, &t->info, &err);
-    if (rc == 0 && e->found.session && t->info.session != e->found.session) return SONDE_ENOENT;
+    if (rc == 0 && e->found.only && t->info.session != e->found.only) return SONDE_ENOENT;
     if (rc == 0 && !e->reader.stacks) {
         return sonde_cpu_stacks_create(e->reader.profile, t->info.depth_max, &e->reader.stacks);
     }
@@ -138,8 +138,8 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
     }
     out->note = e->note;
     if (!e->any) {
-        out->note = "the program has not loaded libsonde_preload (yet): one that is linked "
-                    "statically, built with AddressSanitizer, or changes its user, never does";
+        sonde_preloaded_absent(&e->found, e->absent, sizeof(e->absent));
+        out->note = e->absent;
     }
 }
 
@@ -168,7 +168,10 @@ static int find_running(struct sonde_cpu_engine *e, struct sonde_err *err)
     sonde_preloaded_scan(&e->found);
     for (uint32_t i = 0; i < e->found.target_count; i++) {
         struct sonde_timer_target *t = target_at(e, i);
-        if (t->base.segment && t->base.id.pid == e->options.pid && is_ours(e, t) == 0) return 0;
+        if (t->base.segment && t->base.id.pid == e->options.pid && is_ours(e, t) == 0) {
+            if (e->options.children) e->found.only = t->info.session;
+            return 0;
+        }
     }
     return sonde_err_set(err, SONDE_EOFF, "process %u was not started with libsonde_preload, which "
                          "cannot come in later; start it with: sonde record --engine timer -- CMD",

@@ -44,6 +44,17 @@ static void look_at_name(struct reading *g, uint32_t tid)
     if (name[0]) sonde_profile_thread(g->r->profile, t->base.id.pid, tid, name);
 }
 
+/* As its program is called, for one that is gone before anybody could ask. */
+static void name_process(struct sonde_timer_reader *r, struct sonde_timer_target *t)
+{
+    const char *program = sonde_segment_header(t->base.segment)->program;
+    const uint32_t pid = t->base.id.pid;
+    const uint32_t row = sonde_profile_thread(r->profile, pid, pid, "");
+    if (row && !r->profile->threads[row].name) {
+        sonde_profile_thread(r->profile, pid, pid, program);
+    }
+}
+
 static void on_thread(void *arg, const struct sonde_segment_thread *thread)
 {
     struct reading *g = arg;
@@ -83,6 +94,7 @@ static void on_sample(void *arg, const struct sonde_segment_sample *s)
     const struct sonde__header *h = sonde_segment_header(g->t->base.segment);
     const uint64_t stands_for = 1 + (uint64_t)s->overrun;
     const int truncated = s->depth == 0 || s->flags & SONDE__SAMPLE_TRUNCATED;
+    look_at_name(g, g->t->base.id.pid); /* as the process is called */
     look_at_name(g, s->tid);
     const struct sonde_profile_sample sample = {
         .time_ns = sonde_tick_unix_ns(r->clock, h->tsc != 0, s->ticks),
@@ -123,7 +135,10 @@ int sonde_timer_read(struct sonde_timer_reader *r, struct sonde_timer_target *t,
     const struct sonde_segment_sink sink = { on_sample, on_map, on_thread, &g };
     int rc = sonde_segment_sampler(t->base.segment, &t->info, err);
     if (rc != 0) return rc;
-    if (!t->as) rc = sonde_aspace_create(r->modules, t->base.id.pid, &t->as);
+    if (!t->as) {
+        rc = sonde_aspace_create(r->modules, t->base.id.pid, &t->as);
+        name_process(r, t);
+    }
     if (rc != 0) return sonde_err_set(err, rc, "no memory for the mappings of it");
     look_at_cpu(t);
     return sonde_segment_samples(t->base.segment, &sink, last, &t->lost, err);

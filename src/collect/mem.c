@@ -5,6 +5,7 @@
  * the segment. */
 #include "collect/mem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
@@ -92,6 +93,7 @@ static int find_running(struct sonde_mem *m, struct sonde_err *err)
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         struct mem_target *t = mem_target_at(m, i);
         if (t->base.segment && t->base.id.pid == m->options.pid && mem_is_ours(m, t, &why) == 0) {
+            if (m->options.children) m->found.only = t->info.session;
             return 0;
         }
     }
@@ -130,7 +132,7 @@ static void free_mem(struct sonde_mem *m)
 }
 
 /* What a new one is made of, but the segments. */
-static int make_parts(struct sonde_mem *m)
+static int make_parts(struct sonde_mem *m, struct sonde_err *err)
 {
     /* A quarter for growth at most; the rest for stacks and what is said of them. */
     m->reader.series = (struct sonde_budget){ &m->reader.series_bytes, m->options.bytes_max / 4 };
@@ -140,11 +142,14 @@ static int make_parts(struct sonde_mem *m)
     m->tick_ns = TICK_FIRST_NS;
     m->start_ns = sonde_clock_ns(CLOCK_REALTIME);
     sonde_tick_clock_init(&m->reader.clock);
-    if (m->wake_fd < 0) return SONDE_EIO;
-    if (!m->points) return SONDE_ENOMEM;
-    int rc = sonde_modules_create(0, &m->reader.modules);
+    if (m->wake_fd < 0) {
+        return sonde_err_set(err, SONDE_EFULL, "cannot start the heap profiler: %s%s",
+                             strerror(errno), errno == EMFILE ? " (ulimit -n)" : "");
+    }
+    int rc = m->points ? sonde_modules_create(0, &m->reader.modules) : SONDE_ENOMEM;
     if (rc == 0) rc = mem_sum_create(m->options.bytes_max, &m->ended);
-    return rc;
+    if (rc == 0) return 0;
+    return sonde_err_set(err, rc, "cannot start the heap profiler: %s", sonde_strerror(rc));
 }
 
 static int start(const struct sonde_mem_options *options, int on_exec, struct sonde_mem **out,
@@ -159,10 +164,8 @@ static int start(const struct sonde_mem_options *options, int on_exec, struct so
     m->options.dir = NULL;
     m->wake_fd = m->found.dirfd = m->found.lock_fd = -1;
     pthread_mutex_init(&m->lock, NULL);
-    rc = make_parts(m);
-    if (rc != 0) {
-        sonde_err_set(err, rc, "cannot start the heap profiler: %s", sonde_strerror(rc));
-    } else {
+    rc = make_parts(m, err);
+    if (rc == 0) {
         rc = sonde_preloaded_init(&m->found, o.dir, o.pid, o.children, on_exec,
                                   sizeof(struct mem_target), err);
     }
@@ -214,10 +217,7 @@ static void make_note(struct sonde_mem *m, char out[SONDE_MEM_NOTE_MAX])
 {
     uint64_t refused = m->refused, reentrant = m->reentrant, given_up = m->scans_given_up;
     out[0] = '\0';
-    if (!m->any) {
-        note(out, "the program has not loaded libsonde_preload (yet): one that is linked "
-             "statically, built with AddressSanitizer, or changes its user, never does");
-    }
+    if (!m->any) sonde_preloaded_absent(&m->found, out, SONDE_MEM_NOTE_MAX);
     if (m->broken[0]) note(out, "%s", m->broken);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
         const struct mem_target *t = mem_target_at(m, i);

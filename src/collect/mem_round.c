@@ -172,7 +172,7 @@ static void ticks_due(struct sonde_mem *m)
 int mem_is_ours(const struct sonde_mem *m, struct mem_target *t, struct sonde_err *err)
 {
     const int rc = sonde_segment_mem(t->base.segment, &t->info, err);
-    if (rc == 0 && m->found.session && t->info.session != m->found.session) return SONDE_ENOENT;
+    if (rc == 0 && m->found.only && t->info.session != m->found.only) return SONDE_ENOENT;
     return rc;
 }
 

@@ -150,7 +150,10 @@ int sonde_perf_ring_open(struct sonde_perf_ring *r, int cpu, size_t bytes)
     attr.watermark = 1;
     attr.wakeup_watermark = (uint32_t)(bytes / 4);
     const int fd = open_event(&attr, (uint32_t)getpid(), cpu);
-    if (fd < 0) return errno == EACCES || errno == EPERM ? SONDE_EACCES : SONDE_EIO;
+    if (fd < 0) {
+        return errno == EACCES || errno == EPERM    ? SONDE_EACCES
+               : errno == EMFILE || errno == ENFILE ? SONDE_EFULL : SONDE_EIO;
+    }
     return sonde_perf_ring_map(r, fd, bytes);
 }
 
@@ -200,6 +203,7 @@ static int map_rings(struct sonde_perf_set *s, struct sonde_err *err)
                              "raise kernel.perf_event_mlock_kb (now %ld) or ulimit -l",
                              sonde_perf_sysctl("perf_event_mlock_kb", 0));
     }
+    if (rc == SONDE_EFULL) return sonde_perf_explain(EMFILE, o->pid, err);
     if (rc) {
         return sonde_err_set(err, rc, "cannot map the rings of perf events: %s",
                              sonde_strerror(rc));
@@ -330,6 +334,11 @@ static int open_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, i
 int sonde_perf_set_open(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err)
 {
     return open_threads(s, pid, s->event_count, 1, err);
+}
+
+int sonde_perf_set_add(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err)
+{
+    return open_threads(s, pid, s->event_count, 0, err);
 }
 
 /* ---- Counts and ends ------------------------------------------------------------------------- */

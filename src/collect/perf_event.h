@@ -90,6 +90,9 @@ void sonde_perf_set_release(struct sonde_perf_set *s); /* one that is all zero i
 /* Events on all threads that pid has now. SONDE_ENOENT: it is gone. */
 int sonde_perf_set_open(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err);
 
+/* Clock and switch events on a process that may have some already, as after a resize. */
+int sonde_perf_set_add(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err);
+
 /* How much of the stack the rings have room for at this rate. */
 uint32_t sonde_perf_set_stack_max(const struct sonde_perf_set *s);
 

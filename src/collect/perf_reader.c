@@ -61,7 +61,12 @@ static struct sonde_perf_thread *thread_of(struct sonde_perf_reader *r, uint32_t
 /* Its row in the profile's table. */
 static uint32_t row_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
 {
-    if (!t->row) t->row = sonde_profile_thread(r->p, t->process->pid, t->tid, t->name);
+    if (t->row) return t->row;
+    const uint32_t pid = t->process->pid;
+    /* A process is called as its first thread is, which may have no samples. */
+    struct sonde_perf_thread *first = sonde_perf_tasks_thread(&r->tasks, pid);
+    if (first && !first->row) first->row = sonde_profile_thread(r->p, pid, pid, first->name);
+    if (!t->row) t->row = sonde_profile_thread(r->p, pid, t->tid, t->name);
     return t->row;
 }
 

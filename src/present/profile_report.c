@@ -284,6 +284,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     r.kind = r.tree->kind;
     rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
     if (!rc) rc = sum_samples(&r);
+    if (!rc) rc = sonde_profile_processes(p, r.match, r.kind, &r.processes, &r.process_count);
     if (!rc) rc = sum_spans(&r);
     if (!rc && heap) rc = heap_report_init(&r.heap, p, o, r.limit);
     if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
@@ -296,6 +297,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     sonde_profile_match_destroy(r.match);
     sonde__free(r.flat);
     sonde__free(r.threads);
+    sonde__free(r.processes);
     sonde__free(r.spans);
     sonde__free(r.modules);
     heap_report_release(&r.heap);

@@ -104,6 +104,25 @@ static void put_tree(const struct report *r, struct sonde_buf *out)
     sonde__free(row_of);
 }
 
+static void put_processes(const struct report *r, struct sonde_buf *out)
+{
+    sonde_json_u64(out, "processes_total", r->process_count);
+    sonde_json_key_open(out, "processes", '[');
+    for (uint32_t i = 0; i < r->process_count && i < r->limit; i++) {
+        const struct sonde_profile_process *row = &r->processes[i];
+        sonde_json_open(out, '{');
+        sonde_json_str(out, "name", row->name ? sonde_profile_str(r->p, row->name) : NULL);
+        sonde_json_u64(out, "pid", row->pid);
+        sonde_json_u64(out, "threads", row->threads);
+        sonde_json_u64(out, "weight", row->weight);
+        put_share(out, "share", report_share(r, row->weight));
+        sonde_json_u64(out, "samples", row->samples);
+        sonde_json_u64(out, "truncated_samples", row->truncated);
+        sonde_json_close(out, '}');
+    }
+    sonde_json_close(out, ']');
+}
+
 static void put_threads(const struct report *r, struct sonde_buf *out)
 {
     sonde_json_u64(out, "threads_total", r->thread_count);
@@ -180,6 +199,7 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     put_head(r, out);
     put_functions(r, out);
     put_tree(r, out);
+    put_processes(r, out);
     put_threads(r, out);
     put_spans(r, out);
     put_modules(r, out);

@@ -6,6 +6,7 @@
 #include "present/infer_report.h"
 #include "present/profile_report.h"
 #include "present/table.h"
+#include "profile/process.h"
 
 struct report_thread {
     uint32_t thread;           /* of the profile; 0 = unknown */
@@ -39,6 +40,8 @@ struct report {
     struct sonde_stack_sums stacks;      /* the same, and why they are truncated */
     struct report_thread *threads;       /* those with samples, most weight first */
     size_t thread_count;
+    struct sonde_profile_process *processes; /* most weight first */
+    uint32_t process_count;
     struct report_span *spans;           /* by name, longest in all first */
     size_t span_count;
     struct report_module *modules;       /* that lack names or lines, most weight first */

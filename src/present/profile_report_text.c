@@ -227,7 +227,40 @@ static void put_tree(const struct report *r, struct sonde_buf *out)
     sonde__free(w.todo);
 }
 
-/* ---- Threads, spans, modules ------------------------------------------------------------------ */
+/* ---- Processes, threads, spans, modules ------------------------------------------------------------------ */
+
+/* Of one alone the head says all there is. */
+static void put_processes(const struct report *r, struct sonde_buf *out)
+{
+    static const struct sonde_column columns[] = {
+        { .title = "PROCESS", .min = 8 }, { .title = "PID", .align = SONDE_RIGHT },
+        { .title = "THREADS", .align = SONDE_RIGHT, .drop = 1 },
+        { .title = "SAMPLES", .align = SONDE_RIGHT }, { .title = "WEIGHT", .align = SONDE_RIGHT },
+        { .title = "%", .align = SONDE_RIGHT }, { .title = "COMPLETE", .align = SONDE_RIGHT },
+    };
+    if (r->process_count < 2) return;
+    struct sonde_table t;
+    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    for (uint32_t i = 0; i < r->process_count && i < r->limit; i++) {
+        const struct sonde_profile_process *row = &r->processes[i];
+        char weight[SONDE_WEIGHT_BYTES];
+        sonde_table_row(&t);
+        sonde_table_cell(&t, 0, "%s", row->name ? sonde_profile_str(r->p, row->name) : "unknown");
+        sonde_table_cell(&t, 1, "%u", row->pid);
+        sonde_table_cell(&t, 2, "%u", row->threads);
+        sonde_table_cell(&t, 3, "%llu", (unsigned long long)row->samples);
+        sonde_table_cell(&t, 4, "%s",
+                         sonde_weight_format(weight, row->weight, r->kind, r->o->ascii));
+        report_percent_cell(&t, 5, report_share(r, row->weight));
+        report_percent_cell(&t, 6, 1 - (double)row->truncated / (double)row->samples);
+    }
+    char title[80] = "Processes";
+    if (r->process_count > r->limit) {
+        snprintf(title, sizeof(title), "Processes, the first %zu of %u", r->limit,
+                 r->process_count);
+    }
+    report_put_table(r->o, title, &t, out);
+}
 
 static void put_threads(const struct report *r, struct sonde_buf *out)
 {
@@ -327,6 +360,7 @@ void report_write_text(const struct report *r, struct sonde_buf *out)
     infer_report_text(&r->infer, out);
     put_functions(r, out);
     put_tree(r, out);
+    put_processes(r, out);
     put_threads(r, out);
     put_spans(r, out);
     put_modules(r, out);
