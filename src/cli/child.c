@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "collect/proc_tree.h"
 #include "sonde/sonde.h"
 
 static const int passed_on[] = { SIGTERM, SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,
@@ -194,12 +195,31 @@ static void stop_too(int sig)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+/* What its children used can be asked for until it is reaped; the kernel then says what all of them
+ * did, and more exactly. */
+static void look_at_children(struct sonde_child *c)
+{
+    siginfo_t info = { 0 };
+    uint64_t own;
+    if (c->pid && waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == c->pid) {
+        sonde_proc_cpu_ns((uint32_t)c->pid, &own, &c->children_cpu_ns);
+    }
+}
+
+static uint64_t timeval_ns(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
 /* 1 if the child has ended. Others we reap may be orphans given to us as process 1. */
 static int child_changed(struct sonde_child *c, int *status)
 {
+    look_at_children(c);
     for (;;) {
         int s;
-        const pid_t pid = waitpid(-1, &s, WNOHANG | WUNTRACED);
+        struct rusage used;
+        const pid_t pid = wait4(-1, &s, WNOHANG | WUNTRACED, &used);
         if (pid < 0 && errno == EINTR) continue;
         if (pid <= 0) return 0;
         if (pid != c->pid) continue;
@@ -207,6 +227,8 @@ static int child_changed(struct sonde_child *c, int *status)
             stop_too(WSTOPSIG(s));
             continue;
         }
+        const uint64_t all = timeval_ns(used.ru_utime) + timeval_ns(used.ru_stime);
+        c->cpu_ns = all > c->children_cpu_ns ? all - c->children_cpu_ns : 0;
         c->pid = 0;
         *status = s;
         return 1;
@@ -234,6 +256,15 @@ int sonde_child_wait(struct sonde_child *c, double seconds, int *status)
         if (info.si_signo != SIGCHLD) pass_on(c, &info);
         else if (child_changed(c, status)) return 1;
     }
+}
+
+int sonde_child_stop(struct sonde_child *c, double seconds, int *status)
+{
+    kill(c->pid, SIGTERM);
+    kill(c->pid, SIGCONT); /* one that is stopped would never learn of it */
+    if (sonde_child_wait(c, seconds, status)) return 1;
+    kill(c->pid, SIGKILL);
+    return sonde_child_wait(c, 0, status);
 }
 
 void sonde_child_linger(double seconds)

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -16,6 +17,8 @@ struct sonde_child {
     int go_fd;           /* we write the environment's size and itself: exec now; closed: do not */
     int exec_fd;         /* the child writes the errno of a failed exec; closed by exec */
     sigset_t found_mask; /* as we found it when we were started */
+    uint64_t cpu_ns;     /* once it has ended: CPU time of it, */
+    uint64_t children_cpu_ns; /* and of the processes that it waited for */
 };
 
 /* Fork a child that waits. From here on the signals that are passed on are blocked in the
@@ -33,6 +36,9 @@ void sonde_child_cancel(struct sonde_child *c);
 /* Until the child has ended, pass signals on: 1, and its status as of waitpid(2). 0 when seconds
  * have gone by before; 0 seconds: however long it takes. */
 int sonde_child_wait(struct sonde_child *c, double seconds, int *status);
+
+/* Ask it to end (SIGTERM), and wait; what does not end within seconds is killed. 1, and its status. */
+int sonde_child_stop(struct sonde_child *c, double seconds, int *status);
 
 /* Stay for seconds or until SIGINT, SIGTERM, SIGHUP or SIGQUIT. For after the child's end. */
 void sonde_child_linger(double seconds);

@@ -90,6 +90,7 @@ struct sonde_command {
     size_t values_size;        /* of the struct that options point into */
     int operands_max;          /* more operands are an error; -1 = any number */
     unsigned stop_at_operand : 1;   /* options end at the first operand (it is a command) */
+    unsigned command_after_dashes : 1; /* what follows -- may be a command, of any length */
     unsigned stderr_is_theirs : 1;  /* on stderr log errors only, unless -v is given */
     unsigned measures : 1;          /* settings that do nothing are told at the start */
     unsigned bad_config_ok : 1;     /* run with defaults and cli->config_err filled */
@@ -101,6 +102,7 @@ struct sonde_cli {
     void *values;              /* command->values_size bytes, zero where no option was given */
     char **operands;           /* NULL-terminated */
     int operand_count;
+    int operands_plain;        /* operands before --; -1 = there is none */
     struct sonde_config_values config;
     const char *config_path;   /* NULL = no file */
     struct sonde_err config_err; /* bad_config_ok only; "" = the settings are good */

@@ -7,6 +7,7 @@ struct attach_values {
     double duration_s;
     int no_http, no_cpu, no_inference;
     struct sonde_cli_heap heap;
+    struct sonde_cli_children children;
     const char *record;
 };
 
@@ -21,6 +22,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, .help = "do not sample the CPU", AT(no_cpu) },
     SONDE_OPT_NO_HEAP(struct attach_values, heap),
     SONDE_OPT_NO_INFERENCE(struct attach_values, no_inference),
+    SONDE_OPT_CHILDREN(struct attach_values, children),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record -p` does", AT(record) },
     SONDE_OPT_STRIP,
@@ -44,9 +46,11 @@ static int run(struct sonde_cli *cli)
         .duration_s = v->duration_s,
         .http = !v->no_http,
         .series = 1,
+        .progress = 1,
         .told = 1,
         .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
+        .children = !v->children.off,
         .llama = !v->no_inference,
         .record = v->record,
     };
@@ -62,6 +66,8 @@ const struct sonde_command sonde_cmd_attach = {
         "Nothing is put into the process: its CPU is sampled from outside, its figures are read "
         "from /proc, and what it records with libsonde from its segment. When it ends, or on "
         "Ctrl-C, a summary follows on stderr (not with -q).\n"
+        "\n"
+        "The processes that it has started are sampled with it (not with --no-children).\n"
         "\n"
         "Its heap is profiled if it was started under `sonde run`; otherwise its resident memory "
         "is watched: whether it grows, and in which mappings.\n"

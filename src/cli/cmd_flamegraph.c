@@ -14,7 +14,7 @@
 struct flamegraph_values {
     struct sonde_cli_filter filter;
     const char *output, *title;
-    int invert, by_thread, icicle;
+    int invert, by_thread, icicle, stop;
     double duration_s;
 };
 
@@ -37,6 +37,8 @@ static const struct sonde_cli_opt options[] = {
     { .name = "title", .type = SONDE_OPT_STR, .value = "TEXT", AT(title),
       .help = "title of the picture" },
     SONDE_OPT_DURATION(struct flamegraph_values, duration_s),
+    { .name = "stop", .type = SONDE_OPT_FLAG, AT(stop),
+      .help = "with -d and a CMD: end it then, as `sonde record --stop` does" },
     SONDE_OPT_STRIP,
     { .name = NULL },
 };
@@ -117,18 +119,42 @@ static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int 
     return status;
 }
 
+static int draw_command(struct sonde_cli *cli, struct sonde_profile *p)
+{
+    const struct flamegraph_values *v = cli->values;
+    const int status = draw(cli, p, is_html(v->output));
+    if (!status && !cli->quiet && isatty(STDERR_FILENO)) {
+        dprintf(STDERR_FILENO, "sonde: %s is drawn\n", v->output);
+    }
+    return status;
+}
+
 static int run(struct sonde_cli *cli)
 {
     const struct flamegraph_values *v = cli->values;
+    const int command = cli->operands_plain == 0 && cli->operand_count;
     if (!cli->operand_count) {
-        return sonde_cli_usage(cli, "say of what: sonde flamegraph FILE -o out.svg");
+        return sonde_cli_usage(cli, "say of what: sonde flamegraph FILE -o out.svg, or sonde "
+                               "flamegraph -o out.svg -- CMD");
     }
     const int html = is_html(v->output);
     if (html < 0) {
         return sonde_cli_usage(cli, "--output: '%s' ends in neither .svg nor .html", v->output);
     }
-    if (!v->output && isatty(STDOUT_FILENO)) {
+    const int to_stdout = !v->output || !strcmp(v->output, "-");
+    if (!v->output && (command || isatty(STDOUT_FILENO))) {
         return sonde_cli_usage(cli, "say where to: -o out.svg or -o out.html");
+    }
+    if (command && to_stdout) {
+        return sonde_cli_usage(cli, "the standard output is that of %s: say -o out.svg",
+                               cli->operands[0]);
+    }
+    if (v->stop && (!command || v->duration_s <= 0)) {
+        return sonde_cli_usage(cli, "--stop ends CMD after -d SECONDS: it needs both");
+    }
+    if (command) {
+        return sonde_cli_profile_command(cli, cli->operands, v->duration_s, v->stop, &v->filter,
+                                         draw_command);
     }
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);
@@ -141,12 +167,14 @@ static int run(struct sonde_cli *cli)
 const struct sonde_command sonde_cmd_flamegraph = {
     .name = "flamegraph",
     .summary = "draw a profile as an interactive SVG or HTML page",
-    .usage = "[options] FILE | URL | PID -o out.svg|out.html",
+    .usage = "[options] -o out.svg|out.html FILE | URL | PID | -- CMD [ARGUMENT]...",
     .details =
         "FILE is a run that `sonde record` wrote, or a profile of another tool (`sonde help "
         "import` lists them); - is the standard input. STORE:NAME is a profile "
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
-        "the URL of the agent itself, or a process id, it samples now.\n"
+        "the URL of the agent itself, or a process id, it samples now. What follows -- is a command "
+        "that is run and sampled, with the processes that it starts, until it ends or for -d "
+        "SECONDS; its input, output and exit status are its own.\n"
         "\n"
         "Of what was recorded with --heap, or of an agent that `sonde run` started, --type live "
         "draws what memory is used for, peak that at the peak, leaked what was not given back, "
@@ -158,11 +186,13 @@ const struct sonde_command sonde_cmd_flamegraph = {
         "\n"
         "examples:\n"
         "  sonde flamegraph server.run -o server.svg\n"
+        "  sonde flamegraph -o sort.svg -- sort -R words.txt\n"
         "  sonde flamegraph --span parse --colors module server.run -o parse.html\n"
         "  sonde flamegraph --phase prefill --slowest 1% engine.run -o slow.html\n"
         "  sonde flamegraph --type leaked http://127.0.0.1:6060 -o leaks.svg",
     .options = options,
     .values_size = sizeof(struct flamegraph_values),
     .operands_max = 1,
+    .command_after_dashes = 1,
     .run = run,
 };

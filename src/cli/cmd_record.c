@@ -10,8 +10,9 @@
 
 struct record_values {
     double rate_hz, duration_s;
-    int off_cpu, children, kernel, no_cpu, no_inference;
+    int stop, off_cpu, kernel, no_cpu, no_inference;
     struct sonde_cli_heap heap;
+    struct sonde_cli_children children;
     const char *engine, *output;
     uint64_t pid;
 };
@@ -24,6 +25,8 @@ static const struct sonde_cli_opt options[] = {
       .max = 4194304, AT(pid), .help = "record this process, until it ends or Ctrl-C" },
     { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.01,
       .max = 1e7, AT(duration_s), .help = "record this long; CMD goes on until it ends" },
+    { .name = "stop", .type = SONDE_OPT_FLAG, AT(stop),
+      .help = "with -d: end CMD then (SIGTERM, and SIGKILL if it has not ended 10 s later)" },
     { .name = "rate", .letter = 'F', .type = SONDE_OPT_NUM, .value = "HZ", .min = 1, .max = 10000,
       AT(rate_hz), .help = "samples per second of a thread's CPU time (default 1000)" },
     { .name = "off-cpu", .type = SONDE_OPT_FLAG, AT(off_cpu),
@@ -32,8 +35,7 @@ static const struct sonde_cli_opt options[] = {
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, AT(no_cpu),
       .help = "do not sample the CPU: with --heap" },
     SONDE_OPT_NO_INFERENCE(struct record_values, no_inference),
-    { .name = "children", .type = SONDE_OPT_FLAG, AT(children),
-      .help = "also processes that it starts" },
+    SONDE_OPT_CHILDREN(struct record_values, children),
     { .name = "kernel", .type = SONDE_OPT_FLAG, AT(kernel),
       .help = "also frames of the kernel, if permitted" },
     { .name = "engine", .type = SONDE_OPT_STR, .value = "ENGINE", .choices = SONDE_ENGINE_CHOICES,
@@ -54,6 +56,9 @@ static int run(struct sonde_cli *cli)
     if (v->no_cpu && !v->heap.mode) {
         return sonde_cli_usage(cli, "--no-cpu leaves nothing to record: add --heap");
     }
+    if (v->stop && (v->pid || v->duration_s <= 0)) {
+        return sonde_cli_usage(cli, "--stop ends CMD after -d SECONDS: it needs both");
+    }
     char file[256] = "";
     struct sonde_proc_stat stat = { .comm = "" };
     if (v->pid && sonde_proc_stat((uint32_t)v->pid, &stat) != 0) {
@@ -64,20 +69,21 @@ static int run(struct sonde_cli *cli)
         .argv = v->pid ? NULL : cli->operands,
         .pid = (uint32_t)v->pid,
         .duration_s = v->duration_s,
+        .stop = v->stop,
+        .progress = 1,
         .told = 1,
         .cpu = v->no_cpu ? SONDE_SESSION_NO : SONDE_SESSION_MUST,
         .cpu_options = sonde_cli_cpu_options(cli),
+        .children = !v->children.off,
         .llama = !v->no_inference,
         .record = v->output ? v->output : file,
     };
     o.cpu_options.rate_hz = v->rate_hz > 0 ? v->rate_hz : RATE_DEFAULT_HZ;
     o.cpu_options.off_cpu = v->off_cpu;
-    o.cpu_options.children = v->children;
     o.cpu_options.kernel = v->kernel;
     o.cpu_options.engine =
         v->engine ? (enum sonde_cpu_engine_kind)sonde_engine_find(v->engine) : SONDE_CPU_AUTO;
     const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_NO, &o);
-    o.mem_options.children = v->children;
     return status ? status : sonde_session_run(cli, &o);
 }
 
@@ -96,12 +102,16 @@ const struct sonde_command sonde_cmd_record = {
         "costs next to nothing; with =full every one. A process that runs (-p) must have been "
         "started under `sonde run`.\n"
         "\n"
+        "The processes that it starts, or with -p has started, are recorded with it (not with "
+        "--no-children); `sonde report` has a table of them.\n"
+        "\n"
         "CMD's input, output, signals and exit status are its own; a summary follows on stderr "
         "(not with -q). If CMD cannot be found the exit status is 127, if it cannot be executed "
         "126.\n"
         "\n"
         "examples:\n"
         "  sonde record -o server.run -- ./server --port 8080\n"
+        "  sonde record -d 30 --stop -o server.run -- ./server\n"
         "  sonde record --off-cpu -d 30 -p 4711\n"
         "  sonde record --heap=full --no-cpu -o tests.run -- ./tests",
     .options = options,

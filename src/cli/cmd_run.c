@@ -12,6 +12,7 @@ struct run_values {
     double keep_s;
     int no_http, no_cpu, no_inference;
     struct sonde_cli_heap heap;
+    struct sonde_cli_children children;
     const char *record;
     const char *continuous;
     struct sonde_cli_list scrape;
@@ -29,6 +30,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_HEAP(struct run_values, heap),
     SONDE_OPT_NO_HEAP(struct run_values, heap),
     SONDE_OPT_NO_INFERENCE(struct run_values, no_inference),
+    SONDE_OPT_CHILDREN(struct run_values, children),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record` does", AT(record) },
     SONDE_OPT_SCRAPE(struct run_values, scrape),
@@ -56,6 +58,7 @@ static int run(struct sonde_cli *cli)
         .series = 1,
         .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
+        .children = !v->children.off,
         .llama = !v->no_inference,
         .record = v->record,
         .store = 1,
@@ -72,7 +75,7 @@ const struct sonde_command sonde_cmd_run = {
     .usage = "[options] [--] CMD [ARGUMENT]...",
     .details =
         "CMD's standard input, output and error, its signals and exit status are its own, and so "
-        "is its environment but for LD_PRELOAD and SONDE_ variables: sonde writes to stderr only "
+        "is its environment: sonde writes to stderr only "
         "if that is a terminal or -v is given. Signals sent to sonde are passed on; if CMD dies "
         "by a signal, so does sonde. If CMD cannot be found the exit status is 127, if it cannot "
         "be executed 126.\n"
@@ -82,6 +85,12 @@ const struct sonde_command sonde_cmd_run = {
         "is told and the rest goes on. `sonde flamegraph URL` draws what it does now, `sonde "
         "report --type live URL` says what its memory is used for. At the end leaks are told: "
         "what grew all the time and did not slow down. `sonde mark` says when warm-up is over.\n"
+        "\n"
+        "The processes that CMD starts are recorded with it (not with --no-children), however deep; "
+        "figures are by process. A program that libsonde_preload cannot be loaded into (linked "
+        "statically or with musl, built with AddressSanitizer by gcc) runs without it: of it and of "
+        "what it starts, the CPU is sampled from outside, and heap and calls of llama.cpp are not "
+        "seen.\n"
         "\n"
         "If CMD uses llama.cpp as a library (llama-server, llama-cli, or any other program), its "
         "requests are followed without a change to it: time to first token, tokens a second, "

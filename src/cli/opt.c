@@ -247,6 +247,7 @@ int sonde_cli_parse(struct sonde_cli *cli, int argc, char **argv)
     /* Operands are moved to the front of argv; the caller's array ends with NULL after argc. */
     cli->operands = argv;
     int count = 0, i = 0, ended = 0;
+    cli->operands_plain = -1;
     for (; i < argc; i++) {
         int rc = SONDE_EXIT_OK;
         cli->operand_count = count;
@@ -255,6 +256,7 @@ int sonde_cli_parse(struct sonde_cli *cli, int argc, char **argv)
             argv[count++] = argv[i];
         } else if (strcmp(argv[i], "--") == 0) {
             ended = 1;
+            cli->operands_plain = count;
         } else if (argv[i][1] == '-') {
             rc = parse_long(cli, argc, argv, &i);
         } else {
@@ -264,7 +266,8 @@ int sonde_cli_parse(struct sonde_cli *cli, int argc, char **argv)
     }
     argv[count] = NULL;
     cli->operand_count = count;
-    if (command->operands_max >= 0 && count > command->operands_max) {
+    const int command_line = command->command_after_dashes && cli->operands_plain == 0 && count;
+    if (command->operands_max >= 0 && count > command->operands_max && !command_line) {
         return sonde_cli_usage(cli, "does not know what to do with '%s'",
                                argv[command->operands_max]);
     }

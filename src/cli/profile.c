@@ -308,26 +308,39 @@ static int read_store(const struct sonde_cli *cli, const char *path, const char 
     return tell_failure(cli, rc, &where);
 }
 
-static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
-                  const struct sonde_cli_filter *filter, struct sonde_profile **out)
+/* How a process is sampled for what filter asks for. */
+static struct sonde_session_options sample_options(const struct sonde_cli *cli,
+                                                   const struct sonde_cli_filter *filter)
 {
     const int memory = filter && sonde_cli_is_memory(filter->type);
     struct sonde_session_options o = {
-        .pid = pid,
-        .duration_s = seconds,
         .cpu = memory ? SONDE_SESSION_NO : SONDE_SESSION_MUST,
         .heap = memory ? SONDE_SESSION_MUST : SONDE_SESSION_NO,
         .leaks = 1,
+        .children = 1,
         .cpu_options = sonde_cli_cpu_options(cli),
         .mem_options = sonde_cli_mem_options(cli),
-        .profile = out,
     };
     o.cpu_options.rate_hz = SAMPLE_RATE_HZ;
     o.cpu_options.off_cpu = filter && filter->type && !strcmp(filter->type, "off-cpu");
-    if (!cli->quiet && isatty(STDERR_FILENO)) {
-        sonde_visible_printf(STDERR_FILENO, "sonde: sampling process %u for %g s; Ctrl-C ends it\n", pid,
-                seconds);
-    }
+    return o;
+}
+
+static int take_profile(struct sonde_profile *p, void *arg)
+{
+    *(struct sonde_profile **)arg = p;
+    return SONDE_EXIT_OK;
+}
+
+static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
+                  const struct sonde_cli_filter *filter, struct sonde_profile **out)
+{
+    struct sonde_session_options o = sample_options(cli, filter);
+    o.pid = pid;
+    o.duration_s = seconds;
+    o.progress = 1;
+    o.on_profile = take_profile;
+    o.on_profile_arg = out;
     return sonde_session_run(cli, &o);
 }
 
@@ -397,6 +410,17 @@ static int take(struct sonde_cli *cli, const char *target, double duration_s,
     return sonde_cli_import(cli, target, &how, out);
 }
 
+/* The part of p that filter asks for. */
+static int finish(struct sonde_cli *cli, const char *target, const struct sonde_cli_filter *filter,
+                  struct sonde_profile *p)
+{
+    const int status = apply_select(cli, target, filter, p);
+    if (!status && sonde_strip_on() && sonde_profile_strip(p) != 0) {
+        return sonde_cli_fail(cli, "out of memory");
+    }
+    return status;
+}
+
 int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration_s,
                       const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
@@ -406,11 +430,41 @@ int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration
     int status = filter ? parse_select(cli, filter, &s) : SONDE_EXIT_OK;
     if (!status) status = take(cli, target, duration_s, filter, &p);
     if (status) return status;
-    status = apply_select(cli, target, filter, p);
-    if (!status && sonde_strip_on() && sonde_profile_strip(p) != 0) {
-        status = sonde_cli_fail(cli, "out of memory");
-    }
+    status = finish(cli, target, filter, p);
     if (status) sonde_profile_destroy(p);
     else *out = p;
     return status;
+}
+
+struct command {
+    struct sonde_cli *cli;
+    const struct sonde_cli_filter *filter;
+    int (*use)(struct sonde_cli *cli, struct sonde_profile *p);
+};
+
+static int use_profile(struct sonde_profile *p, void *arg)
+{
+    const struct command *c = arg;
+    int status = finish(c->cli, c->cli->operands[0], c->filter, p);
+    if (!status) status = c->use(c->cli, p);
+    sonde_profile_destroy(p);
+    return status;
+}
+
+int sonde_cli_profile_command(struct sonde_cli *cli, char **argv, double duration_s, int stop,
+                              const struct sonde_cli_filter *filter,
+                              int (*use)(struct sonde_cli *cli, struct sonde_profile *p))
+{
+    struct sonde_select s;
+    struct command c = { cli, filter, use };
+    const int status = parse_select(cli, filter, &s);
+    if (status) return status;
+    struct sonde_session_options o = sample_options(cli, filter);
+    o.argv = argv;
+    o.duration_s = duration_s;
+    o.stop = stop;
+    o.llama = 1;
+    o.on_profile = use_profile;
+    o.on_profile_arg = &c;
+    return sonde_session_run(cli, &o);
 }

@@ -60,7 +60,7 @@ int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter 
 #define SONDE_OPT_DURATION(values, field)                                                      \
     { .name = "duration", .letter = 'd', .type = SONDE_OPT_NUM, .value = "SECONDS", .min = 0.1, \
       .max = 86400, .offset = offsetof(values, field),                                         \
-      .help = "with a PID or URL: how long to sample (default 10)" }
+      .help = "how long to sample: a PID or URL (default 10), or CMD (default: to its end)" }
 
 /* 1 if samples of this type are bytes; NULL is not. */
 int sonde_cli_is_memory(const char *type);
@@ -83,5 +83,13 @@ int sonde_cli_profile(struct sonde_cli *cli, const char *target, double duration
 struct sonde_import;
 int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde_import *how,
                      struct sonde_profile **out);
+
+/* The same of a command, which is run: its input, output and exit status are its own. use gets the
+ * profile when it is complete (after duration_s, or when the command has ended), and may not keep
+ * it. stop: end the command then. Returns the command's exit status, or what use returned if the
+ * command's is 0. */
+int sonde_cli_profile_command(struct sonde_cli *cli, char **argv, double duration_s, int stop,
+                              const struct sonde_cli_filter *filter,
+                              int (*use)(struct sonde_cli *cli, struct sonde_profile *p));
 
 #endif

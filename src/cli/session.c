@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,11 +23,13 @@
 #include "cli/session_private.h"
 #include "collect/discover.h"
 #include "collect/preloaded.h"
+#include "collect/proc_tree.h"
 #include "serve/profiler_request.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 
 enum { PORT_TRIES = 20 };
+#define STOP_GRACE_S 10 /* to end in, for a command that is asked to */
 
 double session_clock_s(void)
 {
@@ -44,7 +47,7 @@ void sonde_session_file(char *out, size_t out_size, const char *name)
 }
 
 /* Not only a summary. */
-static int wants_profile(const struct session *s) { return s->o->record || s->o->profile; }
+static int wants_profile(const struct session *s) { return s->o->record || s->o->on_profile; }
 
 /* ---- Starting --------------------------------------------------------------------------------- */
 
@@ -105,6 +108,7 @@ static int start_cpu(struct session *s)
     struct sonde_cpu_options o = s->o->cpu_options;
     struct sonde_err err = { "" };
     o.pid = s->pid;
+    o.children = s->o->children;
     o.returns = s->returns;
     const int rc = s->o->argv ? sonde_cpu_start_on_exec(&o, &s->recording.cpu, &err)
                               : sonde_cpu_start(&o, &s->recording.cpu, &err);
@@ -125,6 +129,7 @@ static int start_mem(struct session *s)
     struct sonde_mem_options o = s->o->mem_options;
     struct sonde_err err = { "" };
     o.pid = s->pid;
+    o.children = s->o->children;
     s->recording.leaks = s->o->leaks;
     const int rc = s->o->argv ? sonde_mem_start_on_exec(&o, &s->recording.mem, &err)
                               : sonde_mem_start(&o, &s->recording.mem, &err);
@@ -340,8 +345,8 @@ static void finish_recording(struct session *s)
     if (sonde_recording_finish(&s->recording, &p, &err) != 0) {
         s->failed = wants_profile(s);
         session_tell_failure(s, "the recording is lost", &err);
-    } else if (s->o->profile) {
-        *s->o->profile = p;
+    } else if (s->o->on_profile) {
+        s->profile_status = s->o->on_profile(p, s->o->on_profile_arg);
     } else {
         write_run(s, p);
         sonde_profile_destroy(p);
@@ -362,6 +367,7 @@ static void end_inference(struct session *s)
 
 static void end_recording(struct session *s, int ended, int status)
 {
+    s->elapsed_s = session_clock_s() - s->started_s;
     sonde_continuous_stop(s->continuous);
     if (s->profiler) {
         sonde_profiler_use(s->profiler, NULL);
@@ -371,9 +377,10 @@ static void end_recording(struct session *s, int ended, int status)
     sonde_recording_stop(&s->recording);
     if (profiled && !s->recording.heap && s->o->heap == SONDE_SESSION_MUST) {
         struct sonde_err err;
-        s->failed = 1;
-        sonde_err_set(&err, SONDE_EOFF, "%s", s->recording.heap_note);
-        session_tell_failure(s, "the heap was not profiled", &err);
+        s->failed = !s->o->argv; /* a command's exit status is its own */
+        sonde_err_set(&err, SONDE_EOFF, "%s",
+                      s->refused[0] ? s->refused : s->recording.heap_note);
+        session_tell_missing(s, "the heap was not profiled", &err);
         s->recording.heap_note[0] = '\0';
     }
     sonde_probes_stop(s->probes, &s->probed);
@@ -437,8 +444,7 @@ static size_t llama_environment(const struct session *s, char out[SONDE_PRELOADE
 {
     char variable[64];
     size_t size = 0;
-    const int children = s->o->cpu_options.children || s->o->mem_options.children;
-    snprintf(variable, sizeof(variable), "SONDE_LLAMA=children=%d", children);
+    snprintf(variable, sizeof(variable), "SONDE_LLAMA=children=%d", s->o->children != 0);
     if (!s->o->llama || sonde_preloaded_environment(variable, out, &size, NULL) != 0) return 0;
     return size;
 }
@@ -446,12 +452,13 @@ static size_t llama_environment(const struct session *s, char out[SONDE_PRELOADE
 /* What engines that work in the process need; where several set a variable, it is to the same. */
 static size_t child_environment(struct session *s, char out[SONDE_CHILD_ENV_MAX])
 {
-    char llama[SONDE_PRELOADED_ENV_MAX], program[4096], first[64];
-    if (sonde_probes_program(s->name, program, sizeof(program)) &&
-        sonde_preloaded_refused(program, first, sizeof(first))) {
-        session_tell(s, "%s is built with AddressSanitizer and does not run if anything is loaded "
-                     "before %s: nothing is recorded from inside it (heap, calls of llama.cpp, CPU "
-                     "by the timer engine)", s->name, first);
+    char llama[SONDE_PRELOADED_ENV_MAX], program[4096];
+    const char *why = sonde_probes_program(s->name, program, sizeof(program))
+                          ? sonde_preloaded_refused(program) : NULL;
+    if (why) {
+        snprintf(s->refused, sizeof(s->refused), "%s is %s", s->name, why);
+        session_tell(s, "%s: nothing is recorded from inside it (heap, calls of llama.cpp, CPU by "
+                     "the timer engine)", s->refused);
         return 0;
     }
     size_t cpu_size = 0, mem_size = 0, llama_size = llama_environment(s, llama);
@@ -478,16 +485,26 @@ static int run_child(struct session *s)
         session_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid, s->name);
     }
     int status = 0;
+    int stopped = 0;
     if (sonde_child_wait(&s->child, s->o->duration_s, &status)) {
         end_recording(s, 1, status);
         keep_serving(s);
     } else {
         end_recording(s, 0, 0);
-        sonde_child_wait(&s->child, 0, &status);
+        stopped = s->o->stop;
+        session_tell_waiting(s);
+        if (stopped) sonde_child_stop(&s->child, STOP_GRACE_S, &status);
+        else sonde_child_wait(&s->child, 0, &status);
     }
     stop_all(s);
+    const int ours = s->failed ? SONDE_EXIT_FAIL : s->profile_status;
+    /* By the signal that it was asked to end with: as it should be. */
+    if (stopped && WIFSIGNALED(status) &&
+        (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL)) {
+        return ours;
+    }
     const int result = sonde_child_end(status);
-    return result || !s->failed ? result : SONDE_EXIT_FAIL;
+    return result ? result : ours;
 }
 
 /* The directory CMD shall record to, NULL = the default. Absolute: CMD may change its own. */
@@ -523,7 +540,10 @@ static int launch(struct session *s)
 static int wait_for_process(struct session *s, int pidfd, int signals, double seconds)
 {
     const double until = session_clock_s() + seconds;
+    const int tick_ms = (int)(SONDE_OUTSIDE_TICK_S * 1e3);
+    const int progress = session_has_progress(s);
     for (;;) {
+        if (progress) session_tell_progress(s, seconds);
         if (s->from_outside) sonde_outside_look(&s->outside, session_clock_s());
         struct pollfd fds[2] = { { .fd = pidfd, .events = POLLIN },
                                  { .fd = signals, .events = POLLIN } };
@@ -533,8 +553,7 @@ static int wait_for_process(struct session *s, int pidfd, int signals, double se
             if (left <= 0) return 0;
             wait_ms = left < 1e6 ? (int)(left * 1e3) + 1 : 1000000000;
         }
-        const int tick_ms = (int)(SONDE_OUTSIDE_TICK_S * 1e3);
-        if (s->from_outside && (wait_ms < 0 || wait_ms > tick_ms)) wait_ms = tick_ms;
+        if ((s->from_outside || progress) && (wait_ms < 0 || wait_ms > tick_ms)) wait_ms = tick_ms;
         if (poll(fds, 2, wait_ms) < 0 && errno != EINTR) return 0;
         if (fds[1].revents) return 0;
         if (fds[0].revents) return 1;
@@ -565,6 +584,7 @@ static int attach(struct session *s)
     const int signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
 
     s->started_s = session_clock_s();
+    if (sonde_proc_cpu_ns(s->pid, &s->cpu_ns, NULL) != 0) s->cpu_ns = 0;
     const int status = signals < 0 ? sonde_cli_fail(s->cli, "%s", strerror(errno)) : start_all(s);
     if (status == SONDE_EXIT_OK) {
         if (s->collector) sonde_collector_watch(s->collector, s->pid);
@@ -573,12 +593,14 @@ static int attach(struct session *s)
             session_tell(s, "%s shows process %u (%s)", sonde_server_url(s->server), s->pid,
                          s->name);
         }
-        end_recording(s, wait_for_process(s, pidfd, signals, s->o->duration_s), 0);
+        const int ended = wait_for_process(s, pidfd, signals, s->o->duration_s);
+        if (session_has_progress(s)) session_tell_progress(s, -1);
+        end_recording(s, ended, 0);
     }
     stop_all(s);
     close(pidfd);
     if (signals >= 0) close(signals);
-    return status ? status : s->failed ? SONDE_EXIT_FAIL : SONDE_EXIT_OK;
+    return status ? status : s->failed ? SONDE_EXIT_FAIL : s->profile_status;
 }
 
 int sonde_session_run(struct sonde_cli *cli, const struct sonde_session_options *options)

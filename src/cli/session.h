@@ -14,6 +14,17 @@
     { .name = "no-inference", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field),         \
       .help = "do not watch llama.cpp in it" }
 
+/* Embedded in a command's values. */
+struct sonde_cli_children {
+    int on;   /* --children: as it is anyway */
+    int off;  /* --no-children */
+};
+#define SONDE_OPT_CHILDREN(values, field)                                                        \
+    { .name = "no-children", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field.off),      \
+      .help = "not the processes that it starts" },                                              \
+    { .name = "children", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field.on),          \
+      .help = "also the processes that it starts (the default)" }
+
 enum sonde_session_want {
     SONDE_SESSION_NO,
     SONDE_SESSION_IF_POSSIBLE, /* what forbids it is told, and the rest goes on */
@@ -24,14 +35,17 @@ struct sonde_session_options {
     char **argv;             /* CMD to run, NULL-terminated; NULL = attach to pid */
     uint32_t pid;
     double duration_s;       /* then recording ends (and attaching); 0 = when the process does */
+    int stop;                /* end CMD then */
     double keep_s;           /* serve this long after its end */
     int http;
     int series;              /* tell about series and spans at the end */
+    int progress;            /* of a process that runs: on a terminal, how far it is */
     int told;                /* stderr is ours: tell even if it is no terminal, unless --quiet */
     enum sonde_session_want cpu, heap;
+    int children;            /* also processes that it starts, or has started */
     int llama;               /* calls of llama.cpp's functions, if it uses them */
-    struct sonde_cpu_options cpu_options; /* without pid */
-    struct sonde_mem_options mem_options; /* without pid */
+    struct sonde_cpu_options cpu_options; /* without pid and children */
+    struct sonde_mem_options mem_options; /* alike */
     int leaks;               /* judge growth */
     const char *record;      /* run file to write; NULL = none */
     const struct sonde_cli_list *scrape; /* exporters to read, besides those of the settings; NULL =
@@ -39,7 +53,10 @@ struct sonde_session_options {
     int store;               /* keep readings in the store that the settings name, and send them
                                 where those say */
     const char *continuous;  /* keep profiles in it, too: cli/continuous.h; NULL = as settings say */
-    struct sonde_profile **profile; /* gets samples and spans, to be destroyed; NULL = not wanted */
+    /* Gets samples and spans once they are complete, CMD may still run: its to destroy. The exit
+     * status, SONDE_EXIT_OK if all is well. NULL = not wanted. */
+    int (*on_profile)(struct sonde_profile *p, void *arg);
+    void *on_profile_arg;
 };
 
 /* Returns the exit status: CMD's, or by its signal not at all. 0 for a process that was attached

@@ -35,8 +35,12 @@ struct session {
     struct sonde_uprobe_returns *returns; /* from them to who unwinds; NULL alike */
     struct sonde_outside outside;      /* of a process that runs and has no heap profile */
     int from_outside;                  /* outside is looking */
+    char refused[320];                 /* why libsonde_preload is not in it; "" = it is */
     double started_s;                  /* CLOCK_MONOTONIC */
+    double elapsed_s;                  /* from then to the end of the recording */
     int failed;                        /* something that was asked for could not be done */
+    int profile_status;                /* what on_profile said */
+    uint64_t cpu_ns;                   /* of a process that runs: used when we came */
 };
 
 double session_clock_s(void);
@@ -49,6 +53,17 @@ void session_tell(const struct session *s, const char *format, ...)
 
 /* Something of ours does not work. */
 void session_tell_failure(const struct session *s, const char *what, const struct sonde_err *err);
+
+/* The same of something that was asked for: also with --quiet. */
+void session_tell_missing(const struct session *s, const char *what, const struct sonde_err *err);
+
+/* The recording is complete, and the command goes on. */
+void session_tell_waiting(const struct session *s);
+
+/* On a terminal: how far a recording of a process that runs is, in a line that is written over.
+ * seconds: it will take; 0 = it is not known, less = it is over. */
+int session_has_progress(const struct session *s);
+void session_tell_progress(const struct session *s, double seconds);
 
 /* How the command ended (status as of waitpid), or that it goes on, and what it recorded. */
 void session_tell_end(const struct session *s, int ended, int status);

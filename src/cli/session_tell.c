@@ -12,15 +12,21 @@
 #include <unistd.h>
 
 #include "analyze/window.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/visible.h"
 #include "cli/session_private.h"
+#include "collect/proc_tree.h"
 #include "present/profile_report.h"
 #include "present/text.h"
 #include "present/units.h"
+#include "profile/process.h"
 #include "sonde/sonde.h"
 
-enum { BUSIEST = 3, TOP = 5 };
+enum { BUSIEST = 3, TOP = 5, FEW = 10 };
+#define IDLE_SHARE 0.05     /* of the time on a CPU: one that has less slept */
+#define SAMPLED_SHARE 0.5   /* of its CPU time that should have been sampled at least */
+#define UNSAMPLED_S 0.1     /* less is not worth a word */
 
 /* One write each: the command may be writing to the same terminal. */
 static void say(const char *line)
@@ -46,6 +52,12 @@ void session_tell_failure(const struct session *s, const char *what, const struc
     snprintf(line, sizeof(line), "%s: %s", what, err->text);
     if (s->cli->log_path) sonde_log(SONDE_LOG_ERROR, "%s", line);
     if (!s->cli->quiet) say(line);
+}
+
+void session_tell_missing(const struct session *s, const char *what, const struct sonde_err *err)
+{
+    session_tell_failure(s, what, err);
+    if (s->cli->quiet) dprintf(STDERR_FILENO, "sonde: %s: %s\n", what, err->text);
 }
 
 /* ---- Series ----------------------------------------------------------------------------------- */
@@ -163,9 +175,9 @@ static void tell_llama(const struct session *s)
 
 void session_tell_end(const struct session *s, int ended, int status)
 {
-    if (s->o->profile) return; /* what is made of it says more */
+    if (s->o->on_profile) return; /* what is made of it says more */
     char time[SONDE_VALUE_BYTES];
-    sonde_value_format(time, session_clock_s() - s->started_s, SONDE_UNIT_SECONDS,
+    sonde_value_format(time, s->elapsed_s, SONDE_UNIT_SECONDS,
                        sonde_text_locale_ascii());
     if (!s->o->argv) {
         session_tell(s, "watched %s for %s%s", s->name, time, ended ? ", until it ended" : "");
@@ -182,6 +194,41 @@ void session_tell_end(const struct session *s, int ended, int status)
     }
     if (s->collector && s->o->series) tell_model(s);
     if (s->collector) tell_llama(s);
+}
+
+void session_tell_waiting(const struct session *s)
+{
+    if (s->o->stop) {
+        session_tell(s, "the recording is complete: %s (process %u) is asked to end", s->name,
+                     s->pid);
+    } else {
+        session_tell(s, "the recording is complete; waiting for %s (process %u) to end: Ctrl-C ends "
+                     "it, --stop would have", s->name, s->pid);
+    }
+}
+
+/* Once it takes more than a moment. With -v the log is on the same terminal. */
+int session_has_progress(const struct session *s)
+{
+    return s->o->progress && !s->cli->quiet && !s->cli->verbose && isatty(STDERR_FILENO);
+}
+
+void session_tell_progress(const struct session *s, double seconds)
+{
+    const double elapsed_s = session_clock_s() - s->started_s;
+    char of[32] = "", samples[48] = "";
+    if (seconds < 0) {
+        dprintf(STDERR_FILENO, "\r\033[K");
+        return;
+    }
+    if (seconds > 0) snprintf(of, sizeof(of), " of %g", seconds);
+    if (s->recording.cpu) {
+        struct sonde_cpu_status status;
+        sonde_cpu_status(s->recording.cpu, &status);
+        snprintf(samples, sizeof(samples), ", %llu samples", (unsigned long long)status.samples);
+    }
+    dprintf(STDERR_FILENO, "\rsonde: process %u: %.0f%s s%s; Ctrl-C ends it\033[K", s->pid,
+            floor(elapsed_s), of, samples);
 }
 
 void session_tell_probes(const struct session *s)
@@ -215,7 +262,7 @@ static void tell_lines(const struct session *s, struct sonde_buf *lines)
 void session_tell_outside(struct session *s)
 {
     struct sonde_buf lines;
-    if (!s->from_outside || s->o->profile) return;
+    if (!s->from_outside || s->o->on_profile) return;
     sonde_buf_init(&lines, 1 << 16);
     sonde_outside_tell(&s->outside, session_clock_s(), sonde_text_locale_ascii(), &lines);
     tell_lines(s, &lines);
@@ -224,7 +271,11 @@ void session_tell_outside(struct session *s)
 
 static void tell_top(const struct session *s, const struct sonde_profile *p)
 {
-    const struct sonde_profile_filter all = { .kind = -1 };
+    /* Shares of allocations are no CPU time. */
+    const struct sonde_profile_filter all = {
+        .kind = s->o->cpu == SONDE_SESSION_NO      ? -1
+                : p->weights[SONDE_SAMPLE_CPU] ? SONDE_SAMPLE_CPU : SONDE_SAMPLE_OFFCPU,
+    };
     const struct sonde_tree_options plain = { 0 };
     struct sonde_tree *tree;
     if (sonde_tree_build(p, &all, &plain, &tree, NULL) != 0) return;
@@ -264,23 +315,98 @@ static void tell_stacks(const struct session *s, const struct sonde_stack_sums *
     }
 }
 
+/* ---- CPU -------------------------------------------------------------------------------------- */
+
+/* CPU time of the process, and of the children that it waited for, while it was recorded. */
+static void used_cpu(const struct session *s, double *own_s, double *children_s)
+{
+    uint64_t own = s->child.cpu_ns, children = s->child.children_cpu_ns;
+    if (!own && !children && sonde_proc_cpu_ns(s->pid, &own, &children) != 0) own = s->cpu_ns;
+    *own_s = own > s->cpu_ns ? (double)(own - s->cpu_ns) * 1e-9 : 0;
+    *children_s = s->o->argv ? (double)children * 1e-9 : 0;
+}
+
+/* What was not sampled, and why: nothing is shown as a success that is not one. */
+static void tell_unsampled(const struct session *s, const struct sonde_profile *p,
+                           uint64_t samples, double sampled_s)
+{
+    const int ascii = sonde_text_locale_ascii();
+    char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES], c[SONDE_VALUE_BYTES];
+    double own_s, children_s;
+    used_cpu(s, &own_s, &children_s);
+    const double used_s = own_s + (s->o->children ? children_s : 0);
+    const double period_s = p->rate_hz > 0 ? 1 / p->rate_hz : 0;
+    sonde_value_format(a, used_s, SONDE_UNIT_SECONDS, ascii);
+    sonde_value_format(b, s->elapsed_s, SONDE_UNIT_SECONDS, ascii);
+    if (samples <= FEW && used_s < s->elapsed_s * IDLE_SHARE) {
+        session_tell(s, "%s samples: it used %s of CPU time in %s, and slept %.1f %% of the time",
+                     samples ? "few" : "no", a, b,
+                     floor(1000 * (1 - used_s / s->elapsed_s)) / 10);
+    } else if (!samples && used_s < 2 * period_s) {
+        session_tell(s, "no samples: it used %s of CPU time, and one is taken every %s of it", a,
+                     sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
+    } else if (sampled_s < used_s * SAMPLED_SHARE && used_s - sampled_s > UNSAMPLED_S) {
+        session_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s",
+                     sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,
+                     s->refused[0] ? ": " : "", s->refused);
+    }
+    if (!s->o->children && children_s > UNSAMPLED_S) {
+        session_tell(s, "its children used %s of CPU time and were not recorded (--no-children)",
+                     sonde_value_format(a, children_s, SONDE_UNIT_SECONDS, ascii));
+    }
+}
+
+/* "by process: nginx (17) 1.2 s, nginx (18) 1.1 s, and 3 more 20 ms" */
+static void tell_processes(const struct session *s, const struct sonde_profile *p)
+{
+    struct sonde_profile_process *all;
+    uint32_t count;
+    const int ascii = sonde_text_locale_ascii();
+    if (sonde_profile_processes(p, NULL, SONDE_SAMPLE_CPU, &all, &count) != 0) return;
+    char line[512];
+    int len = 0;
+    uint64_t rest = 0;
+    for (uint32_t i = 0; i < count && count > 1; i++) {
+        char weight[SONDE_WEIGHT_BYTES];
+        if (i >= TOP) {
+            rest += all[i].weight;
+            continue;
+        }
+        sonde_weight_format(weight, all[i].weight, SONDE_SAMPLE_CPU, ascii);
+        len += snprintf(line + len, sizeof(line) - (size_t)len, "%s%.64s (%u) %s", i ? ", " : "",
+                        sonde_profile_str(p, all[i].name), all[i].pid, weight);
+    }
+    if (count > TOP) {
+        char weight[SONDE_WEIGHT_BYTES];
+        sonde_weight_format(weight, rest, SONDE_SAMPLE_CPU, ascii);
+        snprintf(line + len, sizeof(line) - (size_t)len, ", and %u more %s", count - TOP, weight);
+    }
+    if (count > 1) session_tell(s, "by process: %s", line);
+    sonde__free(all);
+}
+
 static void tell_cpu(const struct session *s, const struct sonde_profile *p, const char *file)
 {
     struct sonde_stack_sums sums = { 0 };
+    double sampled_s = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
         if (p->samples[i].kind > SONDE_SAMPLE_OFFCPU) continue;
+        if (p->samples[i].kind == SONDE_SAMPLE_CPU) sampled_s += (double)p->samples[i].weight * 1e-9;
         sonde_stack_sums_add(&sums, &p->samples[i]);
     }
     const uint64_t samples = sums.stacks, cut = sums.truncated;
-    char spans[64] = "", lost[96] = "none lost";
+    char spans[64] = "", lost[96] = "none lost", whole[64] = "";
     const uint64_t gone = p->lost_records + p->dropped_samples;
     if (gone) snprintf(lost, sizeof(lost), "%llu LOST", (unsigned long long)gone);
     if (p->spans_count) snprintf(spans, sizeof(spans), ", %u spans", p->spans_count);
     /* Rounded down: 99.996 % must not be shown as all. */
-    const double whole = samples ? 1 - (double)cut / (double)samples : 1;
-    session_tell(s, "%s%s%llu samples at %.5g of %.5g Hz, %s, %.2f %% of the stacks complete%s "
-                 "(engine %s)", file ? file : "", file ? ": " : "", (unsigned long long)samples,
-                 p->achieved_hz, p->rate_hz, lost, floor(whole * 1e4) / 100, spans,
+    if (samples) {
+        snprintf(whole, sizeof(whole), ", %.2f %% of the stacks complete",
+                 floor((1 - (double)cut / (double)samples) * 1e4) / 100);
+    }
+    session_tell(s, "%s%s%llu samples at %.5g of %.5g Hz%s%s%s%s (engine %s)", file ? file : "",
+                 file ? ": " : "", (unsigned long long)samples, p->achieved_hz, p->rate_hz,
+                 samples || gone ? ", " : "", samples || gone ? lost : "", whole, spans,
                  sonde_profile_str(p, p->engine));
     tell_stacks(s, &sums);
     if (s->recording.spans_dropped) {
@@ -288,7 +414,9 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
                      (unsigned long long)s->recording.spans_dropped);
     }
     if (s->recording.note[0]) session_tell(s, "%s", s->recording.note);
-    if (samples) tell_top(s, p); /* else it would be of memory, and look like CPU time */
+    tell_unsampled(s, p, samples, sampled_s);
+    tell_processes(s, p);
+    if (samples) tell_top(s, p);
 }
 
 void session_tell_profile(const struct session *s, const struct sonde_profile *p, const char *file)

@@ -122,7 +122,7 @@ same "no segment is left behind" "" "$(find "$SONDE_DIR" -name '[0-9]*')"
 # ---- a program that nothing may be loaded into --------------------------------------------------
 echo 'int main(void) { return 7; }' | gcc -fsanitize=address -x c -o "$scratch/asan" -
 status 7 "${run[@]}" -v --heap -- "$scratch/asan"
-has "ASan comes first" 'before libasan.so' "$scratch/err"
+has "ASan comes first" 'AddressSanitizer, which must be loaded before' "$scratch/err"
 has "so there is no heap" 'heap was not profiled: .*AddressSanitizer' "$scratch/err"
 
 # ---- a grandchild that stays is not waited for ------------------------------------------------

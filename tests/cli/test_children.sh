@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Processes that a program starts, in whichever way, are recorded with it, and it notices nothing of
+# that; programs that cannot have the library in them run as without sonde; nothing is shown as a
+# success that is not one.
+. "$(dirname "$0")/common.sh"
+cd "$scratch" || exit 1
+burn=$programs/burn
+run=("$sonde" run --listen 127.0.0.1:0)
+
+# ---- however they are started --------------------------------------------------------------------
+cat >start.py <<'END'
+import os, subprocess, sys
+burn = sys.argv[1]
+line = f"{burn} --seconds 0.06 >/dev/null"
+argv = [burn, "--seconds", "0.06"]
+quiet = os.open("/dev/null", os.O_WRONLY)
+out = [(os.POSIX_SPAWN_DUP2, quiet, 1)]
+code = os.waitstatus_to_exitcode
+def child(call):
+    pid = os.fork()
+    if pid: return code(os.waitpid(pid, 0)[1])
+    os.dup2(quiet, 1)
+    call()
+for how, call in {
+    "system": lambda: code(os.system(line)),
+    "popen": lambda: code(os.popen(line + "; exit 0").close() or 0),
+    "quotes": lambda: code(os.system(f"exec {burn} --seconds '0.06' >'/dev/null' # it's")),
+    "spawn": lambda: code(os.waitpid(os.posix_spawn(burn, argv, os.environ, file_actions=out), 0)[1]),
+    "spawnp": lambda: code(os.waitpid(os.posix_spawnp("burn", argv, {}, file_actions=out), 0)[1]),
+    "execv": lambda: child(lambda: os.execv(burn, argv)),
+    "execvp": lambda: child(lambda: os.execvp("burn", argv)),
+    "execve": lambda: child(lambda: os.execve(burn, argv, {})),
+    "fexecve": lambda: child(lambda: os.execve(os.open(burn, os.O_RDONLY), argv, os.environ)),
+    "subprocess": lambda: subprocess.run(argv, stdout=quiet, env={}).returncode,
+    "shell": lambda: subprocess.run(line, shell=True).returncode,
+}.items():
+    print(how, call(), flush=True)
+END
+PATH=$programs:$PATH python3 start.py "$burn" >bare
+engines=(timer)
+"$sonde" record --engine perf -q -o can.run -- true 2>/dev/null && engines+=(perf)
+for engine in "${engines[@]}"; do
+    PATH=$programs:$PATH status 0 "$sonde" record -q --engine "$engine" -o child.run -- python3 start.py "$burn"
+    same "$engine: what it prints" "$(cat bare)" "$(cat out)"
+    "$sonde" report --json child.run >report.json
+    same "$engine: a process each" 11 "$(python3 -c '
+import json
+print(sum(p["name"] == "burn" for p in json.load(open("report.json"))["processes"]))')"
+done
+
+# Scripts, and forks without exec.
+printf '#!/bin/sh\n%s --seconds 0.06 >/dev/null\nenv | grep -cE "^(LD_PRELOAD|SONDE_(SAMPLER|HEAP|LLAMA))="\n' "$burn" >script
+chmod +x script
+for engine in "${engines[@]}"; do
+    status 1 "$sonde" record -q --engine "$engine" --heap -o script.run -- ./script
+    same "$engine: the environment of children is their own" 0 "$(cat out)"
+    "$sonde" report script.run >report.txt
+    has "$engine: a script" '^burn +[0-9]+ +' report.txt
+    status 0 "$sonde" record -q --engine "$engine" -o multi.run -- python3 -c '
+import multiprocessing, time
+def work(n):
+    end = time.process_time() + 0.3
+    while time.process_time() < end: n += 1
+    return 1
+with multiprocessing.Pool(3) as pool: print(sum(pool.map(work, range(3), 1)))'
+    same "$engine: a pool of processes" 3 "$(cat out)"
+    "$sonde" report multi.run >report.txt
+    has "$engine: a table of processes" '^PROCESS +PID' report.txt
+    same "$engine: each of them" 3 "$(sed -n '/^PROCESS/,/^$/p' report.txt | grep -cE '^python3 +[0-9]+ .* [2-4][0-9][0-9] ms')"
+done
+
+# ---- not, if that is asked for -------------------------------------------------------------------
+status 0 "$sonde" record --no-children -o none.run -- sh -c '"$0" --seconds 0.3 >/dev/null; true' "$burn"
+has "what was left out" 'its children used .*s of CPU time and were not recorded \(--no-children\)' err
+status 0 "${run[@]}" -v -- sh -c '"$0" --seconds 0.3 >/dev/null; true' "$burn"
+has "run: by process" '^sonde: by process: |[1-9][0-9]* samples at .*none lost' err
+status 0 "$sonde" record -o sleep.run -- sleep 0.5
+has "one that sleeps" '(no|few) samples: it used .* of CPU time in .*, and slept 9[0-9]\.[0-9] % of the time' err
+status 0 "$sonde" record -F 1 -o true.run -- true
+has "one that is over at once" 'no samples: it used .* of CPU time' err
+lacks "nothing is complete" 'complete|none lost' err
+
+# ---- of a process that runs, with all that it has started before ---------------------------------
+sh -c '(sh -c "\"$0\" --seconds 60 & echo \$! >>pids; wait" "$0" & "$0" --seconds 60 & echo $! >>pids; wait)' "$burn" >/dev/null 2>&1 &
+tree=$!
+until_true sh -c '[ "$(wc -l <pids)" = 2 ]'
+mapfile -t burning <pids
+started+=("${burning[@]}" "$tree")
+status 0 "$sonde" record -d 1 -p $tree -o tree.run
+"$sonde" report tree.run >report.txt
+same "children that were there" 2 "$(sed -n '/^PROCESS/,/^$/p' report.txt | grep -c '^burn ')"
+status 0 "$sonde" record --no-children -d 0.2 -p $tree -o alone.run
+has "without them" '^sonde: alone.run: 0 samples' err
+
+# ---- many short ones leave nothing behind --------------------------------------------------------
+status 0 "${run[@]}" -- sh -c 'i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done'
+same "no segment is left" "" "$(find "$SONDE_DIR" -name '[0-9]*')"
+
+# ---- programs that the library cannot come into --------------------------------------------------
+printf '#include <stdlib.h>\n#include <string.h>\nint main(int argc, char **argv)\n{\n    (void)argc;\n    char *p = strdup(argv[0]);\n    free(p);\n    return 7;\n}\n' >seven.c
+gcc -fsanitize=address seven.c -o asan
+gcc -static seven.c -o static
+kinds=(asan static)
+if command -v musl-gcc >/dev/null; then
+    musl-gcc seven.c -o musl && musl-gcc -static seven.c -o musl_static && kinds+=(musl musl_static)
+fi
+printf '#!%s/asan\n' "$scratch" >by_asan
+chmod +x by_asan
+for kind in "${kinds[@]}"; do
+    status 7 "${run[@]}" -q -- "./$kind"
+    same "$kind: nothing is printed" "" "$(cat out err)"
+    # The exit status is the program's, and what it did not get is told, also with -q.
+    status 7 "${run[@]}" -q --heap=full -- "./$kind"
+    has "$kind: why there is no heap profile" "^sonde: the heap was not profiled: \./$kind is " err
+    # Behind others that have the library in them.
+    status 7 "${run[@]}" -q --heap -- sh -c "env ./$kind; exit \$?"
+    same "$kind, behind others: nothing is printed" "" "$(cat out err)"
+    status 7 "$sonde" record -q --engine timer -o kind.run -- python3 -c \
+        'import os, sys; sys.exit(os.waitstatus_to_exitcode(os.system(sys.argv[1])))' "./$kind"
+done
+status 7 "${run[@]}" -q -- ./by_asan
+status 7 "${run[@]}" -q -- sh -c './by_asan; exit $?'
+printf 'int main(void) { return 0; }' | gcc -static -x c - -o zero
+status 0 "${run[@]}" -q --heap=full -- ./zero
+has "in words" 'linked statically' err
+status 0 "$sonde" record -q --heap -o zero.run -- ./zero
+status 0 bash -c 'ulimit -f 100; exec "$@"' bash "${run[@]}" -q --heap -- true
+has "a limit on files" '^sonde: the heap was not profiled: .*ulimit -f' err
+finish
