@@ -218,7 +218,7 @@ int sonde__image_find(const char *name, char *out, unsigned long size)
         memcpy(out, name, name_len + 1);
         return is_program(out) ? 0 : -1;
     }
-    const char *dir = getenv("PATH");
+    const char *dir = secure_getenv("PATH");
     for (dir = dir ? dir : "/bin:/usr/bin"; dir; dir = strchr(dir, ':')) {
         dir += *dir == ':';
         const size_t len = strcspn(dir, ":");
