@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "present/flamegraph.h"
@@ -124,7 +125,7 @@ static int draw_command(struct sonde_cli *cli, struct sonde_profile *p)
     const struct flamegraph_values *v = cli->values;
     const int status = draw(cli, p, is_html(v->output));
     if (!status && !cli->quiet && isatty(STDERR_FILENO)) {
-        dprintf(STDERR_FILENO, "sonde: %s is drawn\n", v->output);
+        sonde_visible_printf(STDERR_FILENO, "sonde: %s is drawn\n", v->output);
     }
     return status;
 }

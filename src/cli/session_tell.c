@@ -57,7 +57,7 @@ void session_tell_failure(const struct session *s, const char *what, const struc
 void session_tell_missing(const struct session *s, const char *what, const struct sonde_err *err)
 {
     session_tell_failure(s, what, err);
-    if (s->cli->quiet) dprintf(STDERR_FILENO, "sonde: %s: %s\n", what, err->text);
+    if (s->cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde: %s: %s\n", what, err->text);
 }
 
 /* ---- Series ----------------------------------------------------------------------------------- */
