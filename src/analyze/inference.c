@@ -272,6 +272,7 @@ int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *
     struct sonde_infer *x = sonde__calloc(1, sizeof(*x));
     if (!x) return SONDE_ENOMEM;
     x->o = *options;
+    if (x->o.from_s > 0) x->from_ns = (uint64_t)(x->o.from_s * 1e9);
     if (!x->o.done_max) x->o.done_max = 4096;
     if (!x->o.running_max) x->o.running_max = 4096;
     if (!(x->o.timeout_s > 0)) x->o.timeout_s = 600;

@@ -27,6 +27,8 @@ struct sonde_infer_options {
     size_t done_max;          /* finished requests kept; 0 = 4096 */
     size_t running_max;       /* requests in flight; 0 = 4096. Over it the one that was not heard of
                                  for longest is given up */
+    double from_s;            /* unix time: what happened before is not counted, and requests that ended
+                                 before are passed over; 0 = all that is heard of counts */
     double timeout_s;         /* not heard of for so long: given up; 0 = 600 */
     /* Each request that ended, with its timeline; write lock held, r is borrowed. NULL = nobody. */
     void (*on_done)(const struct sonde_infer_request *r, void *arg);

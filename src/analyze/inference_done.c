@@ -118,13 +118,14 @@ void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_i
     *out = f->r;
     const uint64_t total_ns = end_ns - f->r.arrived_ns;
     out->total_s = (double)total_ns * 1e-9;
-    if (f->first_token_ns) {
+    if (f->first_token_ns && !(f->r.flags & SONDE_INFER_INCOMPLETE)) {
         out->ttft_s = (double)(f->first_token_ns - f->r.arrived_ns) * 1e-9;
     }
     for (size_t k = 0; k < SONDE_PHASE_COUNT; k++) {
         out->phase_s[k] = (double)f->phase_ns[k] * 1e-9;
     }
-    if (!out->phase_count[SONDE_PHASE_QUEUE] && f->work_ns) {
+    if (!out->phase_count[SONDE_PHASE_QUEUE] && f->work_ns &&
+        !(f->r.flags & SONDE_INFER_INCOMPLETE)) {
         const uint64_t before_ns = f->work_ns - f->r.arrived_ns;
         out->phase_s[SONDE_PHASE_QUEUE] =
             before_ns > f->encode_ns ? (double)(before_ns - f->encode_ns) * 1e-9 : 0;
@@ -184,7 +185,7 @@ static void count_done(struct sonde_infer *x, struct infer_flight *f,
     struct infer_group *g = f->group;
     infer_add(x, g, (enum sonde_infer_group_slot)(SONDE_INFER_G_OK + r->outcome), 1);
     x->totals.requests[r->outcome]++;
-    if (r->outcome == SONDE_INFER_LOST) return;
+    if (r->outcome == SONDE_INFER_LOST || r->flags & SONDE_INFER_INCOMPLETE) return;
     const uint64_t total_ns = end_ns - r->arrived_ns;
     if (r->outcome != SONDE_OK) {
         infer_error(x, g, total_ns, r->outcome,
@@ -299,7 +300,7 @@ static void store(struct sonde_infer *x, const struct sonde_infer_request *r)
     if (r->flags & SONDE_INFER_PROFILE) d->kept |= KEPT_PROFILE;
     keep_newest(x, &x->recent, KEPT_RECENT, serial);
     if (r->outcome != SONDE_OK) keep_newest(x, &x->failed, KEPT_FAILED, serial);
-    if (r->outcome == SONDE_INFER_LOST || r->invalid[0]) return;
+    if (r->outcome == SONDE_INFER_LOST || r->flags & SONDE_INFER_INCOMPLETE || r->invalid[0]) return;
     keep_slowest(x, &x->slow_total, KEPT_TOTAL, serial);
     if (r->tokens_out) keep_slowest(x, &x->slow_ttft, KEPT_TTFT, serial);
 }
@@ -315,6 +316,8 @@ void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcom
                   uint64_t end_ns, const char *error)
 {
     struct sonde_infer_request r;
+    if (end_ns < x->from_ns) return; /* f keeps what is its own */
+    f->told = 1;
     infer_figures(f, end_ns, &r);
     r.outcome = outcome;
     r.error = infer_name(x, error);
@@ -344,8 +347,9 @@ void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcom
 
 void infer_done_resume(struct sonde_infer *x, struct infer_flight *f)
 {
-    struct infer_done *d = counted_entry(x, f);
-    f->counted = 1;
+    struct infer_done *d = f->told ? counted_entry(x, f) : NULL;
+    f->counted = f->told;
+    f->item_cap = f->r.item_count; /* of one that was not told they are its own still */
     if (!d) return;
     f->r.items = d->r.items;
     f->r.item_count = f->item_cap = d->r.items ? d->r.item_count : 0;

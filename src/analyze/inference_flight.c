@@ -127,7 +127,7 @@ static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outco
         x->ended[h % INFER_ENDED] = (struct infer_ended){ f->r.id, f->r.pid, f->r.source };
     }
     infer_finish(x, f, outcome, end_ns, error);
-    if (may_go_on && x->done) infer_flight_quiet(x, f);
+    if (may_go_on) infer_flight_quiet(x, f);
     else flight_free(x, f);
 }
 
@@ -145,6 +145,7 @@ static int gone(const struct sonde_infer *x, const struct sonde_model_process *p
 
 void infer_age(struct sonde_infer *x, uint64_t before_ns)
 {
+    x->muted = 0;
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
         next = f->after;
         if (f->seen_ns < before_ns) infer_lose(x, f, "not_heard_of");
@@ -154,6 +155,7 @@ void infer_age(struct sonde_infer *x, uint64_t before_ns)
 
 void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p)
 {
+    x->muted = 0;
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
         next = f->after;
         if (!p) flight_free(x, f);
@@ -198,7 +200,9 @@ static void on_request(struct sonde_infer *x, const struct infer_event *in)
     f->r = (struct sonde_infer_request){
         .id = e->id, .trace_hi = e->trace_hi, .trace_lo = e->trace_lo, .parent = e->parent,
         .pid = e->pid,
-        .source = e->source, .flags = e->profile ? SONDE_INFER_PROFILE : 0,
+        .source = e->source,
+        .flags = (e->profile ? SONDE_INFER_PROFILE : 0) |
+                 (e->value == 1 ? SONDE_INFER_INCOMPLETE : 0),
         .program = in->process ? infer_name(x, in->process->program) : "", .model = e->model,
         .route = e->route, .backend = "", .error = "", .invalid = "",
         .arrived_ns = e->begin_ns, .tokens_max = e->tokens_max,
@@ -268,10 +272,12 @@ static void on_prompt(struct sonde_infer *x, struct infer_flight *f,
     infer_add(x, f->group, SONDE_INFER_G_TOKENS_REUSED, e->value);
     infer_add(x, f->group, SONDE_INFER_G_PREFIX_QUERIES, e->tokens);
     infer_add(x, f->group, SONDE_INFER_G_PREFIX_HITS, e->value);
-    x->totals.tokens_in += e->tokens;
-    x->totals.tokens_reused += e->value;
-    x->cache_asked += e->tokens;
-    if (!f->model) return;
+    if (!x->muted) {
+        x->totals.tokens_in += e->tokens;
+        x->totals.tokens_reused += e->value;
+        x->cache_asked += e->tokens;
+    }
+    if (!f->model || x->muted) return;
     f->model->tokens_in += e->tokens;
     f->model->tokens_reused += e->value;
 }
@@ -287,6 +293,7 @@ static uint64_t beyond(uint64_t *owed, uint64_t n)
 static void count_out(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
 {
     f->r.tokens_out += n;
+    if (x->muted) return;
     x->totals.tokens_out += n;
     if (f->model) f->model->tokens_out += beyond(&f->model->out_owed, n);
     if (f->group) infer_add(x, f->group, SONDE_INFER_G_TOKENS_OUT, beyond(&f->group->out_owed, n));
@@ -342,6 +349,7 @@ static void on_first_token(struct sonde_infer *x, struct infer_flight *f, uint64
 {
     const uint64_t ttft_ns = time_ns - f->r.arrived_ns;
     f->first_token_ns = f->last_token_ns = time_ns;
+    if (f->r.flags & SONDE_INFER_INCOMPLETE) return;
     infer_record(x, f->group, SONDE_INFER_G_TTFT, ttft_ns, 1);
     infer_exemplar(f->group, SONDE_INFER_G_TTFT, ttft_ns, &f->r, time_ns);
 }
@@ -473,7 +481,7 @@ static void on_end(struct sonde_infer *x, struct infer_flight *f, const struct s
     uint64_t end_ns = e->time_ns;
     if (end_ns < f->r.arrived_ns) end_ns = f->r.arrived_ns;
     if (end_ns < f->last_token_ns) end_ns = f->last_token_ns;
-    const uint32_t outcome = e->outcome <= SONDE_TIMEOUT ? e->outcome : SONDE_ERROR;
+    const uint32_t outcome = e->outcome < SONDE_INFER_OUTCOMES ? e->outcome : SONDE_ERROR;
     finish(x, f, outcome, end_ns, e->text, e->value == 1);
 }
 
@@ -481,9 +489,12 @@ void infer_on_event(struct sonde_infer *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
     struct infer_flight *f;
+    x->muted = e->time_ns < x->from_ns;
     switch (e->type) {
     case SONDE_INFER_REQUEST: on_request(x, in); return;
-    case SONDE_INFER_BATCH: infer_on_batch(x, in); return;
+    case SONDE_INFER_BATCH:
+        if (!x->muted) infer_on_batch(x, in);
+        return;
     case SONDE_INFER_LOAD:
     case SONDE_INFER_MEMORY:
     case SONDE_INFER_BACKEND:
@@ -491,7 +502,7 @@ void infer_on_event(struct sonde_infer *x, const struct infer_event *in)
     case SONDE_INFER_WAITING: infer_on_model(x, in); return;
     case SONDE_INFER_PHASE:
         if (e->id == 0) {
-            infer_on_batch(x, in);
+            if (!x->muted) infer_on_batch(x, in);
             return;
         }
         break;

@@ -28,7 +28,7 @@ static struct infer_model *model_of(struct sonde_infer *x, const struct infer_ev
 void infer_computed(struct sonde_infer *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
                     uint64_t ns)
 {
-    if (!m) return;
+    if (!m || x->muted) return;
     const int prefill = kind == SONDE_PHASE_PREFILL;
     m->facts.phase_tokens[kind] += tokens;
     m->facts.phase_s[kind] += (double)ns * 1e-9;

@@ -74,6 +74,7 @@ struct infer_flight {
     uint32_t last_token_tid;
     int exact;                             /* tokens_out is what the server says */
     uint32_t quiet_slot;                   /* of x->quiet, and 1; 0 = it is in flight */
+    int told;                              /* it ended, and was counted */
     int counted;                           /* it ended before, for being silent, and went on … */
     uint64_t counted_serial;               /* … this is its entry of the ring */
     uint64_t phase_ns[SONDE_PHASE_COUNT];
@@ -97,6 +98,8 @@ struct sonde_infer {
     struct sonde_infer_options o;
     struct sonde_model *m;
     double started_s, now_s;
+    uint64_t from_ns;
+    int muted;                             /* the event at hand was before that: it does not count */
 
     struct infer_name *names[1024];
     uint32_t name_count;

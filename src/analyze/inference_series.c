@@ -300,13 +300,13 @@ static void record(struct infer_series *s, uint64_t raw, uint64_t n)
 void infer_add(struct sonde_infer *x, struct infer_group *g, enum sonde_infer_group_slot s,
                uint64_t n)
 {
-    add(group_slot(x, g, s), n);
+    if (!x->muted) add(group_slot(x, g, s), n);
 }
 
 void infer_record(struct sonde_infer *x, struct infer_group *g, enum sonde_infer_group_slot s,
                   uint64_t raw, uint64_t n)
 {
-    record(group_slot(x, g, s), raw, n);
+    if (!x->muted) record(group_slot(x, g, s), raw, n);
 }
 
 void infer_model_add(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot s,

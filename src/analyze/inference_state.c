@@ -259,6 +259,7 @@ static void flight_fields_io(struct io *io, struct infer_flight *f)
     sonde_state_u64(io->s, &f->encode_ns);
     sonde_state_u32(io->s, &f->last_token_tid);
     int_io(io, &f->exact);
+    int_io(io, &f->told);
     int_io(io, &f->counted);
     if (sonde_state_loading(io->s)) f->counted_serial = NO_ENTRY;
     sonde_state_count(io->s, &phases, SONDE_PHASE_COUNT);

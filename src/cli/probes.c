@@ -91,7 +91,7 @@ static void on_call(void *arg, const struct sonde_llama_call *c)
 
 static void on_pass(void *arg, uint32_t tid, uint64_t object, uint64_t begin_ns)
 {
-    sonde_llama_pass(((const struct sonde_probes *)arg)->tracker, tid, object, begin_ns);
+    sonde_llama_pass(((const struct sonde_probes *)arg)->tracker, tid, object, begin_ns, NULL, 0);
 }
 
 static void on_drained(void *arg, uint64_t since_ns)

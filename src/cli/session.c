@@ -72,6 +72,7 @@ static int attach_infer(struct sonde_model *m, const void *arg)
 {
     const struct session *s = arg;
     struct sonde_infer_options o = sonde_cli_infer_options(s->cli);
+    o.from_s = sonde_clock_s(CLOCK_REALTIME); /* rings hold what was before */
     o.on_begin = on_begin;
     o.on_done = on_done;
     o.on_done_arg = (void *)(uintptr_t)s;

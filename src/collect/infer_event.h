@@ -10,8 +10,9 @@
 /* Which fields mean something is said beside each; times and pid always do. */
 enum sonde_infer_event_type {
     SONDE_INFER_REQUEST,   /* id, begin_ns = arrival, model, route, trace…, tokens_max, profile,
-                              text = the engine's own id */
-    SONDE_INFER_END,       /* id, outcome, text = type of the error; value 1 = nobody said so, it is
+                              text = the engine's own id; value 1 = it began before that, at a
+                              time that is not known */
+    SONDE_INFER_END,       /* id, outcome (or SONDE_INFER_LOST of profile/infer.h), text = type of the error; value 1 = nobody said so, it is
                               silent: it may go on, and end again */
     SONDE_INFER_ATTR,      /* id, attr */
     SONDE_INFER_PROMPT,    /* id, tokens of the prompt, value = of which reused */

@@ -58,7 +58,8 @@ void llama_span(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t beg
 
 /* ---- Passes under way ------------------------------------------------------------------------ */
 
-void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns)
+void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns,
+                      const struct sonde_llama_part *parts, uint32_t part_count)
 {
     struct llama_pass *to = &x->pass[0];
     if (!tid || !object || !begin_ns) return;
@@ -70,7 +71,14 @@ void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint
         }
         if (p->begin_ns < to->begin_ns) to = p;
     }
-    *to = (struct llama_pass){ object, begin_ns, tid };
+    *to = (struct llama_pass){ .object = object, .begin_ns = begin_ns, .tid = tid,
+                               .known = part_count != 0 };
+    for (uint32_t i = 0; i < part_count; i++) {
+        const uint32_t seq = (uint32_t)parts[i].seq;
+        if (seq >= LLAMA_SEQS_MAX) continue;
+        if (parts[i].outputs == parts[i].tokens) to->output[seq / 64] |= 1ull << (seq % 64);
+        else to->prompt[seq / 64] |= 1ull << (seq % 64);
+    }
 }
 
 static void pass_over(struct sonde_llama *x, const struct sonde_llama_call *c)
@@ -81,17 +89,22 @@ static void pass_over(struct sonde_llama *x, const struct sonde_llama_call *c)
     }
 }
 
-/* Of context k, begun before now_ns. */
-static int pass_under_way(const struct sonde_llama *x, const struct llama_context *k, uint64_t now_ns)
+int llama_pass_has(const struct sonde_llama *x, const struct llama_context *k, uint32_t seq,
+                   uint64_t now_ns)
 {
+    int has = 0;
     for (uint32_t i = 0; i < LLAMA_PASSES_MAX; i++) {
         const struct llama_pass *p = &x->pass[i];
-        if (p->tid && p->object == k->object &&
-            (p->begin_ns >= now_ns || now_ns - p->begin_ns < LLAMA_PASS_MAX_NS)) {
-            return 1;
+        if (!p->tid || p->object != k->object ||
+            (now_ns > p->begin_ns && now_ns - p->begin_ns > LLAMA_PASS_MAX_NS)) {
+            continue;
         }
+        const uint64_t in = p->output[seq / 64] |
+                            (k->seq[seq].state == LLAMA_PROMPT ? p->prompt[seq / 64] : 0);
+        if (p->known && in >> (seq % 64) & 1) return 1;
+        if (!p->known) has = -1;
     }
-    return 0;
+    return has;
 }
 
 /* ---- Working out ----------------------------------------------------------------------------- */
@@ -108,8 +121,64 @@ static int samples_on(const struct llama_thread *t, const struct sonde_llama_cal
     }
 }
 
+/* ---- Calls that were lost -------------------------------------------------------------------- */
+
+void sonde_llama_lost(struct sonde_llama *x, uint64_t until_ns)
+{
+    if (until_ns <= x->known_ns) return;
+    x->known_ns = until_ns;
+    x->lost = 1;
+}
+
+static void give_up(struct sonde_llama *x)
+{
+    int any = 0;
+    x->lost = 0;
+    for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
+        struct llama_context *k = &x->context[i];
+        if (!k->object) continue;
+        any |= k->active != 0;
+        llama_batch_tell(x, k);
+        llama_held_drop(x, k);
+        llama_seqs_lose(x, k);
+        k->created_seen = k->warming = 0;
+        k->row_count = 0;
+        k->compute_ns = k->queued = 0;
+        k->check = (struct sonde_llama_check){ 0 };
+    }
+    for (uint32_t i = 0; i < LLAMA_THREADS_MAX; i++) {
+        x->thread[i].pending_context = x->thread[i].last_id = 0;
+        x->thread[i].apply_count = 0;
+    }
+    llama_texts_forget(x);
+    x->figures.gaps += (uint64_t)any;
+}
+
+/* What models and contexts there are is not made wrong by calls that are missing. */
+static int of_object(uint32_t fn)
+{
+    switch (fn) {
+    case SONDE__LLAMA_GET_MEMORY:
+    case SONDE__LLAMA_MODEL_LOAD:
+    case SONDE__LLAMA_CONTEXT_NEW:
+    case SONDE__LLAMA_CONTEXT_FREE:
+    case SONDE__LLAMA_MODEL_FREE:
+    case SONDE__LLAMA_SET_USAGE:
+    case SONDE__LLAMA_ALLOC_CTX:
+    case SONDE__LLAMA_BUFFER_FREE: return 1;
+    default: return 0;
+    }
+}
+
+/* ---- Each call ------------------------------------------------------------------------------- */
+
 static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
 {
+    if (x->lost) give_up(x);
+    if (c->end_ns <= x->known_ns && !of_object(c->fn)) {
+        x->figures.unused++;
+        return;
+    }
     if (c->end_ns < x->now_ns) x->figures.late++;
     else x->now_ns = c->end_ns;
     x->figures.seen[c->fn]++;
@@ -234,14 +303,14 @@ void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c)
 
 void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
 {
+    if (x->lost) give_up(x);
     while (x->waiting.count && sonde_timeq_first(&x->waiting) < since_ns) release_one(x);
     llama_pending_age(x, since_ns > PENDING_NS ? since_ns - PENDING_NS : 0);
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
         struct llama_context *k = &x->context[i];
         if (!k->object) continue;
         if (k->batch.waits && k->batch.end_ns + PENDING_NS < since_ns) llama_batch_tell(x, k);
-        if (!k->active) continue;
-        llama_seqs_age(x, k, since_ns, pass_under_way(x, k, since_ns) ? LLAMA_ABSENT_QUIET : 0);
+        if (k->active) llama_seqs_age(x, k, since_ns);
     }
 }
 

@@ -37,9 +37,25 @@ void sonde_llama_destroy(struct sonde_llama *x); /* NULL is fine; tells nothing 
 /* Copies c. */
 void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c);
 
+/* Calls of a thread that ended up to unix time until_ns have been lost, some of them or all: a ring
+ * was written over before it was read. What is not known whole is not known: requests under way then
+ * are lost, and nothing that was called before is matched with what comes after it. A request whose
+ * beginning may be among the lost is told as such (SONDE_INFER_REQUEST, value 1). Call it before
+ * sonde_llama_drained. */
+void sonde_llama_lost(struct sonde_llama *x, uint64_t until_ns);
+
+/* A context, its memory (0 = not known) and its model with the name of its file: told again and again,
+ * for those who missed the beginning. memory and name may be of none. */
+void sonde_llama_known(struct sonde_llama *x, uint64_t context, uint64_t memory, uint64_t model,
+                       const char *path);
+/* The file of a model, for contexts of which nobody told. */
+void sonde_llama_only_model(struct sonde_llama *x, const char *path);
+
 /* A thread is in a forward pass of context object since unix time begin_ns: while it is, nobody is
- * silent. It is over with the next call of that thread that is tracked. */
-void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns);
+ * silent who may be in it. Who that is say its parts; part_count 0 = that is not known. It is over
+ * with the next call of that thread that is tracked. */
+void sonde_llama_pass(struct sonde_llama *x, uint32_t tid, uint64_t object, uint64_t begin_ns,
+                      const struct sonde_llama_part *parts, uint32_t part_count);
 
 /* All calls that ended before unix time since_ns have been tracked: work them out. */
 void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns);
@@ -62,13 +78,18 @@ struct sonde_llama_figures {
     uint64_t dropped;        /* calls for which there was no room, or that make no sense */
     uint64_t late;           /* calls that came when later ones had been worked out */
     uint64_t warmups;        /* decodes that were for no request */
+    uint64_t gaps;           /* times that calls were lost while requests were followed */
+    uint64_t unused;         /* calls that came before what was lost last, and were not used */
+    uint64_t unknown;        /* requests that began before what is known, and are not told of */
     uint64_t seen[SONDE__LLAMA_COUNT]; /* calls by function */
     struct sonde_llama_check check;
 };
 void sonde_llama_figures(const struct sonde_llama *x, struct sonde_llama_figures *out);
 
-/* The sentence for a check that failed: times further apart than 1 % and 20 ms, or other token
- * counts. Returns 0 = it holds or nothing is known; 1 = out has the sentence. */
+/* The sentence for a check that failed: times further apart than 1 % and 20 ms, or token counts
+ * further apart than 1 %. Returns 0 = it holds or nothing is known; 1 = out has the sentence. */
 int sonde_llama_check_text(const struct sonde_llama_check *c, char *out, size_t size);
+/* The same for calls that were lost: what is not known for it. */
+int sonde_llama_lost_text(const struct sonde_llama_figures *f, char *out, size_t size);
 
 #endif

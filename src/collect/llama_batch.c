@@ -11,6 +11,7 @@
 
 #include "collect/llama_private.h"
 
+#define IDLE_NS 1000000000ull /* nobody waits for so long while nothing is computed */
 #define WAIT_SHARE 20u /* waiting counts if it took more than a 20th of the call */
 
 /* ---- Telling --------------------------------------------------------------------------------- */
@@ -112,6 +113,10 @@ static void forward(struct sonde_llama *x, struct llama_context *k, const struct
     struct llama_batch_part part;
     const uint64_t all = c->arg[0] <= LLAMA_TOKENS_MAX ? c->arg[0] : 0;
     llama_batch_tell(x, k);
+    if (c->begin_ns > x->computed_ns && c->begin_ns - x->computed_ns > IDLE_NS) {
+        llama_texts_expire(x, x->computed_ns);
+    }
+    if (c->end_ns > x->computed_ns) x->computed_ns = c->end_ns;
     llama_seqs_absent(x, k);
     rows_set(k, c);
     b->tid = c->tid;

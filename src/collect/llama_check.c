@@ -69,10 +69,12 @@ static int times_agree(uint64_t theirs, uint64_t ours)
     return (apart < 0 ? -apart : apart) <= SHARE * (double)theirs + SLACK_NS;
 }
 
-/* Some versions say 1 where it is 0, so that others can divide by it. */
+/* One in a hundred does not matter, and a batch that was computed while they were asked is in one of
+ * the two only. Some versions say 1 where it is 0, so that others can divide by it. */
 static int tokens_agree(uint64_t theirs, uint64_t ours, uint64_t contexts)
 {
-    return theirs >= ours && theirs - ours <= (ours ? 0 : contexts);
+    const uint64_t apart = theirs > ours ? theirs - ours : ours - theirs;
+    return apart <= contexts || (double)apart <= SHARE * (double)theirs;
 }
 
 int sonde_llama_check_text(const struct sonde_llama_check *c, char *out, size_t size)
@@ -80,13 +82,16 @@ int sonde_llama_check_text(const struct sonde_llama_check *c, char *out, size_t 
     if (!c->contexts) return 0;
     if (!tokens_agree(c->theirs_prompt_tokens, c->ours_prompt_tokens, c->contexts) ||
         !tokens_agree(c->theirs_eval_tokens, c->ours_eval_tokens, c->contexts)) {
+        const uint64_t theirs = c->theirs_prompt_tokens + c->theirs_eval_tokens;
+        const uint64_t ours = c->ours_prompt_tokens + c->ours_eval_tokens;
         snprintf(out, size, "llama.cpp counted %llu prompt and %llu generated tokens, its calls as "
-                 "they were seen %llu and %llu: calls were missed, so figures of requests are too "
-                 "low",
+                 "they were seen %llu and %llu: %s",
                  (unsigned long long)c->theirs_prompt_tokens,
                  (unsigned long long)c->theirs_eval_tokens,
                  (unsigned long long)c->ours_prompt_tokens,
-                 (unsigned long long)c->ours_eval_tokens);
+                 (unsigned long long)c->ours_eval_tokens,
+                 theirs > ours ? "calls were missed, so figures of requests are too low"
+                               : "more than it computed, so figures of requests are too high");
         return 1;
     }
     const int prompt = !times_agree(c->theirs_prompt_ns, c->ours_prompt_ns);
@@ -97,4 +102,17 @@ int sonde_llama_check_text(const struct sonde_llama_check *c, char *out, size_t 
              prompt ? "prompt evaluation" : "evaluation",
              (double)(prompt ? c->ours_prompt_ns : c->ours_eval_ns) * 1e-6);
     return 1;
+}
+
+int sonde_llama_lost_text(const struct sonde_llama_figures *f, char *out, size_t size)
+{
+    if (f->gaps) {
+        snprintf(out, size, "calls of llama.cpp came faster than they could be read, %llu times: "
+                 "requests that were under way are counted as lost", (unsigned long long)f->gaps);
+    } else if (f->unknown) {
+        snprintf(out, size, "%llu request%s began before what is known of its calls, and %s not "
+                 "counted", (unsigned long long)f->unknown, f->unknown == 1 ? "" : "s",
+                 f->unknown == 1 ? "is" : "are");
+    }
+    return f->gaps || f->unknown;
 }

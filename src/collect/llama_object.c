@@ -100,7 +100,7 @@ static void on_context_new(struct sonde_llama *x, const struct sonde_llama_call 
     k = llama_context_get(x, object);
     if (!k) return;
     k->model = c->object;
-    k->created_seen = 1;
+    k->created_seen = c->end_ns > x->known_ns;
     llama_texts_forget(x); /* what was tried before anything could be computed */
     llama_buffers_claim(x, c, k->model, k->serial);
 }
@@ -112,7 +112,7 @@ const char *llama_model_name(const struct sonde_llama *x, uint64_t model)
     for (uint32_t i = 0; i < LLAMA_MODELS_MAX && model; i++) {
         if (x->model[i].object == model) return x->model[i].name;
     }
-    return "";
+    return x->only_model;
 }
 
 /* The file's name without its folder and .gguf. */
@@ -157,6 +157,24 @@ static void on_model_load(struct sonde_llama *x, const struct sonde_llama_call *
     e.outcome = object ? SONDE_OK : SONDE_ERROR;
     llama_tell(x, &e);
     if (object) llama_buffers_claim(x, c, object, 0);
+}
+
+void sonde_llama_known(struct sonde_llama *x, uint64_t context, uint64_t memory, uint64_t model,
+                       const char *path)
+{
+    struct llama_context *k = llama_context_get(x, context);
+    if (!k || !model) return;
+    if (!k->model) k->model = model;
+    if (!k->memory) k->memory = memory;
+    struct llama_model *m = model_slot(x, model);
+    if (m->object == model && m->name[0]) return;
+    m->object = model;
+    name_of_path(path, m->name);
+}
+
+void sonde_llama_only_model(struct sonde_llama *x, const char *path)
+{
+    name_of_path(path, x->only_model);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

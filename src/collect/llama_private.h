@@ -18,10 +18,9 @@
 #define LLAMA_ROWS 4096u           /* rows of a batch of which it is known that they were sampled */
 #define LLAMA_TOKENS_MAX (1u << 24) /* of one call */
 
-#define LLAMA_QUIET_NS 750000000ull /* nothing was heard of it for so long, and nothing is computed: it
-                                      has ended … */
-#define LLAMA_QUIET_PAUSES 3u      /* … or for so many times its longest pause, if that is longer … */
-#define LLAMA_QUIET_MAX_NS 30000000000ull /* … but for no longer than this */
+#define LLAMA_QUIET_NS 750000000ull /* nothing was heard of it for so much longer than it ever paused,
+                                      and nothing is computed: it has ended … */
+#define LLAMA_QUIET_MAX_NS 30000000000ull /* … or for so long, however it pauses */
 #define LLAMA_ABSENT_QUIET 2u      /* while something is computed: so many batches were without it */
 #define LLAMA_ABSENT 8u            /* … or, however soon, so many */
 #define LLAMA_PASSES_MAX 64u       /* forward passes under way */
@@ -64,6 +63,7 @@ struct llama_seq {
     uint64_t pause_ns;             /* the longest that it was in no batch, so far */
     int quiet;                     /* it ended because nothing was heard of it: it may go on … */
     int resumed;                   /* … and did */
+    int unknown;                   /* it serves a request that began before what is known */
     int64_t reused;
     int64_t prompt;                /* tokens of its prompt, if known from its text; else 0 */
     uint64_t prompt_ns;            /* when the last batch of it began */
@@ -130,7 +130,13 @@ struct llama_thread {
 
 /* A forward pass that has begun. Its call is known when it has returned, which may take longer than
  * silence is taken for an end. */
-struct llama_pass { uint64_t object, begin_ns; uint32_t tid; /* 0 = free */ };
+struct llama_pass {
+    uint64_t object, begin_ns;
+    uint32_t tid;                  /* 0 = free */
+    int known;                     /* who is in it … */
+    uint64_t prompt[LLAMA_SEQS_MAX / 64]; /* … by number: with more of a prompt, or the next one … */
+    uint64_t output[LLAMA_SEQS_MAX / 64]; /* … or with what came out */
+};
 
 struct sonde_llama {
     uint32_t pid;
@@ -138,8 +144,12 @@ struct sonde_llama {
     const struct sonde_llama_ops *ops;
     void *arg;
     struct sonde_llama_figures figures;
-    uint64_t ids, serials;
+    uint64_t serials;
+    uint64_t known_ns;             /* calls that ended up to then may have been lost; 0 = none */
+    int lost;                      /* … and what was known before has not been given up yet */
+    char only_model[LLAMA_NAME_MAX];
     uint64_t now_ns;               /* end of the last call that was worked out */
+    uint64_t computed_ns;          /* end of the last forward pass */
 
     struct sonde_timeq waiting;    /* of struct llama_kept */
     uint64_t parts_waiting;
@@ -155,6 +165,11 @@ struct sonde_llama {
 };
 
 /* ---- llama.c: telling ---- */
+
+/* A pass of k is under way: 0 = none is, or none that goes on with the request of this sequence; 1 = one
+ * does; -1 = perhaps. */
+int llama_pass_has(const struct sonde_llama *x, const struct llama_context *k, uint32_t seq,
+                   uint64_t now_ns);
 
 struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type, uint32_t tid,
                                      uint64_t begin_ns, uint64_t end_ns);
@@ -206,11 +221,12 @@ void llama_prompt_tell(struct sonde_llama *x, struct llama_seq *s);
 void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
                     const struct sonde_llama_call *c, const struct sonde_llama_part *p,
                     struct llama_batch_part *out);
+/* Calls were lost: nothing is known of any sequence. */
+void llama_seqs_lose(struct sonde_llama *x, struct llama_context *k);
 /* All requests of a context end, and its sequences are empty. */
 void llama_seqs_clear(struct sonde_llama *x, struct llama_context *k);
-/* Those that nothing was heard of for long, at now_ns, and that so many batches were without. */
-void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns,
-                    uint32_t absent);
+/* Those that nothing was heard of for long, at now_ns. */
+void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns);
 void llama_seqs_absent(struct sonde_llama *x, struct llama_context *k);
 void llama_seq_call(struct sonde_llama *x, const struct sonde_llama_call *c);
 
@@ -218,6 +234,8 @@ void llama_seq_call(struct sonde_llama *x, const struct sonde_llama_call *c);
 
 void llama_text_add(struct sonde_llama *x, const struct sonde_llama_call *c);
 void llama_texts_forget(struct sonde_llama *x);
+/* Nothing was computed from since_ns on, for a while: who had come before that is not waiting. */
+void llama_texts_expire(struct sonde_llama *x, uint64_t since_ns);
 /* The prompt of so many tokens, whose last are tail; complete 0: there are more to come, -1: perhaps.
  * What it was made of is filled in and, with take, forgotten. 0 = none is known. */
 int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,

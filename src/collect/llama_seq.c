@@ -11,8 +11,10 @@
 
 #include "base/alloc.h"
 #include "collect/llama_private.h"
+#include "profile/infer.h"
 
 #define RESET_NS 10000000000ull    /* a request arrived when its sequence was cut, if not longer ago */
+#define QUEUE_NS 60000000000ull    /* what was lost this long ago may have been a request's arrival */
 
 struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq)
 {
@@ -20,6 +22,15 @@ struct llama_seq *llama_seq_get(struct llama_context *k, int64_t seq)
 }
 
 /* ---- Begin and end --------------------------------------------------------------------------- */
+
+/* It came before what is known, some of it or its arrival: a prompt that nobody was seen to make where
+ * all others are, or the middle of one. */
+static int began_before(const struct sonde_llama *x, const struct llama_context *k,
+                        const struct llama_seq *s, const struct sonde_llama_call *c, int64_t pos)
+{
+    if (!x->known_ns || k->created_seen || c->begin_ns - x->known_ns > QUEUE_NS) return 0;
+    return x->figures.seen[SONDE__LLAMA_TOKENIZE] || x->figures.unused || (pos > 0 && !s->id);
+}
 
 static void request_begin(struct sonde_llama *x, struct llama_context *k, struct llama_seq *s,
                           const struct sonde_llama_call *c, const struct sonde_llama_part *p,
@@ -31,12 +42,15 @@ static void request_begin(struct sonde_llama *x, struct llama_context *k, struct
                                       c->begin_ns, 1, &t);
     const int cut = s->reset_ns && s->reset_ns <= c->begin_ns &&
                     c->begin_ns - s->reset_ns < RESET_NS;
-    s->quiet = s->resumed = 0;
+    s->quiet = s->resumed = s->unknown = 0;
     s->pause_ns = 0;
     s->arrived_ns = known ? t.begin_ns : cut ? s->reset_ns : c->begin_ns;
     s->heard_ns = c->begin_ns;
-    s->id = llama_mix(++x->ids ^ (uint64_t)x->pid << 32);
-    s->trace_hi = llama_mix(s->id ^ s->arrived_ns);
+    const int before = !known && began_before(x, k, s, c, pos);
+    /* Of nothing but what was written down, so that all who read it have the same. */
+    s->id = llama_mix(llama_mix(c->stamp ? c->stamp : c->begin_ns) ^ llama_mix(c->object) ^
+                      ((uint64_t)x->pid << 32 | (uint32_t)p->seq));
+    s->trace_hi = llama_mix(s->id);
     s->trace_lo = llama_mix(s->trace_hi + x->pid);
     s->state = LLAMA_PROMPT;
     s->reused = p->flags & SONDE_LLAMA_SHARED ? pos + p->tokens : pos;
@@ -49,6 +63,7 @@ static void request_begin(struct sonde_llama *x, struct llama_context *k, struct
     struct sonde_infer_event e =
         llama_event(x, SONDE_INFER_REQUEST, c->tid, s->arrived_ns, s->arrived_ns);
     e.id = s->id;
+    e.value = (uint64_t)before;
     e.model = llama_model_name(x, k->model);
     e.trace_hi = s->trace_hi;
     e.trace_lo = s->trace_lo;
@@ -76,7 +91,7 @@ void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct ll
     llama_tell(x, &e);
     s->state = LLAMA_NOTHING;
     k->active--;
-    if (!x->ops->span || s->resumed) return;
+    if (!x->ops->span || s->resumed || outcome == SONDE_INFER_LOST) return;
     const struct sonde_model_span span = {
         .name = "request", .pid = x->pid, .start_ns = s->arrived_ns,
         .duration_ns = s->heard_ns - s->arrived_ns, .trace_hi = s->trace_hi,
@@ -168,6 +183,8 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
     const int64_t pos = p->pos >= 0 ? p->pos : s->length;
     *out = (struct llama_batch_part){ .output = p->tokens };
     if (from_before(k, s, p, pos)) {
+        x->figures.unknown += !s->unknown;
+        s->unknown = 1;
         s->length = pos + 1;
         return;
     }
@@ -183,7 +200,8 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
     const int output = !of_prompt(s, p);
     if (output && !s->sampled && p->tokens == 1) unseen_token(x, s, c);
     s->length = pos + p->tokens;
-    if (c->begin_ns > s->heard_ns && c->begin_ns - s->heard_ns > s->pause_ns) {
+    /* While others are computed it does not pause. */
+    if (s->absent <= 1 && c->begin_ns > s->heard_ns && c->begin_ns - s->heard_ns > s->pause_ns) {
         s->pause_ns = c->begin_ns - s->heard_ns;
     }
     s->reset_ns = 0;
@@ -203,6 +221,14 @@ void llama_seq_part(struct sonde_llama *x, struct llama_context *k, struct llama
 
 /* ---- All of a context ------------------------------------------------------------------------- */
 
+void llama_seqs_lose(struct sonde_llama *x, struct llama_context *k)
+{
+    for (uint32_t i = 0; k->seq && i < LLAMA_SEQS_MAX; i++) {
+        llama_request_end(x, k, &k->seq[i], SONDE_INFER_LOST, "calls_lost");
+        k->seq[i] = (struct llama_seq){ .token = -1 };
+    }
+}
+
 void llama_seqs_clear(struct sonde_llama *x, struct llama_context *k)
 {
     for (uint32_t i = 0; k->seq && i < LLAMA_SEQS_MAX; i++) {
@@ -215,20 +241,20 @@ void llama_seqs_clear(struct sonde_llama *x, struct llama_context *k)
  * but does so all the time. */
 static uint64_t quiet_ns(const struct llama_seq *s)
 {
-    const uint64_t pauses = s->pause_ns < LLAMA_QUIET_MAX_NS ? s->pause_ns * LLAMA_QUIET_PAUSES
+    return s->pause_ns < LLAMA_QUIET_MAX_NS - LLAMA_QUIET_NS ? LLAMA_QUIET_NS + s->pause_ns
                                                              : LLAMA_QUIET_MAX_NS;
-    return pauses < LLAMA_QUIET_NS ? LLAMA_QUIET_NS
-           : pauses < LLAMA_QUIET_MAX_NS ? pauses : LLAMA_QUIET_MAX_NS;
 }
 
-void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns, uint32_t absent)
+void llama_seqs_age(struct sonde_llama *x, struct llama_context *k, uint64_t now_ns)
 {
     for (uint32_t i = 0; k->active && i < LLAMA_SEQS_MAX; i++) {
         struct llama_seq *s = &k->seq[i];
-        if (s->state == LLAMA_NOTHING || s->absent < absent || s->heard_ns > now_ns ||
+        if (s->state == LLAMA_NOTHING || s->heard_ns > now_ns ||
             now_ns - s->heard_ns < quiet_ns(s)) {
             continue;
         }
+        const int has = llama_pass_has(x, k, i, now_ns);
+        if (has > 0 || (has < 0 && s->absent < LLAMA_ABSENT_QUIET)) continue;
         s->quiet = 1;
         request_over(x, k, s);
     }

@@ -4,7 +4,8 @@
  * the tokens are the same. So a prompt is found again by how many tokens it has and what the last
  * two are, oldest first; a long one whose first batch does not hold all of it by being long enough.
  * A prompt may have been made of several texts, one after the other on one thread: then it is their
- * sum. What nobody asks for (a route that only counts tokens) is written over in time. */
+ * sum. What nobody asks for (a route that only counts tokens, a client that went away) is forgotten
+ * when nothing was computed for a second, since it would have been then, and written over in time. */
 #include "collect/llama_private.h"
 
 #define AGE_NS 600000000000ull
@@ -31,6 +32,13 @@ void llama_text_add(struct sonde_llama *x, const struct sonde_llama_call *c)
 void llama_texts_forget(struct sonde_llama *x)
 {
     for (uint32_t i = 0; i < LLAMA_TEXTS_MAX; i++) x->text[i].tokens = 0;
+}
+
+void llama_texts_expire(struct sonde_llama *x, uint64_t since_ns)
+{
+    for (uint32_t i = 0; i < LLAMA_TEXTS_MAX; i++) {
+        if (x->text[i].tokens && x->text[i].end_ns < since_ns) x->text[i].tokens = 0;
+    }
 }
 
 static int id_agrees(uint64_t a, uint64_t b)

@@ -78,7 +78,8 @@ static void part_keep(struct segment_llama *l, uint64_t key, const uint64_t w[3]
     };
 }
 
-static uint32_t parts_take(struct segment_llama *l, uint64_t key, uint32_t count)
+/* Into l->taken. keep: they will be asked for again. */
+static uint32_t parts_take(struct segment_llama *l, uint64_t key, uint32_t count, int keep)
 {
     uint32_t n = 0;
     const uint32_t look = l->part_next < PARTS ? l->part_next : PARTS;
@@ -86,7 +87,7 @@ static uint32_t parts_take(struct segment_llama *l, uint64_t key, uint32_t count
         const uint32_t at = (l->part_next - 1 - i) % PARTS;
         if (l->part[at].key != key) continue;
         l->taken[n++] = l->part[at].part;
-        l->part[at].key = 0;
+        if (!keep) l->part[at].key = 0;
     }
     return n;
 }
@@ -147,7 +148,7 @@ static void on_call(struct segment_drain *d, struct segment_llama *l, const uint
     const int tsc = d->s->h.tsc != 0;
     struct sonde_llama_call c = {
         .fn = (uint16_t)(w[7] >> 24 & 0xff), .tid = (uint32_t)(w[7] >> 32),
-        .begin_ns = sonde_tick_unix_ns(d->clock, tsc, w[1]),
+        .begin_ns = sonde_tick_unix_ns(d->clock, tsc, w[1]), .stamp = w[1],
         .object = w[3], .result = (int64_t)w[4], .parts = l->taken,
     };
     c.end_ns = w[2] >= w[1] && c.begin_ns
@@ -156,8 +157,36 @@ static void on_call(struct segment_drain *d, struct segment_llama *l, const uint
     const uint32_t parts = (uint32_t)(w[7] & 0xffffff);
     arguments(&c, w[5], w[6]);
     c.text = text_take(l, key);
-    if (parts) c.part_count = parts_take(l, key, parts);
+    if (parts) c.part_count = parts_take(l, key, parts, 0);
     sonde_llama_track(l->tracker, &c);
+}
+
+int segment_llama_gap(struct segment_drain *d, const struct sonde__span_rec *r)
+{
+    struct segment_llama *l = llama_of(d);
+    const uint64_t type = r->seq_type & 0xff;
+    if (!l || (type != SONDE__REC_LLAMA_CALL && type != SONDE__REC_LLAMA_PASS)) return 0;
+    /* A call's parts may be among the lost. */
+    const uint64_t ticks = type == SONDE__REC_LLAMA_CALL ? r->end : r->start;
+    const uint64_t until_ns = sonde_tick_unix_ns(d->clock, d->s->h.tsc != 0, ticks);
+    const uint64_t now_ns = d->clock->unix_ns + d->clock->now_mono_ns;
+    sonde_llama_lost(l->tracker, until_ns < now_ns ? until_ns : now_ns);
+    return 1;
+}
+
+static void on_pass(struct segment_drain *d, struct segment_llama *l, const uint64_t w[8])
+{
+    const uint32_t tid = (uint32_t)(w[7] >> 32), parts = (uint32_t)(w[7] & 0xffffff);
+    const uint64_t key = sonde__phase_id(w[1], w[3], tid, (uint32_t)(w[7] >> 24 & 0xff));
+    const uint32_t got = parts ? parts_take(l, key, parts, 1) : 0;
+    sonde_llama_pass(l->tracker, tid, w[3], sonde_tick_unix_ns(d->clock, d->s->h.tsc != 0, w[1]),
+                     l->taken, got == parts ? got : 0);
+}
+
+static void on_known(struct segment_llama *l, const uint64_t w[8])
+{
+    const uint64_t key = sonde__phase_id(w[1], w[3], (uint32_t)(w[7] >> 32), 0);
+    sonde_llama_known(l->tracker, w[3], w[5], w[4], text_take(l, key));
 }
 
 void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec *r)
@@ -168,10 +197,8 @@ void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec 
     memcpy(w, r, sizeof(*r));
     switch (w[0] & 0xff) {
     case SONDE__REC_LLAMA_CALL: on_call(d, l, w); break;
-    case SONDE__REC_LLAMA_PASS:
-        sonde_llama_pass(l->tracker, (uint32_t)(w[7] >> 32), w[3],
-                         sonde_tick_unix_ns(d->clock, d->s->h.tsc != 0, w[1]));
-        break;
+    case SONDE__REC_LLAMA_KNOWN: on_known(l, w); break;
+    case SONDE__REC_LLAMA_PASS: on_pass(d, l, w); break;
     case SONDE__REC_LLAMA_PART:
         part_keep(l, w[1], &w[2]);
         part_keep(l, w[1], &w[5]);
@@ -244,7 +271,8 @@ void segment_llama_drained(struct segment_drain *d, int last)
     sonde_llama_figures(l->tracker, &f);
     calls_set(d, l, &f);
     check_set(d, l, &f.check);
-    if (!sonde_llama_check_text(&f.check, d->p->llama_note, sizeof(d->p->llama_note))) {
+    if (!sonde_llama_check_text(&f.check, d->p->llama_note, sizeof(d->p->llama_note)) &&
+        !sonde_llama_lost_text(&f, d->p->llama_note, sizeof(d->p->llama_note))) {
         d->p->llama_note[0] = '\0';
     }
     l->d = NULL;

@@ -45,6 +45,7 @@ struct segment_ring {
     uint64_t next;                /* index of the record to read next */
     uint64_t waits_ns;            /* CLOCK_MONOTONIC when record next was first found unfinished;
                                      0 = it was not */
+    uint32_t gap;                 /* records before the next one were not read */
 };
 
 struct segment_attr {
@@ -156,6 +157,8 @@ void segment_infer_record(struct segment_drain *d, const struct sonde__span_rec 
 
 /* A record of a call of llama.cpp. */
 void segment_llama_record(struct segment_drain *d, const struct sonde__span_rec *r);
+/* The first of a ring of which earlier ones have not been read. 0 = it does not tell when that was. */
+int segment_llama_gap(struct segment_drain *d, const struct sonde__span_rec *r);
 /* All rings have been read. last: nothing more will come. */
 void segment_llama_drained(struct segment_drain *d, int last);
 void segment_llama_free(struct sonde_segment *s);

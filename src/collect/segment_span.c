@@ -198,6 +198,7 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
         if (!first) d->p->spans_lost += reserve - SONDE__RING_RECS - r->next;
         r->next = reserve - SONDE__RING_RECS;
         r->waits_ns = 0;
+        r->gap = 1;
     }
     while (r->next < reserve) {
         struct sonde__span_rec rec;
@@ -206,12 +207,16 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
             if (!r->waits_ns) r->waits_ns = d->clock->now_mono_ns;
             if (d->clock->now_mono_ns - r->waits_ns < WAIT_NS) return 0;
         }
-        if (found == FOUND_OVERWRITTEN) d->p->spans_lost++;
+        if (found == FOUND_OVERWRITTEN) {
+            d->p->spans_lost++;
+            r->gap = 1;
+        }
         if (found == FOUND_RECORD) {
             const uint64_t type = rec.seq_type & 0xff;
             if (type == SONDE__REC_SPAN) span_record(d, &rec);
             else if (type == SONDE__REC_ATTR) attr_record(d->s, &rec);
-            else if (type >= SONDE__REC_LLAMA_CALL && type <= SONDE__REC_LLAMA_PASS) {
+            else if (type >= SONDE__REC_LLAMA_CALL && type <= SONDE__REC_LLAMA_KNOWN) {
+                if (r->gap && segment_llama_gap(d, &rec)) r->gap = 0;
                 segment_llama_record(d, &rec);
             } else segment_infer_record(d, &rec);
         }

@@ -165,6 +165,7 @@ static void tell(struct sonde_uprobe_pairs *p, const struct sonde_uprobe_hit *en
         .fn = entry->fn,
         .tid = entry->tid,
         .begin_ns = entry->time_ns + p->unix_ns,
+        .stamp = entry->time_ns,
         .end_ns = (end->time_ns > entry->time_ns ? end->time_ns : entry->time_ns) + p->unix_ns,
         .object = entry->fn == SONDE__LLAMA_MODEL_LOAD ? 0 : entry->arg[0],
         .result = end->is_return ? value_of(rule->result, end->arg[0]) : 0,

@@ -24,6 +24,22 @@
 #define ASK_EVERY_NS 500000000ull
 #define TEXT_BYTES 40u
 
+#define KNOWN_MAX 16u                /* models, and contexts, that are told of again */
+#define KNOWN_NAME 80u
+#define KNOWN_EVERY (SONDE__RING_RECS / 2) /* … once in so many records of a ring */
+
+/* What was told when there was nobody to read it yet, or is written over by now. Written when models
+ * and contexts are made and freed; whoever finds somebody else writing goes without. */
+static struct {
+    uint32_t writing;
+    struct { uint64_t object; char name[KNOWN_NAME + 1]; } model[KNOWN_MAX];
+    struct {
+        uint64_t object, model, memory;
+        const void *ring;    /* where it was last told, … */
+        uint64_t at;         /* … as which record */
+    } context[KNOWN_MAX];
+} known;
+
 static struct {
     uint32_t on;             /* calls are recorded */
     uint64_t asked_ticks;    /* when llama.cpp's own figures were last asked for */
@@ -85,13 +101,107 @@ static uint32_t forward_of(const struct sonde__thunk *c)
     return sonde__thunk_int(c, 1) == 0 ? SONDE__LLAMA_ENCODE : SONDE__LLAMA_DECODE;
 }
 
-/* It may take long: the agent would not know why nothing is heard of those in it. */
-static void put_pass(uint32_t fn, uint64_t begin, uint64_t object)
+/* It may take long: the agent would not know why nothing is heard of those in it. Batches that we have
+ * followed can be told now. Others are the program's memory, which may be read when the library has
+ * found that they make sense. */
+static void put_pass(struct sonde__thunk *c)
 {
-    const struct sonde__span_rec r = { .start = begin, .trace_hi = object,
+    const uint64_t context = sonde__thunk_arg(c, 0);
+    const uint32_t fn = forward_of(c);
+    uint32_t dropped = 0, parts = 0;
+    if (c->fn == SONDE__LLAMA_PROCESS) {
+        parts = sonde__llama_made_parts(sonde__thunk_arg(c, 2), key_of(fn, c->begin, context),
+                                        &dropped);
+    }
+    c->kept[0] = parts;
+    c->kept[1] = dropped;
+    const struct sonde__span_rec r = { .start = c->begin, .trace_hi = context,
                                        .name_tid = (uint64_t)sonde__tls.tid << 32 |
-                                                   (uint64_t)fn << 24 };
+                                                   (uint64_t)fn << 24 | (dropped ? 0 : parts) };
     sonde__ring_put(&r, SONDE__REC_LLAMA_PASS);
+}
+
+/* ---- What is told again ---------------------------------------------------------------------- */
+
+static int known_lock(void) { return !__atomic_exchange_n(&known.writing, 1, __ATOMIC_ACQUIRE); }
+static void known_unlock(void) { __atomic_store_n(&known.writing, 0, __ATOMIC_RELEASE); }
+
+static void known_model(uint64_t object, const char *name)
+{
+    uint32_t at = 0;
+    if (!object || !known_lock()) return;
+    for (uint32_t i = KNOWN_MAX; i-- > 0;) {
+        if (!known.model[i].object) at = i;
+    }
+    known.model[at].object = object;
+    const size_t len = strnlen(name, KNOWN_NAME);
+    memcpy(known.model[at].name, name, len);
+    known.model[at].name[len] = '\0';
+    known_unlock();
+}
+
+static void known_context(uint64_t object, uint64_t model)
+{
+    uint32_t at = 0;
+    if (!object || !known_lock()) return;
+    for (uint32_t i = KNOWN_MAX; i-- > 0;) {
+        if (!known.context[i].object) at = i;
+    }
+    memset(&known.context[at], 0, sizeof(known.context[at]));
+    known.context[at].object = object;
+    known.context[at].model = model;
+    known_unlock();
+}
+
+static void known_memory(uint64_t context, uint64_t memory)
+{
+    if (!known_lock()) return;
+    for (uint32_t i = 0; i < KNOWN_MAX; i++) {
+        if (known.context[i].object == context) known.context[i].memory = memory;
+    }
+    known_unlock();
+}
+
+static void known_free(uint64_t object)
+{
+    if (!object || !known_lock()) return;
+    for (uint32_t i = 0; i < KNOWN_MAX; i++) {
+        if (known.context[i].object == object) known.context[i].object = 0;
+        if (known.model[i].object == object) known.model[i].object = 0;
+    }
+    known_unlock();
+}
+
+static void put_known(uint32_t at)
+{
+    const uint64_t now = sonde_ticks(), context = known.context[at].object;
+    struct sonde__span_rec r = { .start = now, .trace_hi = context,
+                                 .trace_lo = known.context[at].model,
+                                 .id = known.context[at].memory,
+                                 .name_tid = (uint64_t)sonde__tls.tid << 32 };
+    for (uint32_t i = 0; i < KNOWN_MAX; i++) {
+        if (known.model[i].object != known.context[at].model) continue;
+        put_text(key_of(0, now, context), known.model[i].name);
+        break;
+    }
+    sonde__ring_put(&r, SONDE__REC_LLAMA_KNOWN);
+}
+
+/* A reader that comes now finds it in the ring that it reads batches of this context in. */
+static void known_again(uint64_t context)
+{
+    const struct sonde__ring *ring = sonde__tls.ring;
+    if (!ring || !known_lock()) return;
+    const uint64_t reserve = __atomic_load_n(&ring->reserve, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < KNOWN_MAX; i++) {
+        if (known.context[i].object != context) continue;
+        if (known.context[i].ring == ring && reserve - known.context[i].at < KNOWN_EVERY) break;
+        known.context[i].ring = ring;
+        known.context[i].at = reserve;
+        put_known(i);
+        break;
+    }
+    known_unlock();
 }
 
 /* ---- Asking the library ---------------------------------------------------------------------- */
@@ -225,8 +335,9 @@ void *sonde__thunk_enter(struct sonde__thunk *c)
             tls.open[tls.depth++].fn = c->fn;
         }
         c->watch = 1;
+        if (is_forward(c->fn)) known_again(sonde__thunk_arg(c, 0));
         c->begin = sonde_ticks();
-        if (is_forward(c->fn)) put_pass(forward_of(c), c->begin, sonde__thunk_arg(c, 0));
+        if (is_forward(c->fn)) put_pass(c);
     }
     errno = error;
     return real;
@@ -261,24 +372,21 @@ static void put_forward(const struct sonde__thunk *c, uint64_t end)
              (uint64_t)(int64_t)sonde__llama_batch_tokens(batch), dropped, parts);
 }
 
-/* Batches that nobody knows keep their tokens for themselves. */
+/* Its parts were told when it began. Batches that nobody knows keep their tokens for themselves. */
 static void put_process(const struct sonde__thunk *c, uint64_t end)
 {
     const uint64_t context = sonde__thunk_arg(c, 0), batch = sonde__thunk_arg(c, 2);
-    const uint32_t fn = forward_of(c);
     const int32_t tokens = sonde__llama_made_tokens(batch);
-    uint32_t dropped = 0, parts = 0;
-    if ((int32_t)c->result[0] != -1) {
-        parts = sonde__llama_made_parts(batch, key_of(fn, c->begin, context), &dropped);
-    }
-    put_call(fn, c->begin, end, context, c->result[0], tokens > 0 ? (uint64_t)tokens : 0, dropped,
-             parts);
+    const int wrong = (int32_t)c->result[0] == -1;
+    put_call(forward_of(c), c->begin, end, context, c->result[0], tokens > 0 ? (uint64_t)tokens : 0,
+             wrong ? 0 : c->kept[1], wrong ? 0 : (uint32_t)c->kept[0]);
 }
 
 static void put_load(const struct sonde__thunk *c, uint64_t end)
 {
     const char *path = (const char *)(uintptr_t)sonde__thunk_arg(c, 0);
     put_text(key_of(c->fn, c->begin, 0), base_name(path));
+    known_model(c->result[0], base_name(path));
     put_call(c->fn, c->begin, end, 0, c->result[0], 0, 0, 0);
 }
 
@@ -314,7 +422,11 @@ static void put_return(const struct sonde__thunk *c, uint64_t end)
     case SONDE__LLAMA_ALLOC_CTX: put_buffer(c, end); return;
     case SONDE__LLAMA_GET_MEMORY:
         if (memory_known(object, c->result[0])) return;
+        known_memory(object, c->result[0]);
         break;
+    case SONDE__LLAMA_CONTEXT_NEW: known_context(c->result[0], object); break;
+    case SONDE__LLAMA_CONTEXT_FREE:
+    case SONDE__LLAMA_MODEL_FREE: known_free(object); break;
     case SONDE__LLAMA_TOKENIZE:
         a = pair(sonde__thunk_int(c, 2), sonde__thunk_int(c, 4));
         b = tail_of(c);

@@ -32,10 +32,10 @@ const char *infer_phase_title(size_t kind)
 /* NaN: it has none. */
 static double measure(const struct sonde_infer_request *r, enum infer_measure m)
 {
-    const int well = r->outcome == SONDE_OK;
+    const int well = r->outcome == SONDE_OK && !(r->flags & SONDE_INFER_INCOMPLETE);
     if (*r->invalid || r->outcome == SONDE_INFER_LOST) return NAN;
     switch (m) {
-    case INFER_TTFT: return r->tokens_out ? r->ttft_s : NAN;
+    case INFER_TTFT: return sonde_infer_has_ttft(r) ? r->ttft_s : NAN;
     case INFER_ITL: return r->itl_count ? r->itl_s : NAN;
     case INFER_GAP: return r->itl_count ? r->itl_max_s : NAN;
     case INFER_QUEUE: return r->phase_count[SONDE_PHASE_QUEUE] ? sonde_infer_queue_s(r) : NAN;

@@ -44,7 +44,7 @@ static double key_of(enum sonde_requests_sort sort, const struct sonde_infer_req
 {
     switch (sort) {
     case SONDE_REQUESTS_NEWEST: return (double)r->arrived_ns;
-    case SONDE_REQUESTS_TTFT: return r->tokens_out ? r->ttft_s : -1;
+    case SONDE_REQUESTS_TTFT: return sonde_infer_has_ttft(r) ? r->ttft_s : -1;
     case SONDE_REQUESTS_ITL: return r->itl_count ? r->itl_s : -1;
     case SONDE_REQUESTS_QUEUE: return sonde_infer_queue_s(r);
     case SONDE_REQUESTS_TOKENS: return (double)r->tokens_out;

@@ -99,6 +99,7 @@ static void put_who(struct sonde_buf *out, const struct sonde_infer_request *r)
     sonde_json_str(out, "outcome", running ? NULL : sonde_infer_outcome_name(r->outcome));
     sonde_json_str(out, "error", known(r->error));
     sonde_json_str(out, "invalid", known(r->invalid));
+    if (r->flags & SONDE_INFER_INCOMPLETE) sonde_json_bool(out, "incomplete", 1);
     sonde_json_str(out, "source", sonde_infer_source_name(r->source));
     put_count(out, "pid", r->pid);
     sonde_json_str(out, "program", known(r->program));
@@ -118,7 +119,7 @@ void sonde_request_json(struct sonde_buf *out, const struct sonde_infer_request 
     sonde_json_open(out, '{');
     put_who(out, r);
     sonde_json_num(out, "total_s", r->total_s);
-    sonde_json_num(out, "ttft_s", r->tokens_out ? r->ttft_s : NAN);
+    sonde_json_num(out, "ttft_s", sonde_infer_has_ttft(r) ? r->ttft_s : NAN);
     put_count(out, "tokens_max", r->tokens_max);
     sonde_json_u64(out, "tokens_in", r->tokens_in);
     sonde_json_u64(out, "tokens_reused", r->tokens_reused);
@@ -273,6 +274,7 @@ static void read_who(const json_t *o, struct sonde_infer_request *r)
     }
     snprintf(r->own_id, sizeof(r->own_id), "%s", text_of(o, "own_id"));
     if (!strcmp(text_of(o, "state"), "running")) r->flags |= SONDE_INFER_RUNNING;
+    if (json_is_true(json_object_get(o, "incomplete"))) r->flags |= SONDE_INFER_INCOMPLETE;
     if (json_is_true(json_object_get(o, "profile"))) r->flags |= SONDE_INFER_PROFILE;
     if (!strcmp(slo, "met")) r->flags |= SONDE_INFER_SLO_MET;
     if (!strcmp(slo, "missed")) r->flags |= SONDE_INFER_SLO_MISSED;

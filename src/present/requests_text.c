@@ -51,7 +51,7 @@ static void add_row(struct sonde_table *t, const struct sonde_infer_request *r, 
     sonde_table_cell(t, OUTCOME, "%s", state_of(r));
     CELL(TOTAL, 1, r->total_s, SONDE_UNIT_SECONDS);
     CELL(QUEUE, r->phase_count[SONDE_PHASE_QUEUE], sonde_infer_queue_s(r), SONDE_UNIT_SECONDS);
-    CELL(TTFT, r->tokens_out, r->ttft_s, SONDE_UNIT_SECONDS);
+    CELL(TTFT, sonde_infer_has_ttft(r), r->ttft_s, SONDE_UNIT_SECONDS);
     CELL(ITL, r->itl_count, r->itl_s, SONDE_UNIT_SECONDS);
     CELL(RATE, r->tokens_out, r->tokens_per_s, SONDE_UNIT_COUNT);
     sonde_table_cell(t, TOKENS, "%" PRIu64 "%s%" PRIu64, r->tokens_in, ascii ? ">" : "→",
@@ -224,7 +224,11 @@ static void put_figures(struct page *p, const struct sonde_infer_request *r)
     const int ascii = p->g->ascii;
 #define TIME(to, v) sonde_value_format(to, v, SONDE_UNIT_SECONDS, ascii)
     put(p, "total", "%s", TIME(a, r->total_s));
-    if (r->tokens_out) put(p, "first token", "%s", TIME(a, r->ttft_s));
+    if (r->flags & SONDE_INFER_INCOMPLETE) {
+        put(p, "first token", "not known: it began before what is known of it");
+    } else if (r->tokens_out) {
+        put(p, "first token", "%s", TIME(a, r->ttft_s));
+    }
     if (r->tokens_in) {
         put(p, "prompt", "%" PRIu64 " tokens, %" PRIu64 " of them reused (%s)", r->tokens_in,
             r->tokens_reused, sonde_value_format(a, r->hit_ratio, SONDE_UNIT_RATIO, ascii));

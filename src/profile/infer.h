@@ -2,7 +2,8 @@
  * where it was kept, its timeline. The agent's model makes them (analyze/inference.h), run files
  * keep them, reports and HTTP show them.
  *
- * A figure that is not known is 0, and a count beside it says so: no ttft_s without tokens_out, no
+ * A figure that is not known is 0, and a count beside it says so: no ttft_s without tokens_out (see
+ * sonde_infer_has_ttft), no
  * itl without itl_count, no phase_s without phase_count, no hit_ratio without tokens_in. */
 #ifndef SONDE_PROFILE_INFER_H
 #define SONDE_PROFILE_INFER_H
@@ -48,6 +49,9 @@ struct sonde_infer_attr { const char *key; char value[48]; };
 #define SONDE_INFER_RUNNING 16u      /* it has not ended: figures so far */
 #define SONDE_INFER_WENT_ON 32u      /* it was taken to have ended before, and told: this corrects it */
 
+#define SONDE_INFER_INCOMPLETE 64u   /* it began before what is known of it: arrived_ns is the first that
+                                        is, total_s from there, and neither ttft_s nor queue */
+
 /* Texts are "" when not known. Times are seconds. */
 struct sonde_infer_request {
     uint64_t id, trace_hi, trace_lo;
@@ -88,6 +92,12 @@ int sonde_infer_validate(const struct sonde_infer_request *r, const char **field
 
 /* Frees what r owns. */
 void sonde_infer_request_release(struct sonde_infer_request *r);
+
+/* Its time to the first token is known. */
+static inline int sonde_infer_has_ttft(const struct sonde_infer_request *r)
+{
+    return r->tokens_out && !(r->flags & SONDE_INFER_INCOMPLETE);
+}
 
 /* Where waiting ended and tokens came: for bars and tables. */
 static inline double sonde_infer_queue_s(const struct sonde_infer_request *r)

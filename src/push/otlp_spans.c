@@ -213,7 +213,7 @@ static void put_figures(struct push_spans *s, const struct sonde_infer_request *
     put_count(s, "gen_ai.usage.input_tokens", r->tokens_in);
     put_count(s, "gen_ai.usage.output_tokens", r->tokens_out);
     put_count(s, "gen_ai.usage.cache_read.input_tokens", r->tokens_reused);
-    put_seconds(s, "sonde.time_to_first_token_seconds", r->ttft_s, r->tokens_out > 0);
+    put_seconds(s, "sonde.time_to_first_token_seconds", r->ttft_s, sonde_infer_has_ttft(r));
     put_seconds(s, "sonde.time_per_output_token_seconds", r->itl_s, r->itl_count > 0);
     put_seconds(s, "sonde.queue_seconds", sonde_infer_queue_s(r),
                 r->phase_count[SONDE_PHASE_QUEUE] > 0);

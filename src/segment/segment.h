@@ -71,8 +71,12 @@
  *   LLAMA_PART  key, twice: shared << 63 | outputs implied << 62 | sequence << 32 | position,
  *               row << 40 | tokens << 20 | outputs (tokens 0 = none), last two tokens
  *   LLAMA_TEXT  key, offset << 32 | length, 40 bytes of text
- *   LLAMA_PASS  begin, 0, object, 0, 0, 0, tid << 32 | function << 24: a forward pass begins; its
- *               LLAMA_CALL follows when it has returned
+ *   LLAMA_PASS  begin, 0, object, 0, 0, 0, tid << 32 | function << 24 | parts before it: a forward
+ *               pass begins; its LLAMA_CALL follows when it has returned. Its parts go before either;
+ *               0 = they are not known yet
+ *   LLAMA_KNOWN ticks, 0, context, model, memory, 0, tid << 32: what a context is of, again and again,
+ *               since its first calls have been written over; a LLAMA_TEXT with the name of the
+ *               model's file goes before it, key = sonde__phase_id of ticks, context, tid and 0
  *
  * The sampler. A process that libsonde_preload samples has one struct sonde__sampler in the heap,
  * found through header.sampler, with one ring for all threads: timers on CPU time fire as often
@@ -329,7 +333,7 @@ enum {                  /* beside SONDE__REC_SPAN and SONDE__REC_ATTR */
     SONDE__REC_PHASE, SONDE__REC_BATCH, SONDE__REC_BATCH_PART, SONDE__REC_MODEL_LOAD,
     SONDE__REC_MODEL_MEMORY, SONDE__REC_MODEL_BACKEND, SONDE__REC_MODEL_KV,
     SONDE__REC_MODEL_WAITING, SONDE__REC_LLAMA_CALL, SONDE__REC_LLAMA_PART, SONDE__REC_LLAMA_TEXT,
-    SONDE__REC_LLAMA_PASS,
+    SONDE__REC_LLAMA_PASS, SONDE__REC_LLAMA_KNOWN,
     SONDE__REC_COUNT
 };
 

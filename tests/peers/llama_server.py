@@ -163,14 +163,16 @@ class Watch(threading.Thread):
 
     def __init__(self, port):
         super().__init__(daemon=True)
-        self.port, self.stop, self.ended = port, threading.Event(), {}
+        self.port, self.stop, self.ended, self.slowest = port, threading.Event(), {}, 0.0
 
     def run(self):
         while not self.stop.wait(0.1):
-            status, body = get(self.port, "/api/requests?source=hook&limit=1000&sort=newest")
+            asked = time.time()
+            status, body = get(self.port, "/api/requests?source=hook&limit=16&sort=newest")
             if status != 200:
                 continue
             now = time.time()
+            self.slowest = max(self.slowest, now - asked)
             for r in json.loads(body)["requests"]:
                 if not is_running(r):
                     self.ended.setdefault(r["id"], (now, r))
@@ -183,6 +185,9 @@ def ends_within(watch):
         end_s = r["arrived"] + r["total_s"]
         if end_s is not None:
             late.append(seen_s - end_s)
+            if late[-1] > END_WITHIN_S:
+                note("late by %.2f s: %s" % (late[-1], {k: r[k] for k in (
+                    "id", "outcome", "arrived", "total_s", "ttft_s", "tokens_in", "tokens_out")}))
     return late
 
 
@@ -341,8 +346,8 @@ def drive(o, sonde, env, scratch, port, server_port, run):
     watch.join()
     delays = ends_within(watch)
     if delays:
-        note("known to have ended after: median %.2f s, at most %.2f s" %
-             (statistics.median(delays), max(delays)))
+        note("known to have ended after: median %.2f s, at most %.2f s (an answer of the agent took "
+             "%.2f s at most)" % (statistics.median(delays), max(delays), watch.slowest))
         if max(delays) > END_WITHIN_S:
             complain("a request was still running %.2f s after its last token" % max(delays))
     done = [flat(r) for r in ours]

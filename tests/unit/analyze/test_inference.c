@@ -178,6 +178,79 @@ static void went_on(void **state)
     play_release(&g);
 }
 
+/* Rings hold what was before a recording: only what ended in its time counts. */
+static void only_from_then_on(void **state)
+{
+    (void)state;
+    struct play g;
+    struct sonde_infer_totals t;
+    const struct sonde_infer_options o = { .from_s = (double)T0 + 10 };
+    play_init(&g, &o);
+    play_request(&g, 1, 0); /* ended before */
+    play_prompt(&g, 1, 1, 100, 0);
+    play_batch(&g, 1, 50, (struct play_part[]){ { 1, 100, 0 } }, 1);
+    play_tokens(&g, 1, 50, 1);
+    play_end(&g, 1, 9000, SONDE_OK, "");
+    play_request(&g, 4, 0); /* alike, and silent since; it goes on */
+    play_tokens(&g, 4, 100, 1);
+    play_quiet(&g, 4, 100);
+    play_request(&g, 2, 9000); /* under way */
+    play_prompt(&g, 2, 9001, 7, 0);
+    play_tokens(&g, 2, 9500, 1);
+    play_tokens(&g, 2, 11000, 1);
+    play_end(&g, 2, 12000, SONDE_OK, "");
+    play_request(&g, 3, 11000);
+    play_tokens(&g, 3, 11500, 1);
+    play_end(&g, 3, 12000, SONDE_OK, "");
+    play_tokens(&g, 4, 12000, 1);
+    play_end(&g, 4, 13000, SONDE_OK, "");
+    play_until(&g, 14000);
+    assert_int_equal(sonde_infer_done_count(g.x), 3);
+    assert_null(play_done(&g, 1));
+    NEAR(need(&g, 2)->total_s, 3);
+    NEAR(need(&g, 2)->ttft_s, 0.5);
+    assert_int_equal(need(&g, 2)->tokens_out, 2);
+    assert_int_equal(need(&g, 4)->tokens_out, 2);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"ok\""), 3);
+    assert_int_equal(counter(&g, "sonde_infer_tokens_total", "type=\"output\""), 3);
+    assert_int_equal(play_series(&g, "gen_ai_server_time_to_first_token_seconds", "tiny")->hist->count,
+                     1);
+    assert_null(play_series(&g, "sonde_infer_computed_tokens_total", "phase=\"prefill\""));
+    sonde_infer_totals(g.x, (double)T0 + 14, &t);
+    assert_int_equal(t.requests[SONDE_OK], 3);
+    assert_int_equal(t.tokens_out, 3);
+    assert_int_equal(t.tokens_in, 0);
+    play_release(&g);
+}
+
+/* Its arrival is not known: it counts, and its tokens do, but no time from there. */
+static void began_before(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_REQUEST, .id = 1,
+                                                .time_ns = MS(100), .model = "tiny", .value = 1 });
+    play_batch(&g, 150, 200, (struct play_part[]){ { 1, 10, 0 } }, 1);
+    play_tokens(&g, 1, 200, 1);
+    play_tokens(&g, 1, 210, 1);
+    play_end(&g, 1, 300, SONDE_OK, "");
+    play_request(&g, 2, 100);
+    play_tokens(&g, 2, 200, 1);
+    play_end(&g, 2, 300, SONDE_INFER_LOST, "calls_lost");
+    play_until(&g, 1000);
+    const struct sonde_infer_request *r = need(&g, 1);
+    assert_true(r->flags & SONDE_INFER_INCOMPLETE);
+    assert_false(sonde_infer_has_ttft(r));
+    assert_int_equal(r->phase_count[SONDE_PHASE_QUEUE], 0);
+    NEAR(r->itl_s, 0.010);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"ok\""), 1);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "outcome=\"lost\""), 1);
+    assert_null(play_series(&g, "gen_ai_server_request_duration_seconds", "tiny"));
+    assert_int_equal(need(&g, 2)->outcome, SONDE_INFER_LOST);
+    play_release(&g);
+}
+
 /* All tokens at once, when it is done: the first token is the last. */
 static void not_streaming(void **state)
 {
@@ -1062,7 +1135,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streaming),
-        cmocka_unit_test(not_streaming), cmocka_unit_test(went_on),
+        cmocka_unit_test(not_streaming), cmocka_unit_test(went_on), cmocka_unit_test(only_from_then_on),
+        cmocka_unit_test(began_before),
         cmocka_unit_test(batched),
         cmocka_unit_test(outcomes),
         cmocka_unit_test(never_ends),

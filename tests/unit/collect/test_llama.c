@@ -630,12 +630,12 @@ static void test_silence_in_a_pass(void **state)
     start();
     const uint64_t end = request_of(0, 20, 5);
     request_of(1, 20, 1); /* a batch without it */
-    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS);
+    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS, NULL, 0);
     sonde_llama_drained(x, BASE + (now + 4900) * MS);
     assert_int_equal(count(SONDE_INFER_END), 0);
     decode_one(1, 20, 1, 1, 100, 5000);
     sample_like_server(-1, 101, 0);
-    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS);
+    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS, NULL, 0);
     sonde_llama_drained(x, BASE + (now + 100) * MS);
     assert_int_equal(count(SONDE_INFER_END), 1);
     assert_int_equal(nth(SONDE_INFER_END, 0)->time_ns, end);
@@ -643,6 +643,26 @@ static void test_silence_in_a_pass(void **state)
     now += 200;
     simple(SONDE__LLAMA_SYNCHRONIZE, LOOP, 1, CTX, 0, 0, 0, 0);
     pass_time(900);
+    assert_int_equal(count(SONDE_INFER_END), 2);
+}
+
+/* Who is not in a pass whose parts are known has ended, however long that takes. */
+static void test_silence_beside_a_pass(void **state)
+{
+    (void)state;
+    start();
+    const uint64_t end = request_of(0, 20, 5);
+    request_of(1, 20, 1);
+    const struct sonde_llama_part p = part(1, 20, 0, 1, 1, 100);
+    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS, &p, 1);
+    sonde_llama_drained(x, BASE + (now + 900) * MS);
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    assert_int_equal(nth(SONDE_INFER_END, 0)->time_ns, end);
+    sonde_llama_drained(x, BASE + (now + 90000) * MS);
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    const struct sonde_llama_part next = part(1, 0, 0, 30, 1, 100); /* its slot is used again */
+    sonde_llama_pass(x, LOOP, CTX, BASE + now * MS, &next, 1);
+    sonde_llama_drained(x, BASE + (now + 1000) * MS);
     assert_int_equal(count(SONDE_INFER_END), 2);
 }
 
@@ -656,6 +676,132 @@ static void test_silence_of_a_prompt(void **state)
     pass_time(1000);
     assert_int_equal(count(SONDE_INFER_END), 1);
     assert_int_equal(nth(SONDE_INFER_END, 0)->outcome, SONDE_CANCELLED);
+}
+
+/* ---- Calls that were lost ---------------------------------------------------------------------- */
+
+/* A second reader: the ring of the loop has wrapped, that of a connection has not. */
+static void test_ring_wrapped(void **state)
+{
+    (void)state;
+    struct sonde_llama_figures f;
+    char text[240];
+    tokenize(HTTP, 20, 42); /* of requests whose batches are lost */
+    tokenize(HTTP, 20, 42);
+    now += 60000;
+    sonde_llama_known(x, CTX, MEM, MODEL, "/models/tiny-llama.Q4.gguf");
+    sonde_llama_lost(x, BASE + now * MS);
+    now++;
+    decode_one(3, 500, 1, 1, 2, 40); /* in the middle of one */
+    sample_like_server(0, 3, 0);
+    tokenize(HTTP, 20, 42);
+    const uint64_t arrived = BASE + (now - 2) * MS;
+    seq_rm(0, 0, -1);
+    decode_one(0, 0, 20, 1, 42, 40);
+    sample_like_server(-1, 7, 0);
+    work();
+    assert_int_equal(count(SONDE_INFER_REQUEST), 1);
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->begin_ns, arrived);
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 0)->value, 0);
+    for (size_t i = 0; i < seen_count; i++) {
+        if (seen[i].e.type == SONDE_INFER_REQUEST) assert_string_equal(seen[i].model, "tiny-llama.Q4");
+    }
+    sonde_llama_figures(x, &f);
+    assert_int_equal(f.unused, 2);
+    assert_int_equal(f.unknown, 1);
+    assert_int_equal(f.gaps, 0);
+    assert_int_equal(sonde_llama_lost_text(&f, text, sizeof(text)), 1);
+    assert_non_null(strstr(text, "1 request began before"));
+
+    /* One that has no prompt of its own arrived at a time that is not known. */
+    seq_rm(1, 0, -1);
+    decode_one(1, 0, 20, 1, 42, 40);
+    work();
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 1)->value, 1);
+    now += 120000; /* that is long ago by now */
+    seq_rm(2, 0, -1);
+    decode_one(2, 0, 20, 1, 42, 40);
+    work();
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 2)->value, 0);
+}
+
+/* Too many at once: what was under way is lost, what comes after is as good as ever. */
+static void test_lost_meanwhile(void **state)
+{
+    (void)state;
+    struct sonde_llama_figures f;
+    start();
+    request_of(0, 20, 5);
+    tokenize(HTTP, 20, 42);
+    work();
+    now += 100;
+    sonde_llama_lost(x, BASE + now * MS);
+    now++;
+    decode_one(0, 25, 1, 1, 105, 10); /* more of it, but how much is missing? */
+    sample_like_server(-1, 106, 0);
+    work();
+    assert_int_equal(count(SONDE_INFER_END), 1);
+    assert_int_equal(nth(SONDE_INFER_END, 0)->outcome, SONDE_TIMEOUT + 1);
+    assert_string_equal(nth(SONDE_INFER_END, 0)->text, "calls_lost");
+    assert_int_equal(count(SONDE_INFER_REQUEST), 1);
+    assert_int_equal(count(SONDE_INFER_TOKENS), 5);
+    assert_int_equal(spans_named("request"), 0);
+    tokenize(HTTP, 20, 42);
+    const uint64_t arrived = BASE + (now - 2) * MS;
+    request_of(1, 20, 3);
+    work();
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 1)->begin_ns, arrived);
+    assert_int_equal(tokens_of(nth(SONDE_INFER_REQUEST, 1)->id), 3);
+    sonde_llama_figures(x, &f);
+    assert_int_equal(f.gaps, 1);
+    assert_int_equal(f.check.contexts, 0); /* nothing to compare any more */
+}
+
+/* Ids are the same for whoever reads the same calls, from wherever he begins and by whatever clock. */
+static void test_same_ids(void **state)
+{
+    (void)state;
+    uint64_t ids[2][2];
+    for (int reader = 0; reader < 2; reader++) {
+        seen_count = 0;
+        now = 0;
+        sonde_llama_destroy(x);
+        x = sonde_llama_create(PID, SONDE_INFER_HOOK, &ops, NULL);
+        for (int i = reader; i < 3; i++) {
+            const struct sonde_llama_part p = part(1, 0, 0, 20, 1, 42);
+            struct sonde_llama_call c = call(SONDE__LLAMA_DECODE, LOOP, 10, CTX);
+            c.begin_ns += 1000u * (uint64_t)reader; /* clocks are not quite the same */
+            c.stamp = 5000 + (uint64_t)i;
+            c.arg[0] = 20;
+            c.parts = &p;
+            c.part_count = 1;
+            sonde_llama_track(x, &c);
+        }
+        work();
+        for (int i = 0; i < 2; i++) {
+            ids[reader][i] = nth(SONDE_INFER_REQUEST, (size_t)(1 - reader + i))->id;
+        }
+    }
+    assert_int_equal(ids[0][0], ids[1][0]);
+    assert_int_equal(ids[0][1], ids[1][1]);
+    assert_true(ids[0][0] != ids[0][1]);
+}
+
+/* A client that went away before its turn: the next one with the same prompt is not it. */
+static void test_stale_prompt(void **state)
+{
+    (void)state;
+    start();
+    tokenize(HTTP, 20, 42);
+    request_of(0, 20, 2);
+    tokenize(HTTP, 20, 42);
+    decode_one(0, 21, 1, 1, 101, 10);
+    now += 30000;
+    tokenize(HTTP, 20, 42);
+    const uint64_t arrived = BASE + (now - 2) * MS;
+    request_of(1, 20, 2);
+    work();
+    assert_int_equal(nth(SONDE_INFER_REQUEST, 1)->begin_ns, arrived);
 }
 
 /* A process that was met in the middle of a request. */
@@ -832,9 +978,21 @@ static void test_check(void **state)
     assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 1);
     assert_non_null(strstr(text, "1040.0 ms of evaluation"));
     c = f.check;
-    c.theirs_eval_tokens = 11;
+    c.theirs_eval_tokens += 2;
     assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 1);
-    assert_non_null(strstr(text, "calls were missed"));
+    assert_non_null(strstr(text, "too low"));
+    c = f.check;
+    c.ours_eval_tokens += 2;
+    assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 1);
+    assert_non_null(strstr(text, "too high"));
+    c = f.check; /* one token, or one in a hundred, is nothing to be told of */
+    c.theirs_eval_tokens++;
+    assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 0);
+    c.theirs_prompt_tokens = 2000;
+    c.ours_prompt_tokens = 1981;
+    assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 0);
+    c.ours_prompt_tokens = 1979;
+    assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 1);
     c = (struct sonde_llama_check){ .contexts = 2, .theirs_eval_tokens = 2 };
     assert_int_equal(sonde_llama_check_text(&c, text, sizeof(text)), 0);
 
@@ -957,7 +1115,8 @@ int main(void)
         TEST(request), TEST(memory), TEST(warmup), TEST(small_prompt), TEST(prefix), TEST(two),
         TEST(sampler_sample), TEST(drafts), TEST(sampled_twice), TEST(shared),
         TEST(unseen_sampling), TEST(implied), TEST(from_before), TEST(silence),
-        TEST(silence_goes_on), TEST(silence_in_a_pass), TEST(silence_of_a_prompt), TEST(ends), TEST(arrivals), TEST(order),
+        TEST(silence_goes_on), TEST(silence_in_a_pass), TEST(silence_of_a_prompt), TEST(silence_beside_a_pass), TEST(ring_wrapped),
+        TEST(lost_meanwhile), TEST(same_ids), TEST(stale_prompt), TEST(ends), TEST(arrivals), TEST(order),
         TEST(waiting), TEST(check), TEST(hostile), TEST(bounds), TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
