@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyze/heap_site.h"
+#include "analyze/span_own.h"
 #include "base/alloc.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
@@ -36,7 +37,7 @@ const char *sonde_finding_kind_name(enum sonde_finding_kind k)
 
 const char *sonde_severity_name(enum sonde_severity s)
 {
-    static const char *const names[] = { "low", "medium", "high" };
+    static const char *const names[] = { "info", "warning", "critical" };
     return names[s];
 }
 
@@ -49,9 +50,9 @@ static char *copy_text(const char *s)
     return copy ? memcpy(copy, s, n) : NULL;
 }
 
-/* Copies the texts of f, and says what was measured. */
-__attribute__((format(printf, 3, 4)))
-static int add(struct looking *l, struct sonde_finding f, const char *format, ...)
+/* Copies the texts of f, and says what was measured. sure: the share that it has at least. */
+__attribute__((format(printf, 4, 5)))
+static int add(struct looking *l, struct sonde_finding f, double sure, const char *format, ...)
 {
     struct sonde_findings *all = l->out;
     va_list args;
@@ -72,11 +73,11 @@ static int add(struct looking *l, struct sonde_finding f, const char *format, ..
         sonde__free(f.file);
         return SONDE_ENOMEM;
     }
-    const double high = f.kind == SONDE_FINDING_LEAK ? 0.10 : 0.25;
-    const double medium = f.kind == SONDE_FINDING_LEAK ? 0.01 : 0.10;
-    f.severity = f.share >= high     ? SONDE_SEVERITY_HIGH
-                 : f.share >= medium ? SONDE_SEVERITY_MEDIUM
-                                     : SONDE_SEVERITY_LOW;
+    const int leak = f.kind == SONDE_FINDING_LEAK;
+    const double critical = leak ? 0.10 : f.kind == SONDE_FINDING_QUEUE ? 0.50 : INFINITY;
+    f.severity = sure >= critical               ? SONDE_SEVERITY_CRITICAL
+                 : sure >= (leak ? 0.01 : 0.25) ? SONDE_SEVERITY_WARNING
+                                                : SONDE_SEVERITY_INFO;
     all->rows[all->count++] = f;
     return 0;
 }
@@ -103,19 +104,30 @@ void sonde_findings_destroy(struct sonde_findings *f)
 
 /* ---- Functions -------------------------------------------------------------------------------- */
 
-static int add_function(struct looking *l, const struct sonde_flat *row, double whole,
-                        enum sonde_finding_kind kind)
+/* The lower end of Wilson's 95 % interval of a share, seen in k of n samples. */
+static double at_least(double k, double n)
 {
+    const double z = 1.96, share = k / n;
+    const double middle = share + z * z / (2 * n);
+    const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+    return (middle - half) / (1 + z * z / n);
+}
+
+static int add_function(struct looking *l, const struct sonde_flat *row,
+                        const struct sonde_tree *tree, enum sonde_finding_kind kind)
+{
+    const double whole = (double)tree->nodes[0].total;
     const double self = (double)row->self * 1e-9, share = (double)row->self / whole;
     const struct sonde_finding f = {
         .kind = kind, .subject = (char *)(uintptr_t)row->name,
         .file = (char *)(uintptr_t)row->file, .line = row->line, .share = share, .seconds = self,
         .bytes = NAN, .count = NAN, .avg_s = NAN };
     if (kind == SONDE_FINDING_BLOCKED) {
-        return add(l, f, "%.3f s of %.3f s blocked (%.1f %%) are in %.100s", self, whole * 1e-9,
+        return add(l, f, share, "%.3f s of %.3f s blocked (%.1f %%) are in %.100s", self, whole * 1e-9,
                    100 * share, row->name);
     }
-    return add(l, f, "%.100s itself used %.3f s of %.3f s of CPU time (%.1f %%), in %llu samples; "
+    const double sure = at_least((double)row->self_samples, (double)tree->nodes[0].samples);
+    return add(l, f, fmin(share, sure), "%.100s itself used %.3f s of %.3f s of CPU time (%.1f %%), in %llu samples; "
                "with what it calls %.1f %%", row->name, self, whole * 1e-9, 100 * share,
                (unsigned long long)row->self_samples, 100 * (double)row->total / whole);
 }
@@ -127,7 +139,7 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
     const struct sonde_tree_options whole_tree = { 0 };
     struct sonde_tree *tree;
     struct sonde_flat *rows = NULL;
-    size_t count = 0;
+    size_t count = 0, few = 0;
     if (!l->p->weights[samples]) return 0;
     int rc = sonde_tree_build(l->p, &filter, &whole_tree, &tree, NULL);
     if (rc) return rc == SONDE_ENOENT ? 0 : rc;
@@ -136,7 +148,16 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
     for (size_t i = 0; !rc && i < count && i < l->o.limit; i++) {
         const double self = (double)rows[i].self;
         if (self < l->o.share_min * whole || self * 1e-9 < l->o.seconds_min) break;
-        rc = add_function(l, &rows[i], whole, kind);
+        if (kind == SONDE_FINDING_FUNCTION && rows[i].self_samples < SONDE_FINDING_SAMPLES) {
+            few++;
+            continue;
+        }
+        rc = add_function(l, &rows[i], tree, kind);
+    }
+    if (few) {
+        snprintf(l->out->note, sizeof(l->out->note), "%zu functions with fewer than %d samples are "
+                 "left out: the profile has %llu, sample for longer or more often", few,
+                 SONDE_FINDING_SAMPLES, (unsigned long long)tree->nodes[0].samples);
     }
     sonde__free(rows);
     sonde_tree_destroy(tree);
@@ -147,8 +168,7 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
 
 struct by_name {
     uint32_t name;
-    int64_t own_ns;          /* while it is summed up less than 0, as those inside come first */
-    uint64_t total_ns, count;
+    uint64_t own_ns, total_ns, count;
 };
 
 static int most_own_first(const void *x, const void *y)
@@ -157,27 +177,17 @@ static int most_own_first(const void *x, const void *y)
     return a->own_ns > b->own_ns ? -1 : a->own_ns < b->own_ns;
 }
 
-/* Of a span what is in the time of the profile. */
-static uint64_t length_ns(const struct sonde_profile *p, const struct sonde_profile_span *s)
-{
-    const uint64_t from = s->start_ns > p->start_ns ? s->start_ns : p->start_ns;
-    const uint64_t to = p->end_ns && s->end_ns > p->end_ns ? p->end_ns : s->end_ns;
-    return to > from ? to - from : 0;
-}
-
 /* Spans of no thread are requests, whose phases are spans themselves. */
-static void sum_spans(const struct sonde_profile *p, const uint32_t *of_span, struct by_name *rows)
+static void sum_spans(const struct sonde_profile *p, const uint64_t *own_ns, struct by_name *rows)
 {
     for (uint32_t i = 0; i < p->spans_count; i++) {
         const struct sonde_profile_span *s = &p->spans[i];
         if (!s->thread) continue;
-        const uint64_t ns = length_ns(p, s);
         struct by_name *row = &rows[s->name];
         row->name = s->name;
-        row->own_ns += (int64_t)ns;
-        row->total_ns += ns;
+        row->own_ns += own_ns[i];
+        row->total_ns += sonde_span_length(p, s);
         row->count++;
-        if (of_span[i]) rows[p->spans[of_span[i] - 1].name].own_ns -= (int64_t)ns;
     }
 }
 
@@ -190,7 +200,7 @@ static int add_span(struct looking *l, const struct by_name *row, double all_s)
         .kind = SONDE_FINDING_SPAN, .subject = (char *)(uintptr_t)name, .file = (char *)"",
         .share = own / all_s, .seconds = own, .bytes = NAN, .count = (double)row->count,
         .avg_s = avg };
-    return add(l, f, "%.100s took %.3f s itself (%.1f %% of the time in spans): %llu times, %.3f ms "
+    return add(l, f, f.share, "%.100s took %.3f s itself (%.1f %% of the time in spans): %llu times, %.3f ms "
                "on average with what is inside", name, own, 100 * own / all_s,
                (unsigned long long)row->count, avg * 1e3);
 }
@@ -198,25 +208,22 @@ static int add_span(struct looking *l, const struct by_name *row, double all_s)
 static int look_at_spans(struct looking *l)
 {
     const struct sonde_profile *p = l->p;
-    uint32_t *of_sample = NULL, *of_span = NULL;
+    uint64_t *own_ns = NULL;
     if (!p->spans_count) return 0;
     struct by_name *rows = sonde__calloc(p->strings_count, sizeof(*rows));
-    int rc = rows ? sonde_profile_innermost_spans(p, &of_sample, &of_span) : SONDE_ENOMEM;
+    int rc = rows ? sonde_span_own(p, &own_ns) : SONDE_ENOMEM;
     double all = 0;
     if (!rc) {
-        sum_spans(p, of_span, rows);
+        sum_spans(p, own_ns, rows);
         qsort(rows, p->strings_count, sizeof(*rows), most_own_first);
-        for (uint32_t i = 0; i < p->strings_count; i++) {
-            if (rows[i].own_ns > 0) all += (double)rows[i].own_ns * 1e-9;
-        }
+        for (uint32_t i = 0; i < p->strings_count; i++) all += (double)rows[i].own_ns * 1e-9;
     }
     for (uint32_t i = 0; !rc && i < p->strings_count && i < l->o.limit; i++) {
         const double own = (double)rows[i].own_ns * 1e-9;
         if (!rows[i].count || own < l->o.share_min * all || own < l->o.seconds_min) break;
         rc = add_span(l, &rows[i], all);
     }
-    sonde__free(of_sample);
-    sonde__free(of_span);
+    sonde__free(own_ns);
     sonde__free(rows);
     return rc;
 }
@@ -240,7 +247,7 @@ static int look_at_requests(struct looking *l)
         .kind = SONDE_FINDING_QUEUE, .subject = (char *)"requests", .file = (char *)"",
         .share = waited / total, .seconds = waited, .bytes = NAN, .count = (double)count,
         .avg_s = waited / (double)count };
-    return add(l, f, "%zu requests waited for %.3f ms on average before work on them began, %.1f %% "
+    return add(l, f, f.share, "%zu requests waited for %.3f ms on average before work on them began, %.1f %% "
                "of their time", count, 1e3 * waited / (double)count, 100 * waited / total);
 }
 
@@ -262,7 +269,7 @@ static int look_at_leaks(struct looking *l)
             .file = (char *)(uintptr_t)frame.file, .line = frame.line, .seconds = NAN,
             .share = h->live_bytes.value > 0 ? fmin(bytes / h->live_bytes.value, 1) : 0,
             .bytes = bytes, .count = s->live_count.value, .avg_s = NAN };
-        rc = add(l, f, "%.100s allocated %.1f MiB that are still in use and grow by %.0f bytes a "
+        rc = add(l, f, f.share, "%.100s allocated %.1f MiB that are still in use and grow by %.0f bytes a "
                  "second without slowing down", heap_frame_name(&frame), bytes / 1048576, s->slope);
     }
     return rc;

@@ -24,9 +24,11 @@ enum sonde_finding_kind {
 };
 const char *sonde_finding_kind_name(enum sonde_finding_kind k);
 
-/* By share: low from 5 %, medium from 10 %, high from 25 %; of leaks from 0, 1 % and 10 %. */
-enum sonde_severity { SONDE_SEVERITY_LOW, SONDE_SEVERITY_MEDIUM, SONDE_SEVERITY_HIGH };
-const char *sonde_severity_name(enum sonde_severity s);
+/* By share: a warning from 25 % on; where requests wait, critical from 50 %. Where the CPU's time
+ * goes is worth a look and never critical: it goes somewhere in every program that works. Leaks are a
+ * warning from 1 % of what is in use, critical from 10 %. Names are those of findings in the store. */
+enum sonde_severity { SONDE_SEVERITY_INFO, SONDE_SEVERITY_WARNING, SONDE_SEVERITY_CRITICAL };
+const char *sonde_severity_name(enum sonde_severity s); /* "info", "warning", "critical" */
 
 struct sonde_finding {
     enum sonde_finding_kind kind;
@@ -45,6 +47,7 @@ struct sonde_finding {
 struct sonde_findings {
     struct sonde_finding *rows; /* the most severe first, then the largest share */
     size_t count, cap;
+    char note[160];          /* why there is less than there might be; "" = nothing to say */
 };
 
 struct sonde_bottleneck_options {
@@ -53,7 +56,10 @@ struct sonde_bottleneck_options {
     double seconds_min;      /* nor times that are shorter in all; 0 = 0.01 */
 };
 
-/* 0 or SONDE_ENOMEM. Nothing found is an empty list. */
+/* A function is one from SONDE_FINDING_SAMPLES samples of its own on, and as severe as the lower end
+ * of the 95 % interval of its share is: two of six samples say nothing. Times of spans are their own
+ * (span_own.h). 0 or SONDE_ENOMEM. Nothing found is an empty list. */
+#define SONDE_FINDING_SAMPLES 10
 int sonde_bottlenecks(const struct sonde_profile *p, const struct sonde_bottleneck_options *o,
                       struct sonde_findings **out);
 void sonde_findings_destroy(struct sonde_findings *f); /* NULL is fine */

@@ -63,9 +63,6 @@ static const struct {
     { "gpu.poll_interval_ms", -1, "GPUs are not measured" },
     { "gpu.track_kernels", 0, "GPUs are not measured" },
     { "flamegraph.interactive", 1, "flame graphs are always interactive" },
-    { "bottleneck.threshold_ms", -1, "bottlenecks are ranked by their share" },
-    { "bottleneck.auto_detect", -1, "bottlenecks are looked for when a profile is asked for or "
-                                    "kept" },
     { "bottleneck.alert_on_regression", 0, "runs are compared by `sonde diff --fail-on` and "
                                            "/admin/profile/compare" },
     { "storage.persist_to_hana", 0, "nothing is written to a SQL warehouse; storage.path names a "

@@ -183,6 +183,8 @@ int sonde_cli_server_options(const struct sonde_cli *cli, struct sonde_server_op
         .memory_ratio_max = c->health_max_memory_ratio,
     };
     o->pictures = pictures_of(c);
+    o->bottleneck_s = c->bottleneck_threshold_ms > 0 ? c->bottleneck_threshold_ms * 1e-3 : 1e-9;
+    o->no_findings = !c->bottleneck_auto_detect;
     o->tls_certificate = c->server_tls_certificate;
     o->tls_key = c->server_tls_key;
     o->limits = (struct sonde_server_limits){

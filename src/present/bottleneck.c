@@ -5,14 +5,13 @@
 
 #include "base/json.h"
 
-/* Functions by name, so that readers of the older form find them; all others by subject. */
+/* The same members of all kinds, whatever is not known null, so that readers need not tell kinds
+ * apart; "function" is the name of what it is about, be it a function or a span. */
 static void put_finding(const struct sonde_finding *f, struct sonde_buf *out)
 {
-    const int is_function = f->kind == SONDE_FINDING_FUNCTION || f->kind == SONDE_FINDING_BLOCKED ||
-                            f->kind == SONDE_FINDING_LEAK;
     sonde_json_open(out, '{');
     sonde_json_str(out, "kind", sonde_finding_kind_name(f->kind));
-    sonde_json_str(out, is_function ? "function" : "subject", f->subject);
+    sonde_json_str(out, "function", f->subject);
     sonde_json_num(out, "avg_time_ms", round(f->avg_s * 1e6) / 1e3);
     sonde_json_num(out, "call_count", round(f->count));
     sonde_json_str(out, "severity", sonde_severity_name(f->severity));
@@ -34,13 +33,14 @@ void sonde_findings_json(const struct sonde_findings *f, struct sonde_buf *out)
 
 void sonde_findings_text(const struct sonde_findings *f, struct sonde_buf *out)
 {
-    if (!f->count) sonde_buf_puts(out, "nothing takes 5 % or more of its kind\n");
+    if (!f->count && !*f->note) sonde_buf_puts(out, "nothing takes 5 % or more of its kind\n");
     for (size_t i = 0; i < f->count; i++) {
         const struct sonde_finding *row = &f->rows[i];
-        sonde_buf_printf(out, "%-6s  %-8s  %s", sonde_severity_name(row->severity),
+        sonde_buf_printf(out, "%-8s  %-8s  %s", sonde_severity_name(row->severity),
                          sonde_finding_kind_name(row->kind), row->text);
         if (*row->file) sonde_buf_printf(out, "  (%s", row->file);
         if (*row->file && row->line) sonde_buf_printf(out, ":%u", row->line);
         sonde_buf_puts(out, *row->file ? ")\n" : "\n");
     }
+    if (*f->note) sonde_buf_printf(out, "%s\n", f->note);
 }

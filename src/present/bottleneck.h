@@ -5,7 +5,7 @@
 #include "analyze/bottleneck.h"
 #include "base/buf.h"
 
-/* An array: [{"kind","function"|"subject","severity","percent","seconds","bytes","avg_time_ms",
+/* An array: [{"kind","function","severity","percent","seconds","bytes","avg_time_ms",
  * "call_count","file","line","text"}]. What is not known is null. */
 void sonde_findings_json(const struct sonde_findings *f, struct sonde_buf *out);
 

@@ -37,7 +37,7 @@ SONDE_PARAM_NUMBER("/api/requests", "min_ms", 0, 1e9, "took so many milliseconds
 SONDE_PARAM_COUNT("/api/runs/*", "id", 4294967295, "number of the run")
 SONDE_PARAM_COUNT("/api/findings", "run", 4294967295, "number of a run; all unless given")
 SONDE_PARAM_TEXT("/api/findings", "kind", "slow*", "kind of finding, a glob")
-SONDE_PARAM_WORDS("/api/findings", "severity", "info|warning|critical", "so bad or worse")
+SONDE_PARAM_WORDS("/api/findings", "severity", "info|warning|critical|low|medium|high", "so bad or worse; low, medium and high are the same three")
 SONDE_PARAM_COUNT("/api/findings", "limit", 100000, "the newest so many; 100 unless given")
 SONDE_PARAM_NUMBER(NULL, "seconds", 0.1, 3600, "how long to sample; 30 unless given")
 SONDE_PARAM_NUMBER(NULL, "duration", 0.1, 3600, "how long to sample, in seconds; 30 unless given")

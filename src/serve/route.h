@@ -46,6 +46,7 @@ struct sonde_request {
     const struct sonde_guard *guard;
     struct sonde_otlp *otlp;         /* NULL = none is taken */
     struct sonde_health_options health;
+    double bottleneck_s;             /* shorter ones are no findings; 0 = the default */
     enum sonde_flamegraph_colors colors; /* of flame graphs, and how wide a frame is at least: in … */
     double min_width[2];             /* … an SVG and in HTML */
     double started_s;                /* unix time the server was started */

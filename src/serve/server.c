@@ -154,6 +154,10 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->store = options->store;
     s->continuous = options->continuous;
     s->otlp = options->otlp;
+    s->bottleneck_s = options->bottleneck_s;
+    if (s->sessions) {
+        sonde_sessions_set_findings(s->sessions, options->no_findings, options->bottleneck_s);
+    }
     s->adopts = options->url != NULL;
     if (options->url) snprintf(s->url, sizeof(s->url), "%s", options->url);
     else sonde_listen_url(&where, s->tls.key != NULL, s->url, sizeof(s->url));

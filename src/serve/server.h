@@ -49,6 +49,8 @@ struct sonde_server_options {
     struct sonde_guard_options guard;
     struct sonde_server_limits limits;
     struct sonde_server_pictures pictures;
+    double bottleneck_s;               /* shorter ones are no findings; 0 = the default … */
+    int no_findings;                   /* … and what is kept is not searched for them */
     const char *tls_certificate;       /* files in PEM: its chain and its key; NULL or "" = plain */
     const char *tls_key;
     const char *url;                   /* set = it listens nowhere and serves only what it adopts;

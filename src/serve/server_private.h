@@ -26,6 +26,7 @@ struct sonde_server {
     struct sonde_profiler *profiler;
     struct sonde_health_options health;
     struct sonde_server_pictures pictures;
+    double bottleneck_s;
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;
     struct sonde_continuous *continuous;

@@ -9,18 +9,15 @@
 
 enum { EACH_MAX = 5 }; /* of a kind */
 
-/* Where time goes is worth a look; memory that never comes back ends the program. */
-static enum sonde_store_severity severity_of(const struct sonde_finding *f)
-{
-    if (f->severity == SONDE_SEVERITY_LOW) return SONDE_FINDING_INFO;
-    return f->kind == SONDE_FINDING_LEAK && f->severity == SONDE_SEVERITY_HIGH
-               ? SONDE_FINDING_CRITICAL : SONDE_FINDING_WARNING;
-}
+/* One scale, kept as a number. */
+_Static_assert((int)SONDE_SEVERITY_INFO == (int)SONDE_FINDING_INFO &&
+               (int)SONDE_SEVERITY_WARNING == (int)SONDE_FINDING_WARNING &&
+               (int)SONDE_SEVERITY_CRITICAL == (int)SONDE_FINDING_CRITICAL, "severities differ");
 
 void sonde_session_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
-                            const char *name, const struct sonde_profile *p)
+                            const char *name, const struct sonde_profile *p, double seconds_min)
 {
-    const struct sonde_bottleneck_options o = { .limit = EACH_MAX };
+    const struct sonde_bottleneck_options o = { .limit = EACH_MAX, .seconds_min = seconds_min };
     struct sonde_findings *found;
     if (!ops->finding_put || sonde_bottlenecks(p, &o, &found) != 0) return;
     for (size_t i = 0; i < found->count; i++) {
@@ -29,7 +26,7 @@ void sonde_session_findings(const struct sonde_store_ops *ops, struct sonde_stor
         snprintf(text, sizeof(text), "%s: %s", name, f->text);
         const struct sonde_store_finding row = {
             .time_s = (double)p->end_ns * 1e-9, .kind = sonde_finding_kind_name(f->kind),
-            .subject = f->subject, .severity = severity_of(f),
+            .subject = f->subject, .severity = (enum sonde_store_severity)f->severity,
             .value = isnan(f->seconds) ? f->bytes : f->seconds,
             .unit = isnan(f->seconds) ? "bytes" : "seconds", .text = text,
         };

@@ -7,6 +7,6 @@
 
 /* name: the profile's. What does not fit or cannot be written is logged. */
 void sonde_session_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
-                            const char *name, const struct sonde_profile *p);
+                            const char *name, const struct sonde_profile *p, double seconds_min);
 
 #endif

@@ -41,11 +41,11 @@ static void put_empty(const struct sonde_profile *p, struct sonde_buf *out)
     sonde_json_num(out, "duration_seconds", (double)(p->end_ns - p->start_ns) * 1e-9);
 }
 
-int sonde_session_report(const struct sonde_profile *p, struct sonde_buf *out,
-                         struct sonde_err *err)
+int sonde_session_report(const struct sonde_request *r, const struct sonde_profile *p,
+                         struct sonde_buf *out, struct sonde_err *err)
 {
     const struct sonde_profile_filter all = { .kind = -1 };
-    const struct sonde_bottleneck_options o = { 0 };
+    const struct sonde_bottleneck_options o = { .seconds_min = r->bottleneck_s };
     struct sonde_findings *found;
     const size_t before = out->len;
     int rc = sonde_format_find("report-json")->write(p, &all, out, err);
@@ -62,6 +62,7 @@ int sonde_session_report(const struct sonde_profile *p, struct sonde_buf *out,
     if (rc) return sonde_err_set(err, rc, "no memory to look for bottlenecks");
     sonde_json_key(out, "bottlenecks");
     sonde_findings_json(found, out);
+    if (*found->note) sonde_json_str(out, "bottlenecks_note", found->note);
     sonde_findings_destroy(found);
     return 0;
 }

@@ -7,7 +7,8 @@
 
 /* {"profile_id","duration_seconds","cpu":{…},"memory":{…},"bottlenecks":[…] and no bracket at the
  * end: the caller has more to say. What there are no samples of is left out. */
-int sonde_session_report(const struct sonde_profile *p, struct sonde_buf *out,
+int sonde_session_report(const struct sonde_request *r, const struct sonde_profile *p,
+                         struct sonde_buf *out,
                          struct sonde_err *err);
 
 /* A profile on demand that a has the answer of is kept as well. An answer in JSON gets "id" and

@@ -34,7 +34,9 @@ struct sonde_sessions {
     pthread_cond_t wake;             /* something has changed */
     struct session *list[SONDE_TAKINGS_MAX]; /* oldest first */
     size_t count;
-    uint64_t last_id;
+    uint64_t last_id, newest_id;     /* of what was kept: without snapshots of memory, and of all */
+    double finding_s;                /* shorter ones are no findings; 0 = the default */
+    int no_findings;
     struct sonde_worker worker;      /* ends sessions whose time is over */
 };
 
@@ -54,9 +56,10 @@ int sonde_sessions_keep(struct sonde_sessions *s, const char *name, const char *
     if (!rc) rc = s->ops->profile_put(s->store, &row, data.data, data.len, id, err);
     sonde_buf_release(&data);
     if (rc) return rc;
-    sonde_session_findings(s->ops, s->store, name, p);
+    if (!s->no_findings) sonde_session_findings(s->ops, s->store, name, p, s->finding_s);
     pthread_mutex_lock(&s->lock);
     if (strcmp(kind, "memory") != 0 || !s->last_id) s->last_id = *id;
+    s->newest_id = *id;
     pthread_mutex_unlock(&s->lock);
     return 0;
 }
@@ -67,6 +70,20 @@ struct sonde_store *sonde_sessions_store(struct sonde_sessions *s,
     *ops = s->ops;
     *memory = s->memory;
     return s->store;
+}
+
+void sonde_sessions_set_findings(struct sonde_sessions *s, int off, double seconds_min)
+{
+    s->no_findings = off;
+    s->finding_s = seconds_min;
+}
+
+uint64_t sonde_sessions_newest(struct sonde_sessions *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const uint64_t id = s->newest_id;
+    pthread_mutex_unlock(&s->lock);
+    return id;
 }
 
 uint64_t sonde_sessions_last(struct sonde_sessions *s)

@@ -21,6 +21,10 @@ int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_st
 /* Sessions that run end now, and are kept if there is a store. NULL is fine. */
 void sonde_sessions_destroy(struct sonde_sessions *s);
 
+/* Before anything is kept: whether bottlenecks of what is kept are looked for, and how short ones are
+ * left out; 0 = the default of bottleneck.h. */
+void sonde_sessions_set_findings(struct sonde_sessions *s, int off, double seconds_min);
+
 /* Where profiles are kept; memory: they are gone with the agent. */
 struct sonde_store *sonde_sessions_store(struct sonde_sessions *s,
                                          const struct sonde_store_ops **ops, int *memory);
@@ -82,5 +86,7 @@ size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row
 /* The last one that was kept since the agent started, heaps on demand aside if there is another; 0 =
  * none. */
 uint64_t sonde_sessions_last(struct sonde_sessions *s);
+/* The same with heaps on demand. */
+uint64_t sonde_sessions_newest(struct sonde_sessions *s);
 
 #endif

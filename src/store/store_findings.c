@@ -16,8 +16,9 @@ const char *sonde_store_severity_name(enum sonde_store_severity s)
 
 int sonde_store_severity_find(const char *name)
 {
+    static const char *const others[] = { "low", "medium", "high" }; /* other tools' words */
     for (int i = 0; i < (int)(sizeof(severities) / sizeof(severities[0])); i++) {
-        if (strcmp(severities[i], name) == 0) return i;
+        if (strcmp(severities[i], name) == 0 || strcmp(others[i], name) == 0) return i;
     }
     return -1;
 }

@@ -36,6 +36,10 @@ holds "cpu" "r['cpu']['total_samples'] == 0 and r['cpu']['top_functions'] == [] 
 same "the last" 200 "$(code "$url/admin/profile/last")"
 holds "the last is that" "r['kind'] == 'cpu' and r['cpu']['total_samples'] == 0"
 
+same "memory again" 200 "$(code -X POST "$url/admin/profile/memory")"
+same "the last" 200 "$(code "$url/admin/profile/last")"
+holds "the last is that" "r['kind'] == 'memory'"
+
 same "start" 200 "$(code -X POST -d '{"name":"idle"}' "$url/admin/profile/start")"
 same "stop" 200 "$(code -X POST "$url/admin/profile/stop")"
 holds "stop" "r['cpu']['total_samples'] == 0 and r['memory']['leaked_mb'] == 0 and r['bottlenecks'] == []"

@@ -5,7 +5,10 @@
 cd "$scratch" || exit
 shop=$SONDE_BUILD/example_shop
 code() { curl -s -o body -w '%{http_code}' "$@"; }
-sampled() { [ "$(code -X POST "$url/admin/profile/cpu?duration=0.5")" = 200 ]; }
+sampled() { # something was: a machine that is busy may take a while
+    [ "$(code -X POST "$url/admin/profile/cpu?duration=0.5")" = 200 ] &&
+        grep -q '"total_samples":[1-9]' body
+}
 memory_seen() { [ "$(code -X POST "$url/admin/profile/memory")" = 200 ]; }
 end() {
     kill -TERM "$agent"

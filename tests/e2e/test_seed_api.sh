@@ -39,7 +39,7 @@ has "flame graph" 'on-demand-cpu' flamegraph.svg
 has "flame graph" 'work_1' flamegraph.svg
 # Get bottleneck report
 api 200 "$at/admin/profile/bottlenecks?duration=1"
-holds "bottlenecks" "any(b.get('function') == 'work_1' and b['severity'] == 'high' for b in r['bottlenecks'])"
+holds "bottlenecks" "any(b['function'] == 'work_1' and b['severity'] == 'warning' for b in r['bottlenecks'])"
 api 200 "$at/admin/profile/bottlenecks?duration=1&format=text"
 has "bottlenecks as text" '^high +function +work_1 ' answer
 kill -KILL "$load"

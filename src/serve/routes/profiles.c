@@ -103,11 +103,11 @@ static void list(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- One -------------------------------------------------------------------------------------- */
 
-static void put_json(const struct sonde_store_found *f, const struct sonde_profile *p,
+static void put_json(const struct sonde_request *r, const struct sonde_store_found *f, const struct sonde_profile *p,
                      struct sonde_response *a)
 {
     struct sonde_err err = { "" };
-    if (sonde_session_report(p, &a->body, &err) != 0) {
+    if (sonde_session_report(r, p, &a->body, &err) != 0) {
         if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
         return;
     }
@@ -152,7 +152,7 @@ static void put_profile_as(const struct sonde_request *r, const struct sonde_sto
     struct sonde_err err = { "" };
     int rc = 0;
     if (!strcmp(format, "json")) {
-        put_json(f, p, a);
+        put_json(r, f, p, a);
     } else if (!strcmp(format, "svg") || !strcmp(format, "html")) {
         sonde_session_picture(r, p, kind, f->name, format[0] == 'h', a);
     } else if (!strcmp(format, "text") || !strcmp(format, "markdown")) {

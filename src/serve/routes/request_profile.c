@@ -194,7 +194,7 @@ static double last_kept_s(const struct sonde_request *q, char text[24])
     struct sonde_store_found f;
     struct sonde_err err = { "" };
     int memory;
-    const uint64_t id = q->sessions ? sonde_sessions_last(q->sessions) : 0;
+    const uint64_t id = q->sessions ? sonde_sessions_newest(q->sessions) : 0;
     if (!id) return 0;
     snprintf(text, 24, "%" PRIu64, id);
     struct sonde_store *s = sonde_sessions_store(q->sessions, &ops, &memory);

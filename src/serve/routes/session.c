@@ -94,11 +94,11 @@ static void start(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- stop ------------------------------------------------------------------------------------- */
 
-static void put_done(const struct sonde_session_done *d, struct sonde_response *a)
+static void put_done(const struct sonde_request *r, const struct sonde_session_done *d, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     struct sonde_buf *out = &a->body;
-    if (sonde_session_report(d->profile, out, &err) != 0) {
+    if (sonde_session_report(r, d->profile, out, &err) != 0) {
         if (!out->error) sonde_response_error(a, 500, "%s", err.text);
         return;
     }
@@ -129,7 +129,7 @@ static void stop(const struct sonde_request *r, struct sonde_response *a)
         sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
         return;
     }
-    put_done(&done, a);
+    put_done(r, &done, a);
     sonde_profile_destroy(done.profile);
 }
 

@@ -76,6 +76,7 @@ static void put_findings(const struct sonde_session_found *f, const struct sonde
     sonde_json_ns(out, "duration_seconds", f->profile->end_ns - f->profile->start_ns);
     sonde_json_key(out, "bottlenecks");
     sonde_findings_json(found, out);
+    if (*found->note) sonde_json_str(out, "note", found->note);
     sonde_json_close(out, '}');
     sonde_buf_putc(out, '\n');
 }
@@ -87,7 +88,8 @@ static void bottlenecks(const struct sonde_request *r, struct sonde_response *a)
     const char *format = sonde_request_param(r, "format");
     uint64_t limit = 0;
     if (!sonde_request_count(r, a, "limit", 1000, &limit) || !choose(r, a, &f)) return;
-    const struct sonde_bottleneck_options o = { .limit = (size_t)limit };
+    const struct sonde_bottleneck_options o = { .limit = (size_t)limit,
+                                                .seconds_min = r->bottleneck_s };
     if (sonde_bottlenecks(f.profile, &o, &found) != 0) {
         sonde_response_error(a, 500, "no memory to look for bottlenecks");
     } else if (format && !strcmp(format, "text")) {

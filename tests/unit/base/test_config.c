@@ -199,6 +199,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         "agent", "server", "inference", "continuous", "scrape", "ingest", "push",
         "cpu.enabled",
         "cpu.sample_rate_hz", "cpu.max_stack_depth", "memory",
+        "bottleneck.threshold_ms", "bottleneck.auto_detect",
         "flamegraph.min_width_percent", "flamegraph.color_scheme", "storage.path",
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
         "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second",
