@@ -1,4 +1,5 @@
 /* cmd_gc.c - `sonde gc`: what a store keeps, enforced now, and its free space given back. */
+#include <stddef.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -6,6 +7,8 @@
 #include "present/text.h"
 #include "present/units.h"
 #include "sonde/sonde.h"
+
+struct gc_values { int force; };
 
 static const struct sonde_cli_opt options[] = {
     { .name = "store", .type = SONDE_OPT_SETTING, .value = "FILE", .setting = "storage.path",
@@ -18,6 +21,8 @@ static const struct sonde_cli_opt options[] = {
       .setting = "storage.max_profiles", .help = "delete the oldest profiles over this many" },
     { .name = "megabytes", .type = SONDE_OPT_SETTING, .value = "MB",
       .setting = "storage.max_megabytes", .help = "delete the oldest until it is smaller" },
+    { .name = "force", .type = SONDE_OPT_FLAG, .offset = offsetof(struct gc_values, force),
+      .help = "delete for its age also when the clock is far beyond what was recorded before" },
     { .name = NULL },
 };
 
@@ -26,7 +31,8 @@ static int run(struct sonde_cli *cli)
     if (!cli->config.storage_path[0]) return sonde_cli_usage(cli, "say which store: --store FILE");
     const struct sonde_store_options look = { .path = cli->config.storage_path, .read_only = 1 };
     const struct sonde_store_options o = { .path = cli->config.storage_path, .maintain = 1 };
-    const struct sonde_store_retention keep = sonde_cli_retention(cli);
+    struct sonde_store_retention keep = sonde_cli_retention(cli);
+    keep.force = ((const struct gc_values *)cli->values)->force;
     struct sonde_store *s = NULL;
     struct sonde_err err = { "" };
     uint64_t freed = 0;
@@ -60,8 +66,12 @@ const struct sonde_command sonde_cmd_gc = {
     .details =
         "A sonde that records into a store applies the same limits all the time, a little at a "
         "time; the space goes to what is recorded next. This command does it at once and makes "
-        "the file shorter. It may be used while a sonde records.",
+        "the file shorter. It may be used while a sonde records.\n"
+        "\n"
+        "A clock that is days beyond what was recorded before is taken to be wrong for a day: "
+        "meanwhile nothing is deleted for its age without --force.",
     .options = options,
+    .values_size = sizeof(struct gc_values),
     .operands_max = 0,
     .run = run,
 };

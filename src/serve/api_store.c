@@ -191,6 +191,7 @@ int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, str
     sonde_json_num(out, "step_cpu_s_max", stats.step_cpu_s_max);
     sonde_json_time(out, "failing_since", stats.failing_since_s);
     sonde_json_str(out, "problem", stats.problem[0] ? stats.problem : NULL);
+    if (stats.clock_ahead_s > 0) sonde_json_num(out, "clock_ahead_s", stats.clock_ahead_s);
     sonde_json_close(out, '}');
     sonde_buf_puts(out, "}\n");
     return rc;

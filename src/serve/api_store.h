@@ -21,7 +21,8 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
 
 /* {"runs":[{"id","name","tags","host","version","start","end","ticks","profiles","spans",
  *  "requests","findings","live"}, …],
- *  "store":{"ticks","points","dropped_ticks","dropped_series","failing_since","problem", …}} */
+ *  "store":{"ticks","points","dropped_ticks","dropped_series","failing_since","problem", …}}
+ * clock_ahead_s: nothing is deleted for its age; only then. */
 int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, struct sonde_buf *out,
                    struct sonde_err *err);
 

@@ -29,6 +29,7 @@ struct sonde_store_retention {
     uint64_t raw_s;            /* of points as they were recorded; 0 = age_s. Roll-ups stay */
     uint64_t profiles;         /* at most so many */
     uint64_t bytes;            /* of the file, without what is free in it */
+    int force;                 /* by age even if the clock is far beyond what was recorded before */
 };
 
 struct sonde_store_options {
@@ -196,6 +197,8 @@ struct sonde_store_stats {
     double commit_s_max, step_s_max, checkpoint_s_max, step_cpu_s_max;
     double failing_since_s;    /* unix time; 0 = all is well */
     char problem[256];         /* what is wrong now, or was last; "" = nothing ever */
+    double clock_ahead_s;      /* the clock is so far beyond what was recorded before that nothing is
+                                  deleted for its age; 0 = it is not */
 };
 
 /* Everything returns 0 or a negative SONDE_E… with err filled; any thread may call. */

@@ -5,6 +5,7 @@
  * are used again; the file only gets shorter by `sonde gc`, which has the time. */
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "sonde/sonde.h"
 #include "store/store_private.h"
 
@@ -65,7 +66,91 @@ static int rows_by_age(struct sonde_store *s, int64_t before_ms, struct sonde_er
     return rc;
 }
 
-/* 1 = a step was made, 0 = nothing is too old. */
+/* ---- A clock that is wrong ----------------------------------------------------------------------- */
+
+#define DAY_MS 86400000ll
+#define HOUR_MS 3600000ll
+
+/* Of all that is kept, the newest from before ?1, and the oldest that is not. A block of points that
+ * lies across is both its ends. */
+#define NEWEST_BEFORE                                                                            \
+    "SELECT max(coalesce((SELECT max(to_ms) FROM blocks WHERE to_ms < ?1), 0),"                  \
+    " coalesce((SELECT max(from_ms) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1), 0),"        \
+    " coalesce((SELECT max(time_ms) FROM head WHERE time_ms < ?1), 0),"                          \
+    " coalesce((SELECT max(end_ms) FROM profiles WHERE end_ms < ?1), 0),"                        \
+    " coalesce((SELECT max(to_ms) FROM spans WHERE to_ms < ?1), 0),"                             \
+    " coalesce((SELECT max(to_ms) FROM requests WHERE to_ms < ?1), 0))"
+#define NEVER "9223372036854775807"
+#define OLDEST_SINCE                                                                             \
+    "SELECT min(coalesce((SELECT min(from_ms) FROM blocks WHERE from_ms >= ?1), " NEVER "),"     \
+    " coalesce((SELECT min(to_ms) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1), " NEVER "),"  \
+    " coalesce((SELECT min(time_ms) FROM head WHERE time_ms >= ?1), " NEVER "),"                 \
+    " coalesce((SELECT min(end_ms) FROM profiles WHERE end_ms >= ?1), " NEVER "),"               \
+    " coalesce((SELECT min(to_ms) FROM spans WHERE to_ms >= ?1), " NEVER "),"                    \
+    " coalesce((SELECT min(to_ms) FROM requests WHERE to_ms >= ?1), " NEVER "))"
+
+/* A clock that is set to another year makes everything too old at once. So nothing goes for its age
+ * while the clock is far beyond what had been recorded: not before there is a day (or as long as it is
+ * to be kept, if that is shorter) without such a leap behind us. Nothing has to be remembered for
+ * that: the leap is in what is stored. *ahead_ms: how far it is, 0 = not. */
+static int clock_ahead(struct sonde_store *s, int64_t now_ms, uint64_t age_s, int64_t *ahead_ms,
+                       struct sonde_err *err)
+{
+    const int64_t age_ms = age_s > (uint64_t)(DAY_MS / 1000) ? DAY_MS : (int64_t)age_s * 1000;
+    const int64_t leap_ms = age_ms / 4 > HOUR_MS ? age_ms / 4 : HOUR_MS;
+    int64_t across = 0, before = 0, after = 0;
+    *ahead_ms = 0;
+    /* Roll-ups are long, and made of what was there all the time. */
+    int rc = store_number(s, s->db, "SELECT count(*) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1"
+                          " AND tier > 0", now_ms - age_ms, &across, err);
+    if (!rc) rc = store_number(s, s->db, NEWEST_BEFORE, now_ms - age_ms, &before, err);
+    if (!rc) rc = store_number(s, s->db, OLDEST_SINCE, now_ms - age_ms, &after, err);
+    if (rc || across || !before) return rc;
+    if (after > now_ms) after = now_ms;
+    if (after - before > leap_ms) *ahead_ms = after - before;
+    return 0;
+}
+
+/* Told once. */
+static void ahead_set(struct sonde_store *s, int64_t ahead_ms)
+{
+    pthread_mutex_lock(&s->lock);
+    const int first = ahead_ms && !(s->stats.clock_ahead_s > 0);
+    s->stats.clock_ahead_s = (double)ahead_ms * 1e-3;
+    pthread_mutex_unlock(&s->lock);
+    if (first) {
+        sonde_log(SONDE_LOG_WARN, "the clock is %.1f days beyond what was recorded before in store '%s': "
+                  "nothing is deleted for its age until it has been so for a day. If the clock is right: "
+                  "sonde gc --force", (double)ahead_ms / (double)DAY_MS, s->path);
+    }
+}
+
+/* 1: there is something, but it stays. */
+static int age_is_held(struct sonde_store *s, const struct sonde_store_retention *keep, int64_t now_ms,
+                       uint64_t age_s, struct sonde_err *err)
+{
+    int64_t ahead_ms = 0;
+    const int rc = keep->force ? 0 : clock_ahead(s, now_ms, age_s, &ahead_ms, err);
+    if (rc) return rc;
+    ahead_set(s, ahead_ms);
+    return ahead_ms != 0;
+}
+
+/* 1 = something is older than before_ms. */
+static int any_older(struct sonde_store *s, int64_t before_ms, struct sonde_err *err)
+{
+    int64_t found = 0;
+    const int rc = store_number(s, s->db,
+        "SELECT EXISTS (SELECT 1 FROM blocks WHERE to_ms < ?1)"
+        " OR EXISTS (SELECT 1 FROM gaps WHERE to_ms < ?1)"
+        " OR EXISTS (SELECT 1 FROM spans WHERE to_ms < ?1)"
+        " OR EXISTS (SELECT 1 FROM requests WHERE to_ms < ?1)"
+        " OR EXISTS (SELECT 1 FROM findings WHERE time_ms < ?1)"
+        " OR EXISTS (SELECT 1 FROM profiles WHERE end_ms < ?1)", before_ms, &found, err);
+    return rc ? rc : found != 0;
+}
+
+/* 1 = a step was made, 0 = nothing is too old, or it stays. */
 static int by_age(struct sonde_store *s, const struct sonde_store_retention *keep,
                   struct sonde_err *err)
 {
@@ -74,6 +159,9 @@ static int by_age(struct sonde_store *s, const struct sonde_store_retention *kee
     int rc = 0;
     if (keep->age_s) {
         const int64_t before = now_ms - (int64_t)keep->age_s * 1000;
+        rc = any_older(s, before, err);
+        if (rc > 0) rc = age_is_held(s, keep, now_ms, keep->age_s, err);
+        if (rc) return rc < 0 ? rc : 0;
         rc = store_number(s, s->db, "SELECT id FROM blocks WHERE to_ms < ?1 LIMIT 1", before, &block,
                           err);
         if (!rc && block) return delete_block_step(s, block, err);
@@ -87,8 +175,11 @@ static int by_age(struct sonde_store *s, const struct sonde_store_retention *kee
                           " b.to_ms <= (SELECT max(r.to_ms) FROM blocks AS r WHERE r.tier = 1 AND"
                           " r.run = b.run) LIMIT 1",
                           now_ms - (int64_t)keep->raw_s * 1000, &block, err);
-        if (!rc && block) return delete_block_step(s, block, err);
+        if (!rc && block) rc = age_is_held(s, keep, now_ms, keep->raw_s, err);
+        if (rc) return rc < 0 ? rc : 0;
+        if (block) return delete_block_step(s, block, err);
     }
+    if (!rc) ahead_set(s, 0);
     return rc;
 }
 

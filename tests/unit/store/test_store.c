@@ -229,7 +229,7 @@ static void test_rollup(void **unused)
             assert_true(fabs(a->point[i].p95 - 1) < 0.01);
         }
         /* Once more after the raw points of the first hours are gone. */
-        const struct sonde_store_retention keep = { .raw_s = 1 };
+        const struct sonde_store_retention keep = { .raw_s = 1, .force = 1 };
         assert_int_equal(OPS->gc(s, &keep, NULL, &err), 0);
     }
     assert_true(number("SELECT count(*) FROM blocks WHERE tier = 0") < 12);

@@ -337,7 +337,7 @@ static void test_retention(void **unused)
     make_runs(); /* all of it years ago */
     struct sonde_err err = { "" };
     struct sonde_store *s = open_many();
-    const struct sonde_store_retention nothing = { 0 }, day = { .age_s = 86400 };
+    const struct sonde_store_retention nothing = { 0 }, day = { .age_s = 86400, .force = 1 };
     assert_int_equal(OPS->gc(s, &nothing, NULL, &err), 0);
     assert_int_equal(spans_of(s, everything).count, 30);
     assert_int_equal(OPS->gc(s, &day, NULL, &err), 0);

@@ -86,7 +86,7 @@ static void test_age(void **unused)
     l = load_from(s, now_s - 1000);
     record(&l, 1000);
     struct sonde_err err = { "" };
-    const struct sonde_store_retention nothing = { 0 }, day = { .age_s = 86400 };
+    const struct sonde_store_retention nothing = { 0 }, day = { .age_s = 86400, .force = 1 };
     uint64_t freed = 0;
     assert_int_equal(OPS->gc(s, &nothing, &freed, &err), 0);
     assert_int_equal(number("SELECT count(*) FROM runs"), 2);
@@ -99,6 +99,48 @@ static void test_age(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* A clock that is 400 days ahead makes nothing go, until it has been so for a day. */
+static void test_clock_ahead(void **unused)
+{
+    (void)unused;
+    const double now_s = (double)time(NULL);
+    const struct sonde_store_retention month = { .age_s = 30 * 86400 }, raw = { .raw_s = 2 * 86400 };
+    const struct sonde_store_retention force = { .age_s = 30 * 86400, .force = 1 };
+    /* When the leap was, as days before now. */
+    static const struct { double ago_days; int held; } rows[] = { { 0, 1 }, { 0.5, 1 }, { 1.5, 0 } };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 60 });
+        struct load l = load_from(s, now_s - 400 * 86400);
+        record(&l, 300);
+        OPS->close(s);
+        s = open_at(build_path, (struct sonde_store_options){ .block_ticks = 60 });
+        /* A little, every two hours: it ran all the time. */
+        for (double ago_s = rows[i].ago_days * 86400; ago_s > 0; ago_s -= 7200) {
+            l = load_from(s, now_s - ago_s);
+            record(&l, 70);
+        }
+        struct sonde_store_stats stats;
+        struct sonde_err err = { "" };
+        const int64_t old = (int64_t)(now_s - 300 * 86400) * 1000;
+        char sql[96];
+        snprintf(sql, sizeof(sql), "SELECT count(*) FROM blocks WHERE to_ms < %lld", (long long)old);
+        assert_true(number(sql) > 0);
+        assert_int_equal(OPS->gc(s, &month, NULL, &err), 0);
+        OPS->stats(s, &stats);
+        assert_int_equal(OPS->gc(s, &raw, NULL, &err), 0);
+        assert_int_equal(number(sql) > 0, rows[i].held);
+        assert_int_equal(stats.clock_ahead_s > 390 * 86400.0, rows[i].held);
+        assert_int_equal(OPS->gc(s, &force, NULL, &err), 0);
+        OPS->stats(s, &stats);
+        assert_int_equal(number(sql), 0);
+        assert_true(!(stats.clock_ahead_s > 0));
+        OPS->close(s);
+        assert_int_equal(build_remove_dir(NULL), 0);
+        assert_int_equal(mkdir(build_dir, 0700), 0);
+    }
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 /* Much at once, in many steps. */
 static void test_much(void **unused)
 {
@@ -108,7 +150,7 @@ static void test_much(void **unused)
     record(&l, 3000);
     const int64_t chunks = number("SELECT count(*) FROM chunks");
     struct sonde_err err = { "" };
-    const struct sonde_store_retention day = { .age_s = 86400 };
+    const struct sonde_store_retention day = { .age_s = 86400, .force = 1 };
     assert_true(chunks > 10000);
     assert_int_equal(OPS->gc(s, &day, NULL, &err), 0);
     assert_true(number("SELECT count(*) FROM chunks") < 500);
@@ -343,7 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_day_under_limit), TEST(test_age),      TEST(test_much),
-        TEST(test_runs), TEST(test_merge_is_whole), TEST(test_gc_ends), TEST(test_profiles),
+        TEST(test_runs), TEST(test_merge_is_whole), TEST(test_gc_ends), TEST(test_clock_ahead), TEST(test_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
