@@ -29,6 +29,11 @@
 #define CUT_MIN 3u
 #define CUT_SHARE 2000u       /* one in so many is hardly any */
 
+/* When clock events of whole CPUs take over from those of threads: see perf_event.h. */
+#define LEAST_MISSED 8u       /* threads that ended unsampled, and samples that are missing */
+#define MISSED_SHARE 0.1
+#define WIDTH_NS 20000000u    /* between looks */
+
 struct sonde_cpu_engine {
     struct sonde_perf_set set;
     struct sonde_perf_rings rings;
@@ -37,6 +42,8 @@ struct sonde_cpu_engine {
     uint32_t forbidden;       /* children that may not be sampled */
     char note[SONDE_CPU_NOTE_MAX];
     enum { FIT_ASK, FIT_LESS, FIT_DONE } fit;
+    uint64_t width_ns;        /* when it was last looked whether threads are missed */
+    int missed;               /* they are, and nothing can be done about it */
 };
 
 /* ---- Processes ------------------------------------------------------------------------------- */
@@ -86,18 +93,25 @@ static void add_started(struct sonde_cpu_engine *e, const uint32_t *pids, uint32
     sonde__free(tree);
 }
 
+/* Every process that is sampled; free it. NULL: no memory. */
+static uint32_t *sampled_pids(const struct sonde_perf_reader *r, uint32_t *count)
+{
+    uint32_t *pids = sonde__calloc(r->tasks.process_count + 1, sizeof(*pids));
+    *count = 0;
+    for (uint32_t i = 0; pids && i < SONDE_PERF_BUCKETS; i++) {
+        for (const struct sonde_perf_process *p = r->tasks.processes[i]; p; p = p->next) {
+            pids[(*count)++] = p->pid;
+        }
+    }
+    return pids;
+}
+
 static int resize(struct sonde_cpu_engine *e, uint32_t stack_bytes)
 {
     struct sonde_perf_reader *r = &e->reader;
     struct sonde_err err = { "" };
-    uint32_t *pids = sonde__calloc(r->tasks.process_count + 1, sizeof(*pids));
+    uint32_t count, *pids = sampled_pids(r, &count);
     if (!pids) return SONDE_ENOMEM;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
-        for (const struct sonde_perf_process *p = r->tasks.processes[i]; p; p = p->next) {
-            pids[count++] = p->pid;
-        }
-    }
     const int rc = sonde_perf_set_resize(&e->set, stack_bytes, pids, count, &err);
     if (!rc) add_started(e, pids, count);
     sonde__free(pids);
@@ -131,6 +145,39 @@ static void fit_stack(struct sonde_cpu_engine *e)
     }
 }
 
+/* Do threads end before their first sample, so that there are fewer than CPU time says? */
+static int misses_threads(struct sonde_cpu_engine *e)
+{
+    const struct sonde_perf_reader *r = &e->reader;
+    uint64_t count, ns;
+    sonde_perf_set_read(&e->set, &count, &ns);
+    const double expected = (double)ns * 1e-9 * e->set.options.rate_hz;
+    const double got = (double)(r->counts.samples + r->counts.lost) + LEAST_MISSED;
+    return r->ended >= LEAST_MISSED && got < expected * (1 - MISSED_SHARE);
+}
+
+static void fit_width(struct sonde_cpu_engine *e, uint64_t now_ns)
+{
+    if (e->set.wide || e->missed || e->reader.ended < LEAST_MISSED) return;
+    if (now_ns - e->width_ns < WIDTH_NS || e->reader.lot.first) return;
+    e->width_ns = now_ns;
+    if (!misses_threads(e)) return;
+    struct sonde_err err = { "" };
+    uint32_t count, *pids = sampled_pids(&e->reader, &count);
+    /* Frames beyond are read from outside: others' stacks are copied as well, for nothing. */
+    const uint32_t bytes = e->set.options.stack_bytes < SONDE_PERF_STACK_USUAL
+                               ? e->set.options.stack_bytes
+                               : SONDE_PERF_STACK_USUAL;
+    e->missed = !pids || sonde_perf_set_widen(&e->set, bytes, pids, count, &err);
+    if (!e->missed) {
+        e->fit = FIT_DONE;
+        add_started(e, pids, count);
+    }
+    sonde__free(pids);
+    sonde_log(SONDE_LOG_DEBUG, "threads end before they are sampled: %s",
+              e->missed ? "whole CPUs may not be" : "whole CPUs are");
+}
+
 static void perf_drain(struct sonde_cpu_engine *e, int last)
 {
     struct sonde_perf_reader *r = &e->reader;
@@ -141,7 +188,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     if (r->returns) sonde_uprobe_returns_wait(r->returns, now - SETTLE_NS);
     r->unix_ns = sonde_unix_offset_ns(); /* as spans have it, which samples are joined with */
-    if (e->set.plan.hardware) {
+    if (e->set.plan.hardware && !e->set.wide) {
         sonde_perf_set_read(&e->set, &count, &ns);
         if (count) r->ns_per_count = (double)ns / (double)count;
     }
@@ -159,6 +206,7 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
         sonde_perf_reader_open_ends(r, now);
     } else {
         fit_stack(e);
+        fit_width(e, now);
     }
 }
 
@@ -194,6 +242,11 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
         snprintf(e->note, sizeof(e->note), "%u of its children may not be sampled: they belong to "
                  "another user", e->forbidden);
         out->note = e->note;
+    }
+    if (e->missed && misses_threads(e)) {
+        out->note = "there are fewer samples than the CPU time says: threads or processes that end "
+                    "within one sampling period are missed. Sample more often (-F 1000), or record "
+                    "as root, which permits sampling whole CPUs";
     }
 }
 

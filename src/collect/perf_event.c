@@ -97,6 +97,10 @@ static struct perf_event_attr make_attr(const struct sonde_perf_options *o,
     if (kind == SONDE_PERF_TRACK) {
         a.mmap = a.mmap2 = a.comm = a.comm_exec = a.task = 1;
         a.context_switch = o->switches != 0;
+    } else if (kind == SONDE_PERF_COUNT) {
+        a.config = PERF_COUNT_SW_TASK_CLOCK;
+        a.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        a.exclude_kernel = (unsigned)plan->exclude_kernel & 1;
     } else {
         sampling_attr(o, plan, kind, &a);
     }
@@ -244,14 +248,19 @@ const struct sonde_perf_event *sonde_perf_set_find(const struct sonde_perf_set *
 static int add_event(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
                      enum sonde_perf_kind kind, struct sonde_err *err)
 {
-    const struct perf_event_attr attr = make_attr(&s->options, &s->plan, kind);
+    struct perf_event_attr attr = make_attr(&s->options, &s->plan, kind);
     const uint32_t ring = cpu + (kind == SONDE_PERF_TRACK ? 0 : s->cpu_count);
+    if (tid == SONDE_PERF_WIDE) { /* which is -1 for the kernel, too */
+        attr.inherit = attr.inherit_thread = attr.enable_on_exec = 0;
+        attr.exclude_idle = 1;
+    }
     int rc = 0, fd = open_event(&attr, tid, s->cpus[cpu]);
     if (fd < 0 && errno == EMFILE && sonde_perf_more_files()) {
         fd = open_event(&attr, tid, s->cpus[cpu]);
     }
     if (fd < 0) {
         if (errno == ESRCH || errno == ENODEV) return SONDE_ENOENT;
+        if (tid == SONDE_PERF_WIDE) return SONDE_EACCES;
         return sonde_perf_explain(errno, s->options.pid, err);
     }
     struct sonde_perf_event e = {
@@ -259,7 +268,7 @@ static int add_event(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
         .kind = (uint16_t)kind
     };
     if (ioctl(fd, PERF_EVENT_IOC_ID, &e.id) ||
-        ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->rings[ring].fd)) {
+        (kind != SONDE_PERF_COUNT && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->rings[ring].fd))) {
         rc = sonde_err_set(err, SONDE_EIO, "cannot set up a perf event on thread %u: %s", tid,
                            strerror(errno));
     }
@@ -271,15 +280,24 @@ static int add_event(struct sonde_perf_set *s, uint32_t tid, uint32_t cpu,
     return rc;
 }
 
+/* Which events are opened, as bits of 1 << kind. */
+enum { KINDS_TRACK = 1u << SONDE_PERF_TRACK, KINDS_COUNT = 1u << SONDE_PERF_COUNT };
+
+static uint32_t sampling_kinds(const struct sonde_perf_set *s)
+{
+    const uint32_t clock = 1u << (s->wide ? SONDE_PERF_COUNT : SONDE_PERF_CLOCK);
+    /* A switch happens in the kernel: where that may not be seen there is no stack of it. */
+    const int switches = s->options.switches && !s->plan.exclude_kernel;
+    return clock | (switches ? 1u << SONDE_PERF_SWITCH : 0);
+}
+
 /* Events of these kinds on one thread. SONDE_ENOENT: it is gone. */
-static int add_thread(struct sonde_perf_set *s, uint32_t tid, int track, struct sonde_err *err)
+static int add_thread(struct sonde_perf_set *s, uint32_t tid, uint32_t kinds, struct sonde_err *err)
 {
     uint32_t opened = 0;
-    /* A switch happens in the kernel: where that may not be seen there is no stack of it. */
-    const int last = s->options.switches && !s->plan.exclude_kernel ? SONDE_PERF_SWITCH
-                                                                    : SONDE_PERF_CLOCK;
     for (uint32_t cpu = 0; cpu < s->cpu_count; cpu++) {
-        for (int kind = track ? SONDE_PERF_TRACK : SONDE_PERF_CLOCK; kind <= last; kind++) {
+        for (int kind = SONDE_PERF_TRACK; kind <= SONDE_PERF_COUNT; kind++) {
+            if (!(kinds & 1u << kind)) continue;
             const int rc = add_event(s, tid, cpu, (enum sonde_perf_kind)kind, err);
             if (rc && rc != SONDE_ENOENT) return rc;
             opened += !rc;
@@ -298,7 +316,7 @@ static int is_opened(const struct sonde_perf_set *s, uint32_t tid, uint32_t from
 
 /* One look at the threads pid has: those not opened since event number from are. Returns how many
  * or SONDE_E…. */
-static int scan_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, int track,
+static int scan_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, uint32_t kinds,
                         struct sonde_err *err)
 {
     char path[64];
@@ -310,7 +328,7 @@ static int scan_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, i
     if (rc) return rc == SONDE_ENOENT ? sonde_perf_explain(ESRCH, pid, err) : rc;
     while (sonde_procfs_dir_next(&dir, &tid)) {
         if (is_opened(s, tid, from)) continue;
-        rc = add_thread(s, tid, track, err);
+        rc = add_thread(s, tid, kinds, err);
         if (rc && rc != SONDE_ENOENT) break;
         opened += !rc;
         rc = 0;
@@ -319,12 +337,12 @@ static int scan_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, i
     return rc ? rc : opened;
 }
 
-static int open_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, int track,
+static int open_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, uint32_t kinds,
                         struct sonde_err *err)
 {
     int opened = 1, all = 0;
     for (int n = 0; opened > 0 && n < SCANS; n++) {
-        opened = scan_threads(s, pid, from, track, err);
+        opened = scan_threads(s, pid, from, kinds, err);
         if (opened > 0) all += opened;
     }
     if (opened < 0) return opened;
@@ -333,12 +351,12 @@ static int open_threads(struct sonde_perf_set *s, uint32_t pid, uint32_t from, i
 
 int sonde_perf_set_open(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err)
 {
-    return open_threads(s, pid, s->event_count, 1, err);
+    return open_threads(s, pid, s->event_count, KINDS_TRACK | sampling_kinds(s), err);
 }
 
 int sonde_perf_set_add(struct sonde_perf_set *s, uint32_t pid, struct sonde_err *err)
 {
-    return open_threads(s, pid, s->event_count, 0, err);
+    return open_threads(s, pid, s->event_count, sampling_kinds(s), err);
 }
 
 /* ---- Counts and ends ------------------------------------------------------------------------- */
@@ -346,7 +364,8 @@ int sonde_perf_set_add(struct sonde_perf_set *s, uint32_t pid, struct sonde_err 
 static void read_event(const struct sonde_perf_event *e, uint64_t *count, uint64_t *ns)
 {
     uint64_t v[3]; /* value, time enabled, time running */
-    if (e->fd < 0 || e->kind != SONDE_PERF_CLOCK) return;
+    if (e->fd < 0 || e->owner == SONDE_PERF_WIDE) return;
+    if (e->kind != SONDE_PERF_CLOCK && e->kind != SONDE_PERF_COUNT) return;
     if (read(e->fd, v, sizeof(v)) != sizeof(v)) return;
     *count += v[0];
     *ns += v[2];
@@ -395,7 +414,7 @@ int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const 
     s->options.on_exec = 0;
     s->generation++;
     for (uint32_t i = 0; i < count && !rc; i++) {
-        rc = open_threads(s, pids[i], before, 0, err);
+        rc = open_threads(s, pids[i], before, sampling_kinds(s), err);
         if (rc == SONDE_ENOENT) rc = 0;
     }
     /* What is closed: the old ones, or, when there is no room for the new ones, those. */
@@ -412,6 +431,40 @@ int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const 
         count_once(s, before);
     }
     return rc;
+}
+
+int sonde_perf_set_widen(struct sonde_perf_set *s, uint32_t stack_bytes, const uint32_t *pids,
+                         uint32_t count, struct sonde_err *err)
+{
+    const uint32_t before = s->event_count;
+    const uint32_t had = s->options.stack_bytes;
+    int rc = 0;
+    s->options.stack_bytes = stack_bytes;
+    s->options.on_exec = 0;
+    s->generation++;
+    for (uint32_t i = 0; i < count && !rc; i++) {
+        rc = open_threads(s, pids[i], before, KINDS_COUNT, err);
+        if (rc == SONDE_ENOENT) rc = 0;
+    }
+    for (uint32_t cpu = 0; cpu < s->cpu_count && !rc; cpu++) {
+        rc = add_event(s, SONDE_PERF_WIDE, cpu, SONDE_PERF_CLOCK, err);
+        if (rc == SONDE_ENOENT) rc = 0;
+    }
+    if (rc) { /* as it was; samples of the new ones, if any came, are a few too many */
+        for (uint32_t i = before; i < s->event_count; i++) {
+            if (s->events[i].fd >= 0) close(s->events[i].fd);
+            s->events[i].fd = -1;
+        }
+        s->options.stack_bytes = had;
+        s->generation--;
+        return rc;
+    }
+    s->wide = 1;
+    for (uint32_t i = 0; i < before; i++) {
+        if (s->events[i].kind == SONDE_PERF_CLOCK) close_event(s, &s->events[i]);
+    }
+    count_once(s, before);
+    return 0;
 }
 
 int sonde_perf_set_init(struct sonde_perf_set *s, const struct sonde_perf_options *options,

@@ -13,6 +13,12 @@
  * get their own. A thread that begins while others are opened may have both: samples carry the id
  * of the event that was opened, and the reader takes those of one owner for each thread only.
  *
+ * A thread's first sample comes when it has used a whole period on one CPU, so threads and processes
+ * that end before that are never sampled. Where many do, and the kernel permits it (root,
+ * CAP_PERFMON), clock events of whole CPUs take over ("wide"): they go on from one thread to the next.
+ * Samples of others come with them, and are thrown away by the reader. A counter on each thread then
+ * tells the CPU time.
+ *
  * How much of the stack is copied cannot be changed in an open event: to have more or less of it,
  * clock and switch events of a new generation are opened beside the old ones, which are then
  * closed; the reader follows the newest, so that nothing is missed nor counted twice. */
@@ -28,7 +34,8 @@
 #define SONDE_PERF_STACK_STEP 4096u /* sizes to choose from are multiples of it */
 #define SONDE_PERF_STACK_STEPS (SONDE_PERF_STACK_MAX / SONDE_PERF_STACK_STEP + 1)
 
-enum sonde_perf_kind { SONDE_PERF_TRACK, SONDE_PERF_CLOCK, SONDE_PERF_SWITCH };
+enum sonde_perf_kind { SONDE_PERF_TRACK, SONDE_PERF_CLOCK, SONDE_PERF_SWITCH, SONDE_PERF_COUNT };
+#define SONDE_PERF_WIDE UINT32_MAX /* the owner of events of whole CPUs */
 
 struct sonde_perf_options {
     uint32_t pid;
@@ -68,6 +75,7 @@ struct sonde_perf_set {
     struct sonde_intern by_id;     /* event ids to index in events + 1 */
     size_t bytes;                  /* of that index */
     uint32_t generation;
+    int wide;                      /* clock events are of CPUs */
     uint64_t closed_count, closed_ns; /* of clock events that are closed */
 };
 
@@ -101,12 +109,18 @@ uint32_t sonde_perf_set_stack_max(const struct sonde_perf_set *s);
 int sonde_perf_set_resize(struct sonde_perf_set *s, uint32_t stack_bytes, const uint32_t *pids,
                           uint32_t count, struct sonde_err *err);
 
+/* Clock events of CPUs instead of threads from now on; pids as above. SONDE_EACCES: not permitted,
+ * and everything is as before. */
+int sonde_perf_set_widen(struct sonde_perf_set *s, uint32_t stack_bytes, const uint32_t *pids,
+                         uint32_t count, struct sonde_err *err);
+
 /* The event a record is from; NULL = none of ours. */
 const struct sonde_perf_event *sonde_perf_set_find(const struct sonde_perf_set *s, uint64_t id);
 
 void sonde_perf_set_disable(struct sonde_perf_set *s);
 
-/* What the clock events have counted (cycles or ns) and the CPU time they were on, in all. */
+/* What the clock events have counted (cycles or ns) and the CPU time they were on, in all. Wide: only
+ * the CPU time goes on. */
 void sonde_perf_set_read(struct sonde_perf_set *s, uint64_t *count, uint64_t *ns);
 
 #endif

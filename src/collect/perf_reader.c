@@ -328,6 +328,8 @@ static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_rec
     const struct sonde_perf_event *e = sonde_perf_set_find(r->set, rec->id);
     /* A thread that is about to be gone has lost its number already. */
     const int ending = rec->tid == UINT32_MAX;
+    /* Of a whole CPU: whatever runs there. */
+    if (e && e->owner == SONDE_PERF_WIDE && !sonde_perf_tasks_process(&r->tasks, rec->pid)) return;
     struct sonde_perf_thread *t = ending ? NULL : thread_of(r, rec->pid, rec->tid);
     if (!e || (!t && !ending) || (t && !is_owner(t, e))) return;
     if (e->kind == SONDE_PERF_CLOCK) {
@@ -465,6 +467,7 @@ static void take_exit(struct sonde_perf_reader *r, const struct sonde_perf_recor
     if (!t || t->process->pid != rec->pid) return;
     add_rest(r, t, rec->time_ns);
     settle_process(r, rec->pid);
+    r->ended += !t->row;
     sonde_perf_tasks_end(&r->tasks, t);
 }
 

@@ -73,7 +73,10 @@ void sonde__timer_start(void)
     if (t->state != SONDE__SAMPLER_RUNNING) return;
     __atomic_store_n(&t->area, area, __ATOMIC_RELEASE);
     struct sonde__thread *self = sonde__thread_take();
-    if (self) sonde__thread_begin(self);
+    if (!self) return;
+    self->start = NULL;
+    self->start_c11 = NULL;
+    sonde__thread_begin(self);
 }
 
 static void tell_thread(void)

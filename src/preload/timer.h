@@ -46,6 +46,10 @@ struct sonde__thread {
     uint32_t tid;
     int32_t timer;                    /* the kernel's number of it */
     uint32_t armed;
+    uint32_t owed;                    /* periods that the next sample stands for besides */
+    uint64_t had_ns;                  /* CPU time that it began with, of others: see arm */
+    uint64_t cpu_ns;                  /* its own then */
+    uint64_t periods;                 /* that its samples stand for; the handler's */
     uint32_t small_stack;             /* its alternate signal stack has no room for us */
     uint64_t ips[];                   /* depth_max, the handler's; see sonde__frame_slot */
 };

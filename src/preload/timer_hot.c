@@ -67,7 +67,8 @@ static size_t room(const ucontext_t *c)
 }
 
 __attribute__((noinline)) static void sample(struct sonde__thread *t, uint32_t overrun,
-                                             const ucontext_t *context, size_t room_left)
+                                             uint32_t owed, const ucontext_t *context,
+                                             size_t room_left)
 {
     uint32_t flags;
     int jumps;
@@ -82,7 +83,7 @@ __attribute__((noinline)) static void sample(struct sonde__thread *t, uint32_t o
         flags |= SONDE__SAMPLE_LATE;
         __atomic_fetch_add(&sonde__timer.area->late, 1, __ATOMIC_RELAXED);
     }
-    sonde__ring_sample(t, frames, overrun, flags);
+    sonde__ring_sample(t, frames, overrun + owed, flags);
     sonde__walk_end();
 }
 
@@ -97,8 +98,11 @@ void sonde__timer_handler(int number, siginfo_t *info, void *context)
     const int saved = errno;
     const size_t left = room(context);
     const uint32_t overrun = info->si_overrun > 0 ? (uint32_t)info->si_overrun : 0;
+    const uint32_t owed = t->owed;
+    t->owed = 0;
+    t->periods += 1ull + overrun + owed;
     if (left >= ROOM_TO_WALK) {
-        sample(t, overrun, context, left);
+        sample(t, overrun, owed, context, left);
     } else {
         __atomic_fetch_add(&sonde__timer.area->cut, 1, __ATOMIC_RELAXED);
     }

@@ -109,14 +109,52 @@ static struct timespec span(uint64_t ns)
     return (struct timespec){ (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
 }
 
-/* By its own thread. The first sample comes after a part of the period that differs from thread
- * to thread, so that threads that begin together are not sampled together. */
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec cpu;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu)) return 0;
+    return (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+}
+
+/* CPU time of threads that have ended, since their last samples; less than 0: lent to threads that
+ * have not. A thread that ends before its first period is over is not sampled, and the kernel looks
+ * at timers at its ticks only, so thousands of short ones were not sampled at all: what one has left
+ * the next one begins with. When there is nothing left it is lent a part of a period, which differs
+ * from thread to thread: so threads that begin together are not sampled together, and what is
+ * expected of a process, however short, is its CPU time over the period. */
+static int64_t left_ns;
+
+static uint64_t left_take(uint32_t tid, uint64_t period)
+{
+    int64_t had = __atomic_load_n(&left_ns, __ATOMIC_RELAXED);
+    while (had > 0 && !__atomic_compare_exchange_n(&left_ns, &had, 0, 0, __ATOMIC_RELAXED,
+                                                   __ATOMIC_RELAXED)) {
+    }
+    if (had > 0) return (uint64_t)had;
+    const uint64_t loan = tid * 0x9e3779b97f4a7c15ull % period;
+    __atomic_fetch_sub(&left_ns, (int64_t)loan, __ATOMIC_RELAXED);
+    return loan;
+}
+
+/* By its own thread, whose CPU time is cpu_ns at its end. */
+static void left_give(const struct sonde__thread *t, uint64_t cpu_ns)
+{
+    const uint64_t all = t->had_ns + (cpu_ns > t->cpu_ns ? cpu_ns - t->cpu_ns : 0);
+    const uint64_t sampled = t->periods * sonde__timer.period_ns;
+    __atomic_fetch_add(&left_ns, (int64_t)(all - sampled), __ATOMIC_RELAXED);
+}
+
+/* By its own thread. */
 void sonde__thread_arm(struct sonde__thread *t)
 {
     const uint64_t period = sonde__timer.period_ns;
+    t->cpu_ns = t->start || t->start_c11 ? 0 : own_cpu_ns(); /* one that was there before */
+    t->had_ns = left_take(t->tid, period);
+    t->periods = 0;
+    t->owed = t->had_ns >= 2 * period ? (uint32_t)(t->had_ns / period - 1) : 0;
     const struct itimerspec when = {
         .it_interval = span(period),
-        .it_value = span(1 + t->tid * 0x9e3779b97f4a7c15ull % period),
+        .it_value = span(t->had_ns >= period ? 1 : period - t->had_ns),
     };
     if (timer_make(t)) {
         __atomic_fetch_add(&sonde__timer.area->threads_refused, 1, __ATOMIC_RELAXED);
@@ -156,6 +194,7 @@ static void forget(struct sonde__thread *t)
 void sonde__threads_forked(void)
 {
     lock = 0;
+    left_ns = 0;
     free_list = NULL;
     each_slot(forget); /* all are in the list now, also those that were never used */
     slab_used = slab_slots();
@@ -188,17 +227,15 @@ void sonde__thread_begin(struct sonde__thread *t)
 static void thread_end(void *arg)
 {
     struct sonde__thread *t = arg;
-    struct timespec cpu = { 0, 0 };
     char name[16] = "";
     if (t != sonde__thread_self) return;
     if (sonde__timer.pid == (uint32_t)getpid()) {
+        const int was_armed = __atomic_load_n(&t->armed, __ATOMIC_RELAXED) != 0;
         sonde__thread_disarm(t);
         prctl(PR_GET_NAME, name);
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-        if (sonde__timer.area) {
-            sonde__ring_thread(t->tid, (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec,
-                               name);
-        }
+        const uint64_t cpu_ns = own_cpu_ns();
+        if (was_armed) left_give(t, cpu_ns);
+        if (sonde__timer.area) sonde__ring_thread(t->tid, cpu_ns, name);
     }
     sonde__thread_self = NULL;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
