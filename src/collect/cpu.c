@@ -377,6 +377,7 @@ static const char *started_as(uint32_t pid, const char *file, char *command, cha
     enum { COMM = 15 }; /* bytes that the kernel keeps */
     const size_t n = read_proc(pid, "comm", comm, 32);
     if (n && comm[n - 1] == '\n') comm[n - 1] = '\0';
+    if (!strncmp(command, "/proc/", 6)) return NULL; /* /proc/self/exe says nothing */
     command[strcspn(command, " :")] = '\0';
     const char *slash = strrchr(command, '/');
     const char *name = slash ? slash + 1 : command;

@@ -491,9 +491,10 @@ static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record
     settle_process(r, rec->pid);
     if (p) sonde_perf_tasks_map(&r->tasks, p, &rec->u.map);
     if (r->unnamed && rec->pid == r->pid && base) {
-        /* Its name is cut after 15 bytes; that of the file may be another's, by a link. */
+        /* Its name is cut after 15 bytes; that of the file may be another's, by a link. What was
+         * started through /proc/self/exe is called exe. */
         const char *name = sonde_profile_str(r->p, r->p->program);
-        if (!strncmp(name, base + 1, strlen(name))) {
+        if (!strcmp(name, "exe") || !strncmp(name, base + 1, strlen(name))) {
             r->p->program = sonde_profile_cstring(r->p, base + 1);
         }
         r->unnamed = 0;
