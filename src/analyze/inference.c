@@ -106,9 +106,10 @@ void infer_wait(struct sonde_infer *x, const struct infer_event *e)
 static const char *model_name(struct sonde_infer *x, const char *name)
 {
     char text[256];
-    if (!name || !sonde_strip_on()) return infer_name(x, name);
+    if (!name) return infer_name(x, name);
     snprintf(text, sizeof(text), "%s", name);
-    sonde_strip_path(text);
+    sonde_strip_gguf(text); /* as the hooks do: one model has one name, whoever saw it */
+    if (sonde_strip_on()) sonde_strip_path(text);
     return infer_name(x, text);
 }
 

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 static int stripping;
 
@@ -70,4 +71,14 @@ enum sonde_strip_kind sonde_strip_kind(const char *name)
         if (strcmp(name, gone[i]) == 0) return SONDE_STRIP_GONE;
     }
     return SONDE_STRIP_PATHS;
+}
+
+void sonde_strip_gguf(char *name)
+{
+    const size_t len = strlen(name);
+    if (len <= 5 || strcasecmp(name + len - 5, ".gguf") != 0) return;
+    const char *slash = strrchr(name, '/');
+    if (slash && strlen(slash + 1) <= 5) return;
+    name[len - 5] = '\0';
+    if (slash) memmove(name, slash + 1, strlen(slash + 1) + 1);
 }

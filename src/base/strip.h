@@ -11,6 +11,9 @@ int sonde_strip_on(void);
 void sonde_strip_path(char *path);  /* a path as a whole, relative ones too: "/a/b c" -> "b c" */
 void sonde_strip_paths(char *text); /* absolute ones inside of text: "at /a/b.c:3" -> "at b.c:3" */
 
+/* A model that is called by its file is called by that: "/models/tiny.Q4.gguf" -> "tiny.Q4". */
+void sonde_strip_gguf(char *name);
+
 /* What labels and attributes of this name hold. */
 enum sonde_strip_kind {
     SONDE_STRIP_KEEP,   /* routes of HTTP, which look like paths */

@@ -9,6 +9,7 @@
 
 #include "analyze/inference.h"
 #include "base/alloc.h"
+#include "base/strip.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
 
@@ -232,9 +233,11 @@ static void on_tick(void *arg, const struct sonde_front_state *state)
 /* ---- Noting ------------------------------------------------------------------------------- */
 
 static struct row *find_row(struct sonde_figures *g, enum sonde_front_route route,
-                            const char *model)
+                            const char *said)
 {
-    if (!*model) model = "unknown";
+    char model[SONDE_JSON_TEXT_MAX + 1];
+    snprintf(model, sizeof(model), "%s", *said ? said : "unknown");
+    sonde_strip_gguf(model); /* as hooks in the server call it */
     for (size_t i = 0; i < g->row_count; i++) {
         if (g->rows[i].route == route && strcmp(g->rows[i].model, model) == 0) return &g->rows[i];
     }
@@ -298,6 +301,7 @@ static void note_span(struct sonde_figures *g, const struct sonde_front_request 
         .trace_hi = r->trace_hi, .trace_lo = r->trace_lo, .id = r->span, .parent = r->parent,
         .outcome = outcome_of(r->outcome), .status = r->status, .route = r->route };
     memcpy(s->model, r->model, sizeof(s->model));
+    sonde_strip_gguf(s->model);
 }
 
 /* ---- Inference events --------------------------------------------------------------------- */

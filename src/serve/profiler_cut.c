@@ -142,14 +142,20 @@ static int has_child(const struct sonde_infer *x, uint64_t id)
 /* If it is of that time. exact: what was done for it is known by its parent. Others of the same
  * trace lose it here: by their traces they would be taken for this one. */
 static int add_request(const struct sonde_infer_request *d, const struct sonde_request_profile *r,
-                       int exact, struct sonde_profile *into)
+                       int exact, const struct profiler_joined *joined, struct sonde_profile *into)
 {
     const uint64_t end_ns = d->arrived_ns + (uint64_t)(d->total_s * 1e9);
     if (end_ns < r->request.arrived_ns || d->arrived_ns > r->ended_ns) return 0;
+    struct sonde_infer_request copy = *d;
+    copy.flags &= ~SONDE_INFER_WENT_ON; /* it replaces nothing here */
+    if (d == joined->request) {
+        copy.trace_hi = r->request.trace_hi;
+        copy.trace_lo = r->request.trace_lo;
+        return sonde_infer_run_add(into, &copy);
+    }
     const int mine = same_trace(d, &r->request) &&
                      (d->id == r->request.id || d->parent == r->request.id ||
                       (!exact && d->source != r->request.source));
-    struct sonde_infer_request copy = *d;
     if (!mine) {
         copy.items = NULL;
         copy.item_count = 0;
@@ -158,30 +164,49 @@ static int add_request(const struct sonde_infer_request *d, const struct sonde_r
     return sonde_infer_run_add(into, &copy);
 }
 
-/* Those that have not ended have spans already. */
-static int add_running(const struct sonde_infer *x, const struct sonde_request_profile *r,
-                       int exact, struct sonde_profile *into)
+/* What an engine that knows of no traces did for it is of its trace from now on. */
+static void join_spans(const struct profiler_joined *joined, struct sonde_request_profile *r,
+                       struct sonde_profile *into)
 {
-    const size_t count = sonde_infer_running(x, 0, NULL, 0);
-    struct sonde_infer_request *running = sonde__calloc(count + 1, sizeof(*running));
-    int rc = running ? 0 : SONDE_ENOMEM;
-    if (!rc) sonde_infer_running(x, sonde_clock_s(CLOCK_REALTIME), running, count);
-    for (size_t i = 0; !rc && i < count; i++) rc = add_request(&running[i], r, exact, into);
-    sonde__free(running); /* what they point to is the model's */
-    return rc;
+    const struct sonde_infer_request *d = joined->request;
+    if (!d) return;
+    for (uint32_t i = 0; i < into->spans_count; i++) {
+        struct sonde_profile_span *s = &into->spans[i];
+        if (s->trace_hi != d->trace_hi || s->trace_lo != d->trace_lo) continue;
+        s->trace_hi = r->request.trace_hi;
+        s->trace_lo = r->request.trace_lo;
+    }
+    if (joined->others) {
+        note(r, "%s does not say which request it serves: this was found by time and tokens, and %u "
+             "other%s would fit about as well: samples may be those of another",
+             d->program[0] ? d->program : "the server", joined->others,
+             joined->others == 1 ? "" : "s");
+    }
 }
 
 /* The request itself, as whoever began it saw it and as the engine behind did; and all others of
- * that time, so that what is theirs is known. */
-static int add_requests(const struct sonde_infer *x, const struct sonde_request_profile *r,
+ * that time, so that what is theirs is known; those that have not ended have spans already. */
+static int add_requests(const struct sonde_infer *x, struct sonde_request_profile *r,
                         struct sonde_profile *into)
 {
     const int exact = has_child(x, r->request.id);
-    int rc = 0;
-    for (size_t age = sonde_infer_done_count(x); !rc && age-- > 0;) {
-        rc = add_request(sonde_infer_done(x, age), r, exact, into);
+    const size_t done = sonde_infer_done_count(x), running = sonde_infer_running(x, 0, NULL, 0);
+    struct sonde_infer_request *run = sonde__calloc(running + 1, sizeof(*run));
+    const struct sonde_infer_request **list = sonde__calloc(done + running + 1, sizeof(*list));
+    struct profiler_joined joined = { 0 };
+    int rc = run && list ? 0 : SONDE_ENOMEM;
+    size_t count = 0;
+    if (!rc) {
+        sonde_infer_running(x, sonde_clock_s(CLOCK_REALTIME), run, running);
+        for (size_t age = done; age-- > 0;) list[count++] = sonde_infer_done(x, age);
+        for (size_t i = 0; i < running; i++) list[count++] = &run[i];
+        if (!exact && r->request.source == SONDE_INFER_FRONT) profiler_join(list, count, r, &joined);
+        join_spans(&joined, r, into);
     }
-    return rc ? rc : add_running(x, r, exact, into);
+    for (size_t i = 0; !rc && i < count; i++) rc = add_request(list[i], r, exact, &joined, into);
+    sonde__free(list);
+    sonde__free(run); /* what they point to is the model's */
+    return rc;
 }
 
 /* A request to a route that is not measured is no inference request: it stands in for one. */
@@ -198,7 +223,7 @@ static int add_plain(const struct sonde_request_profile *r, struct sonde_profile
         .total_s = (double)(r->ended_ns - r->request.arrived_ns) * 1e-9 });
 }
 
-static int add_context(struct sonde_profiler *p, const struct sonde_request_profile *r,
+static int add_context(struct sonde_profiler *p, struct sonde_request_profile *r,
                        struct sonde_profile *into)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);

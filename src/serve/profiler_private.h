@@ -134,6 +134,16 @@ void profiler_requests_release(struct sonde_profiler *p);
 uint64_t profiler_cut_start(struct sonde_profiler *p);
 /* Not for requests any more. */
 void profiler_cut_stop(struct sonde_profiler *p);
+/* ---- profiler_join.c ---- */
+
+struct profiler_joined {
+    const struct sonde_infer_request *request; /* the engine's; NULL = none is known, or by its trace */
+    uint32_t others;             /* that fit about as well */
+};
+/* Among all requests that are known. */
+void profiler_join(const struct sonde_infer_request *const *list, size_t count,
+                   const struct sonde_request_profile *r, struct profiler_joined *out);
+
 /* The request has ended: fill in its profile (NULL: no memory) and notes. */
 void profiler_cut(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns);
 

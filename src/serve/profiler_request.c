@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyze/inference.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "collect/infer_event.h"
@@ -150,11 +151,24 @@ void sonde_profiler_on_begin(struct sonde_profiler *p, const struct sonde_infer_
         .arrived_ns = r->arrived_ns }, id);
 }
 
+/* There are engines that know of no traces, and whose requests end by silence. Write lock held. */
+static int has_traceless(const struct sonde_profiler *p)
+{
+    const struct sonde_infer *x = sonde_infer_of(sonde_collector_model(p->o.collector));
+    struct sonde_infer_model_view m;
+    for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
+        sonde_infer_model_at(x, i, &m);
+        if (m.facts.source == SONDE_INFER_HOOK || m.facts.source == SONDE_INFER_PROBE) return 1;
+    }
+    return 0;
+}
+
 void sonde_profiler_on_done(struct sonde_profiler *p, const struct sonde_infer_request *r)
 {
     profiler_take_on_request(p, r);
-    if (!(r->flags & SONDE_INFER_PROFILE)) return;
-    sonde_profiler_request_end(p, r->id, r->arrived_ns + (uint64_t)(r->total_s * 1e9), 1);
+    if (!(r->flags & SONDE_INFER_PROFILE) || r->flags & SONDE_INFER_WENT_ON) return;
+    sonde_profiler_request_end(p, r->id, r->arrived_ns + (uint64_t)(r->total_s * 1e9),
+                               r->source != SONDE_INFER_FRONT || !has_traceless(p));
 }
 
 /* ---- The thread ------------------------------------------------------------------------------- */

@@ -32,6 +32,19 @@ static void whole_paths(void **state)
     }
 }
 
+static void models(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        { "/models/tiny.Q4.gguf", "tiny.Q4" }, { "tiny.gguf", "tiny" }, { "a/b.GGUF", "b" },
+        { "meta-llama/Llama-3", "meta-llama/Llama-3" }, { ".gguf", ".gguf" }, { "", "" },
+        { "/x/.gguf", "/x/.gguf" }, { "gpt-4", "gpt-4" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        check(sonde_strip_gguf, cases[i][0], cases[i][1]);
+    }
+}
+
 static void paths_in_text(void **state)
 {
     (void)state;
@@ -73,7 +86,7 @@ static void names_of_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_paths),
+        cmocka_unit_test(whole_paths), cmocka_unit_test(models),
         cmocka_unit_test(paths_in_text),
         cmocka_unit_test(names_of_labels),
     };
