@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/strip.h"
+#include "base/trace_id.h"
 #include "base/visible.h"
 #include "cli/heap.h"
 #include "present/text.h"
@@ -71,14 +72,8 @@ static int parse_trace(const struct sonde_cli *cli, const char *text,
                        struct sonde_profile_filter *out)
 {
     if (!text) return SONDE_EXIT_OK;
-    char half[17] = "";
-    if (strlen(text) == 32 && strspn(text, "0123456789abcdefABCDEF") == 32) {
-        memcpy(half, text, 16);
-        out->trace_hi = strtoull(half, NULL, 16);
-        out->trace_lo = strtoull(text + 16, NULL, 16);
-    }
-    if (out->trace_hi || out->trace_lo) return SONDE_EXIT_OK;
-    return sonde_cli_usage(cli, "--trace: '%s' is not 32 hexadecimal digits", text);
+    if (sonde_trace_id_parse(text, &out->trace_hi, &out->trace_lo)) return SONDE_EXIT_OK;
+    return sonde_cli_usage(cli, "--trace: '%s' is not 32 hexadecimal digits, or a UUID", text);
 }
 
 int sonde_cli_filter(const struct sonde_cli *cli, const struct sonde_cli_filter *v,

@@ -25,7 +25,7 @@ struct sonde_cli_filter {
       .offset = offsetof(values, field.span), .help = "only inside spans of such a name" },    \
     { .name = "trace", .type = SONDE_OPT_STR, .value = "ID",                                   \
       .offset = offsetof(values, field.trace),                                                 \
-      .help = "only inside spans of this trace (32 hexadecimal digits)" },                     \
+      .help = "only inside spans of this trace (32 hexadecimal digits, or a UUID)" },                     \
     { .name = "thread", .type = SONDE_OPT_STR, .value = "GLOB|TID",                            \
       .offset = offsetof(values, field.thread), .help = "only threads of such a name or id" }, \
     { .name = "from", .type = SONDE_OPT_STR, .value = "SECONDS",                               \

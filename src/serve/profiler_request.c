@@ -12,6 +12,7 @@
 #include "analyze/inference.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/trace_id.h"
 #include "collect/infer_event.h"
 #include "serve/profiler_private.h"
 #include "sonde/sonde.h"
@@ -294,15 +295,14 @@ static int is_asked(const struct profiler_request *e, size_t digits, uint64_t hi
 /* 0 or SONDE_EINVAL. */
 static int parse(const char *text, size_t *digits, uint64_t *hi, uint64_t *lo, struct sonde_err *err)
 {
-    char half[17] = "";
+    *digits = 32;
+    if (sonde_trace_id_parse(text, hi, lo)) return 0;
     *digits = strlen(text);
-    if ((*digits != 16 && *digits != 32) || strspn(text, "0123456789abcdefABCDEF") != *digits) {
-        return sonde_err_set(err, SONDE_EINVAL, "\"%.100s\" is no id of a profile: 16 hexadecimal "
-                             "digits, or 32 of a trace", text);
+    if (*digits != 16 || strspn(text, "0123456789abcdefABCDEF") != *digits) {
+        return sonde_err_set(err, SONDE_EINVAL, "\"%.100s\" is not the id of a profile: 16 "
+                             "hexadecimal digits, or those of a trace: 32, or a UUID", text);
     }
-    memcpy(half, text, 16);
-    *hi = strtoull(half, NULL, 16);
-    *lo = strtoull(text + *digits - 16, NULL, 16);
+    *lo = strtoull(text, NULL, 16);
     return 0;
 }
 

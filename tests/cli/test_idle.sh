@@ -46,5 +46,17 @@ holds "stop" "r['cpu']['total_samples'] == 0 and r['memory']['leaked_mb'] == 0 a
 holds "stop" "r['memory']['peak_mb'] == 0 and r['memory']['allocations'] == 0 and r['memory']['rss_mb'] > 0"
 same "the last" 200 "$(code "$url/admin/profile/last")"
 holds "the last is the session" "r['name'] == 'idle'"
+# An id with dashes is the same 128 bits.
+for id in 0af7651916cd43dd8448eb211c80319c 0af76519-16cd-43dd-8448-eb211c80319c; do
+    same "spans of $id" 200 "$(code "$url/api/spans?trace=$id")"
+    same "a profile of $id" 404 "$(code "$url/admin/profile/requests/$id")"
+done
+same "not an id" 400 "$(code "$url/api/spans?trace=0af76519-16cd-43dd-8448eb211c80319c")"
+same "not an id" 400 "$(code "$url/admin/profile/requests/0af76519-16cd-43dd-8448eb211c80319c")"
+
+# Health as one flat object.
+same "flat health" 200 "$(code "$url/health?format=flat")"
+holds "flat health" "r['status'] == 'healthy' and r['memory_usage_mb'] > 0 and r['error_rate'] == 0"
+holds "flat health" "sorted(r) == ['error_rate', 'gpu_utilization', 'latency_p50', 'latency_p95', 'memory_usage_mb', 'status']"
 same "there is nothing to draw" 404 "$(code "$url/admin/profile/last?format=svg")"
 finish

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/trace_id.h"
 #include "serve/api_store.h"
 #include "serve/export.h"
 #include "serve/filters.h"
@@ -171,25 +172,6 @@ static void runs(const struct sonde_request *r, struct sonde_response *a)
     if (rc) store_error(a, rc, &err);
 }
 
-/* 32 hexadecimal digits, not all zero. */
-static int parse_trace(const char *text, uint64_t *hi, uint64_t *lo)
-{
-    uint64_t word[2] = { 0, 0 };
-    if (strlen(text) != 32) return 0;
-    for (size_t i = 0; i < 32; i++) {
-        const char c = text[i];
-        const int digit = c >= '0' && c <= '9'   ? c - '0'
-                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                 : -1;
-        if (digit < 0) return 0;
-        word[i / 16] = word[i / 16] << 4 | (uint64_t)digit;
-    }
-    *hi = word[0];
-    *lo = word[1];
-    return word[0] || word[1];
-}
-
 /* 1 if there were spans since then that are no longer in memory. */
 static int spans_are_older(const struct sonde_request *r, struct sonde_model *m, double from_s)
 {
@@ -206,10 +188,10 @@ static void spans(const struct sonde_request *r, struct sonde_response *a)
     struct sonde_api_spans q = { .name = sonde_request_param(r, "name") };
     const char *trace = sonde_request_param(r, "trace");
     uint64_t pid = 0, limit = 0;
-    if (trace && !parse_trace(trace, &q.trace_hi, &q.trace_lo)) {
+    if (trace && !sonde_trace_id_parse(trace, &q.trace_hi, &q.trace_lo)) {
         sonde_response_error(a, 400,
                              "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
-                             "digits", trace);
+                             "digits, or a UUID", trace);
         return;
     }
     if (!parse_range(r, a, &q.from_s, &q.to_s) ||

@@ -148,8 +148,25 @@ static void put_components(struct sonde_buf *out, const struct report *p,
     sonde_json_close(out, '}');
 }
 
+/* One object without parts, for programs that look at nothing else: milliseconds, megabytes, and 0
+ * where nothing was measured, since they take numbers alone. */
+static void put_flat(struct sonde_buf *out, const struct report *p)
+{
+    const struct sonde_health *h = &p->h;
+    const double gpu = h->gpu_ratio * 100, memory = h->resident / (1024 * 1024);
+    sonde_buf_putc(out, '{');
+    sonde_json_str(out, "status", p->failing ? "unhealthy" : "healthy");
+    sonde_json_num(out, "latency_p50", isnan(h->p50_s) ? 0 : h->p50_s * 1e3);
+    sonde_json_num(out, "latency_p95", isnan(h->p95_s) ? 0 : h->p95_s * 1e3);
+    sonde_json_num(out, "memory_usage_mb", isnan(memory) ? 0 : memory);
+    sonde_json_num(out, "gpu_utilization", isnan(gpu) ? 0 : gpu);
+    sonde_json_num(out, "error_rate", h->count > 0 ? h->failed / h->count : 0);
+    sonde_buf_puts(out, "}\n");
+}
+
 static void health(const struct sonde_request *r, struct sonde_response *a)
 {
+    const char *format = sonde_request_param(r, "format");
     struct sonde_model *m = sonde_collector_model(r->collector);
     const double window_s = r->health.window_s > 0 ? r->health.window_s : WINDOW_DEFAULT_S;
     struct report p = { .age_s = NAN };
@@ -166,6 +183,10 @@ static void health(const struct sonde_request *r, struct sonde_response *a)
     judge(&p, r);
     struct sonde_buf *out = &a->body;
     a->status = p.failing ? 503 : 200;
+    if (format && !strcmp(format, "flat")) {
+        put_flat(out, &p);
+        return;
+    }
     sonde_buf_putc(out, '{');
     sonde_json_str(out, "status", p.failing ? "failing" : p.degraded ? "degraded" : "ok");
     sonde_json_key_open(out, "reasons", '[');
@@ -185,7 +206,8 @@ extern const struct sonde_route sonde_route_health;
 const struct sonde_route sonde_route_health = {
     .method = "GET",
     .path = "/health",
-    .summary = "ok, degraded or failing: latency, errors, memory, GPU and components of the last seconds",
+    .summary = "ok, degraded or failing: latency, errors, memory, GPU and components of the last seconds; format=flat: healthy or unhealthy "
+               "and six figures",
     .handle = health,
     .keys = "status,reasons,latency,errors,memory,gpu,components",
     .statuses = "503*",

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/json.h"
 #include "present/flamegraph.h"
@@ -16,6 +17,8 @@
 #include "serve/route.h"
 #include "serve/session_report.h"
 #include "sonde/sonde.h"
+
+enum { LAST_TRIES = 100, LAST_WAIT_NS = 20000000 }; /* two seconds */
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
 
@@ -173,8 +176,9 @@ static void show(const struct sonde_request *q, struct sonde_response *a, const 
     sonde_profiler_request_put(q->profiler, r);
 }
 
-/* When the newest profile of a request ended that is done. *any: there are some, done or not. */
-static double last_request_s(const struct sonde_request *q, int *any)
+/* The newest profile of a request that is done, or about to be: 1 = row is it. *any: there are some,
+ * be they of requests that have not ended. */
+static int last_request(const struct sonde_request *q, struct sonde_request_profile_row *row, int *any)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     const size_t count =
@@ -182,9 +186,24 @@ static double last_request_s(const struct sonde_request *q, int *any)
                     : 0;
     *any = count > 0;
     for (size_t i = 0; i < count; i++) {
-        if (rows[i].done) return (double)rows[i].ended_ns * 1e-9;
+        if (!rows[i].ended_ns) continue;
+        *row = rows[i];
+        return 1;
     }
     return 0;
+}
+
+/* When it ended; 0 = there is none. Who has the answer to a request and asks for its profile at once
+ * means that one, which takes a fraction of a second to be put together. */
+static double last_request_s(const struct sonde_request *q, int *any)
+{
+    struct sonde_request_profile_row row;
+    for (int i = 0; i < LAST_TRIES; i++) {
+        if (!last_request(q, &row, any)) return 0;
+        if (row.done || (q->gone && q->gone(q->client))) break;
+        nanosleep(&(struct timespec){ .tv_nsec = LAST_WAIT_NS }, NULL);
+    }
+    return (double)row.ended_ns * 1e-9;
 }
 
 /* The newest that is kept, its id in text; 0 = there is none. */
