@@ -44,7 +44,8 @@ static void note_state(struct sonde_cpu_engine *e, const struct sonde_timer_targ
     if (t->info.state <= SONDE__SAMPLER_ENDED || e->told & bit) return;
     e->told |= bit;
     snprintf(e->note, sizeof(e->note), "process %u is not sampled%s: %s", t->base.id.pid,
-             t->info.state == SONDE__SAMPLER_GAVE_WAY ? " any more" : "", texts[t->info.state]);
+             t->info.state == SONDE__SAMPLER_GAVE_WAY ||
+             t->info.state == SONDE__SAMPLER_SANDBOXED ? " any more" : "", texts[t->info.state]);
     sonde_log(SONDE_LOG_WARN, "%s", e->note);
 }
 

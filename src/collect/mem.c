@@ -227,8 +227,9 @@ static void make_note(struct sonde_mem *m, char out[SONDE_MEM_NOTE_MAX])
         given_up += t->info.scanned == 2;
     }
     if (refused) {
-        note(out, "%" PRIu64 " allocations were not recorded: there was no memory for tables, or "
-             "no room in the directory of segments", refused);
+        note(out, "%" PRIu64 " allocations were not recorded: there was no memory for tables, no "
+             "room in the directory of segments, or the program has given up system calls (seccomp)",
+             refused);
     }
     if (m->ended.stacks_refused) {
         note(out, "%" PRIu64 " of the smallest places are left out, for lack of memory",

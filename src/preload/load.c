@@ -4,8 +4,10 @@
 #include "preload/llama.h"
 #include "preload/mem.h"
 #include "preload/preload.h"
+#include "preload/sandbox.h"
 #include "preload/timer.h"
 #include "preload/walk.h"
+#include "record/state.h"
 #include "unwind/image.h"
 
 struct sonde__sampler_config sonde__config;
@@ -16,6 +18,7 @@ struct sonde__host sonde__host;
 static void resolve(void)
 {
     for (int i = 0; i < SONDE__REAL_COUNT; i++) sonde__real((enum sonde__real_id)i);
+    sonde__sandbox_resolve();
 }
 
 /* fork() is restarted when a signal comes, and a large process takes longer to copy than a period
@@ -41,7 +44,7 @@ static void in_child(void)
     sonde__walks_forked();
     if (sampled && sonde__config.children) sonde__timer_start();
     else if (sampled) sonde__signal_release();
-    sonde__mem_forked(sonde__heap_config.children);
+    sonde__mem_forked(sonde__heap_config.children && !sonde__g.silent);
     if (!sonde__llama_config.children) sonde__llama_stop();
 }
 

@@ -112,7 +112,7 @@ static void state_set(struct sonde__mem *m)
 static void at_last(void *unused)
 {
     (void)unused;
-    if (!sonde__mem_gate.mode || sonde__mem_tls.busy) return;
+    if (!sonde__mem_gate.mode || sonde__mem_tls.busy || sonde__g.silent) return;
     sonde__mem_busy(1);
     sonde__mem_scan();
     sonde__mem_busy(0);
@@ -182,7 +182,7 @@ void sonde__mem_stop(void)
 {
     if (!sonde__mem_gate.mode || sonde__mem_tls.busy) return;
     sonde__mem_busy(1);
-    sonde__mem_thread_tell();
+    if (!sonde__g.silent) sonde__mem_thread_tell(); /* else it has been told */
     if (sonde__mem_tls.self) sonde__mem_flush(sonde__mem_tls.self);
     sonde__mem_busy(0);
 }

@@ -68,6 +68,7 @@ struct sonde__mem_gate {
     uint32_t mode;              /* SONDE__MEM_SAMPLED, SONDE__MEM_FULL; 0 = off */
     uint32_t missed;            /* 1: calls went past us, in handlers. Blocks may be known that are
                                    not there any more */
+    uint32_t closed;            /* 1: nothing new is recorded (sandbox.h) */
     uint32_t node_lock;         /* nodes, sites, modules, lanes */
     uint32_t thread_lock;       /* threads' blocks that are free */
     uint32_t side_lock;         /* side records of the live table */

@@ -26,6 +26,11 @@ int sonde__mem_chosen(size_t n)
     if (interrupted()) return 0;
     const uint32_t mode = sonde__mem_gate.mode ? sonde__mem_gate.mode : sonde__mem_wake();
     if (!mode) return 0;
+    if (sonde__mem_gate.closed) {
+        tls->countdown = SONDE__MEM_OFF;
+        sonde__mem_count(&sonde__mem_state.area->refused);
+        return 0;
+    }
     if (!tls->rng) {
         sonde__mem_busy(1);
         sonde__mem_thread_enter();

@@ -32,8 +32,8 @@ static inline int chosen(size_t n) { return full_as_usual() || sonde__mem_chosen
 
 static inline void record(const struct sonde__caller *c, void *p, size_t n)
 {
-    if (!LIKELY(p)) {
-        sonde__mem_count(&sonde__mem_state.area->failed);
+    if (!LIKELY(p && !sonde__mem_gate.closed)) {
+        sonde__mem_count(p ? &sonde__mem_state.area->refused : &sonde__mem_state.area->failed);
         return;
     }
     sonde__mem_busy(1);

@@ -64,6 +64,7 @@ uint64_t sonde__mem_own(uint32_t i, uint64_t *bytes)
 void *sonde__mem_pages(uint64_t bytes)
 {
     const int saved = errno;
+    if (sonde__g.silent) return NULL;
     const long p = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p != -1) {
@@ -77,7 +78,7 @@ void *sonde__mem_pages(uint64_t bytes)
 void sonde__mem_pages_give(void *pages, uint64_t bytes)
 {
     const int saved = errno;
-    if (!pages) return;
+    if (!pages || sonde__g.silent) return;
     own_remove((uint64_t)(uintptr_t)pages);
     syscall(SYS_munmap, pages, bytes);
     errno = saved;
@@ -98,7 +99,7 @@ int sonde__mem_lock_wait(uint32_t *lock)
             sonde__arch_pause();
             continue;
         }
-        sched_yield();
+        if (!sonde__g.silent) sched_yield();
         const uint64_t now = sonde__mono_ns();
         if (!until) until = now + WAIT_NS;
         if (now > until) return -1;

@@ -135,7 +135,7 @@ void sonde__mem_thread_tell(void)
         w[2] = t->lane->allocs - t->allocs;
     }
     if (!w[2]) return;
-    prctl(PR_GET_NAME, &w[3]);
+    if (!sonde__g.silent) prctl(PR_GET_NAME, &w[3]);
     sonde__mem_tell(SONDE__MEM_THREAD, w, 5);
 }
 

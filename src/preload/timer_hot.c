@@ -94,7 +94,8 @@ void sonde__timer_handler(int number, siginfo_t *info, void *context)
         sonde__signal_foreign(number);
         return;
     }
-    if (!t || !sonde__timer.area) return; /* was on its way when the thread or sampling ended */
+    /* Was on its way when the thread or sampling ended. */
+    if (!t || !sonde__timer.area || sonde__timer.state != SONDE__SAMPLER_RUNNING) return;
     const int saved = errno;
     const size_t left = room(context);
     const uint32_t overrun = info->si_overrun > 0 ? (uint32_t)info->si_overrun : 0;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "preload/sandbox.h"
 #include "preload/timer.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -312,6 +313,9 @@ EXPORT int prctl(int option, ...)
         sonde__thread_disarm(t);
         drop_pending();
         __atomic_fetch_add(&sonde__timer.area->threads_skipped, 1, __ATOMIC_RELAXED);
+    }
+    if (option == PR_SET_SECCOMP && arg[0] == SECCOMP_MODE_FILTER) {
+        sonde__sandbox_enter((const struct sock_fprog *)(uintptr_t)arg[1]);
     }
     return SONDE__REAL(prctl)(option, arg[0], arg[1], arg[2], arg[3]);
 }

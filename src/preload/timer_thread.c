@@ -20,6 +20,7 @@
 
 #include "preload/preload.h"
 #include "preload/walk.h"
+#include "record/state.h"
 
 #define SLAB_BYTES (256u << 10)
 #define SLABS_MAX 4096u
@@ -228,7 +229,7 @@ static void thread_end(void *arg)
 {
     struct sonde__thread *t = arg;
     char name[16] = "";
-    if (t != sonde__thread_self) return;
+    if (t != sonde__thread_self || sonde__g.silent) return;
     if (sonde__timer.pid == (uint32_t)getpid()) {
         const int was_armed = __atomic_load_n(&t->armed, __ATOMIC_RELAXED) != 0;
         sonde__thread_disarm(t);

@@ -165,7 +165,7 @@ static void put_unseen(const struct heap_report *r, struct sonde_buf *out)
 {
     const struct sonde_heap *h = r->h;
     const struct { uint64_t count; const char *what; } rows[] = {
-        { h->refused, "allocations for lack of memory for tables" },
+        { h->refused, "allocations for lack of memory for tables, or under seccomp" },
         { h->reentrant, "calls in signal handlers" },
         { h->unmatched, "frees of what was allocated before" },
         { h->lost_events, "events (spans and times of some allocations)" },

@@ -251,6 +251,13 @@ void sonde_enable(int on)
     open_unlock();
 }
 
+void sonde__silence(void)
+{
+    if (sonde__g.h) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE); /* it cannot later */
+    __atomic_store_n(&sonde__g.silent, 1, __ATOMIC_RELEASE);
+    gate_set(SONDE__GATE_OFF);
+}
+
 int sonde_is_enabled(void) { return sonde__ensure_open() == 0; }
 
 const char *sonde_strerror(int error)
@@ -269,6 +276,10 @@ const char *sonde_strerror(int error)
 static void in_child(void)
 {
     memset(&sonde__gate, 0, sizeof(sonde__gate));
+    if (sonde__g.silent) {
+        gate_set(SONDE__GATE_OFF);
+        return;
+    }
     sonde__g.forked = (uint32_t)getpid();
     sonde__thread_forget();
     if (sonde__g.clock_ready) sonde__clock_start(); /* durations come before the first record */
@@ -305,7 +316,7 @@ static int unloadable(void)
  * they are the last. */
 __attribute__((destructor)) static void unload(void)
 {
-    if (!sonde__g.base || sonde__g.pid != (uint32_t)getpid()) return;
+    if (!sonde__g.base || sonde__g.silent || sonde__g.pid != (uint32_t)getpid()) return;
     const int last = !__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL);
     const int ends = !unloadable();
     if (last || ends) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);

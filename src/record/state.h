@@ -33,6 +33,7 @@ struct sonde__state {
     uint32_t copy;            /* this copy's number in the segment */
     int user;                 /* sonde_enable: 1 on, -1 off, 0 = nobody said */
     int error;                /* why opening failed; 0 = it has not */
+    int silent;               /* the program has given up system calls: make none any more */
     int opening;              /* in the middle of it: base may be half made … */
     char *opening_base;       /* … and was this before */
     int env_read;             /* env_trace is valid */
@@ -62,6 +63,9 @@ extern struct sonde__state sonde__g __attribute__((visibility("hidden")));
 /* Open unless open. 0: recording is on. SONDE_EOFF; SONDE_EBUSY: this thread is opening right
  * now; or why it cannot be opened (the gate is then OFF). Sets up the calling thread's TLS. */
 int sonde__ensure_open(void);
+
+/* From now on this copy records nothing and makes no system call, not even at the end. */
+void sonde__silence(void);
 
 /* Only have the clock running: recording may be off. */
 void sonde__clock_ensure(void);

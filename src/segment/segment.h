@@ -258,7 +258,8 @@ _Static_assert(sizeof(struct sonde__gate) == SONDE__PAGE, "the gate has a page t
     X(GAVE_WAY, "the program handles the signal that samples are taken with itself")           \
     X(NO_SIGNAL, "the program was started with the signals that samples can be taken with "    \
                  "ignored")                                                                    \
-    X(NO_KEYS, "it has used up all thread-specific keys")
+    X(NO_KEYS, "it has used up all thread-specific keys")                                      \
+    X(SANDBOXED, "it has given up system calls that samples need (seccomp)")
 
 enum sonde__sampler_state {
 #define SONDE__X(name, text) SONDE__SAMPLER_##name,

@@ -36,6 +36,15 @@ guest "full" bottom-malloc "$full"
 guest "sampled" float "$sampled"
 guest "full" float "$full"
 guest "cpu" strict "$cpu"
+scan="SONDE_HEAP=mode=full,${heap/scan=0/scan=1}"
+for mode in filter filter-syscall; do
+    env "$programs/guest" $mode >"$scratch/out" 2>&1
+    same "$mode, plain: exit status" 5 $?
+    guest "cpu" $mode "$cpu"
+    guest "sampled" $mode "$sampled"
+    guest "full" $mode "$full"
+    guest "cpu, heap with a scan, llama" $mode "$cpu" "$scan" "$llama"
+done
 guest "cpu" exec-full "$cpu"
 guest "cpu, heap, llama" exec-full "$cpu" "$sampled" "$llama"
 finish

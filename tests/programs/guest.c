@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fenv.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
@@ -212,6 +213,56 @@ static void mode_strict(void)
     for (;;) continue;
 }
 
+/* What a small sandbox allows: less than this program's own library calls need would kill it. */
+static void filter_install(int by_syscall)
+{
+    static const int allowed[] = {
+        SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_brk, SYS_mmap, SYS_munmap, SYS_futex,
+    };
+    enum { COUNT = sizeof(allowed) / sizeof(allowed[0]) };
+    struct sock_filter code[COUNT + 4];
+    unsigned n = 0;
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0); /* the number */
+    for (unsigned i = 0; i < COUNT; i++) {
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i],
+                                                 (uint8_t)(COUNT - i), 0);
+    }
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_fprog filter = { (unsigned short)n, code };
+    require(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
+    /* As programs ask whether there is such a thing. */
+    require(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0) == -1 && errno == EFAULT, "probe");
+    require(!(by_syscall ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)
+                         : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0)), "seccomp");
+}
+
+/* Long enough to be sampled, and with allocations; then it ends as programs do. */
+static void filtered(int by_syscall)
+{
+    static void *kept[1000];
+    volatile uint64_t x = 1;
+    burn();
+    for (int i = 0; i < 1000; i++) require((kept[i] = malloc(1000)) != NULL, "malloc");
+    fflush(stdout);
+    filter_install(by_syscall);
+    for (int i = 0; i < 200000000; i++) x = x * 6364136223846793005u + 1;
+    for (int i = 0; i < 1000; i++) {
+        free(kept[i]);
+        require((kept[i] = calloc(1, 3000)) != NULL, "calloc");
+    }
+    for (int i = 0; i < 1000; i++) {
+        require((kept[i] = realloc(kept[i], 5000)) != NULL, "realloc");
+        free(kept[i]);
+    }
+    static const char text[] = "still there\n";
+    require(write(1, text, sizeof(text) - 1) > 0, "write");
+    exit(5);
+}
+
+static void mode_filter(void) { filtered(0); }
+static void mode_filter_syscall(void) { filtered(1); }
+
 /* ---- exec with as much as there is room for ------------------------------------------------------ */
 
 #define PAD "GUEST_PAD"
@@ -277,6 +328,7 @@ static const struct { const char *name; void (*run)(void); } modes[] = {
     { "masks", mode_masks },   { "bottom", mode_bottom },
     { "float", mode_float },   { "bottom-malloc", mode_bottom_malloc },
     { "exec-full", mode_exec_full }, { "strict", mode_strict },
+    { "filter", mode_filter }, { "filter-syscall", mode_filter_syscall },
 };
 
 int main(int argc, char **argv)
