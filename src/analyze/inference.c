@@ -324,5 +324,17 @@ void sonde_infer_reset(struct sonde_infer *x, double now_s)
     x->totals = (struct sonde_infer_totals){ .since_s = now_s, .memory_bytes = memory,
                                              .memory_peak = memory };
     x->cache_asked = 0;
+    x->reset_tick = x->m->tick;
+    x->reset_done = x->done_next;
+    infer_groups_reset(x);
     x->m->activity++;
+}
+
+uint64_t sonde_infer_reset_tick(const struct sonde_infer *x) { return x->reset_tick; }
+
+size_t sonde_infer_reset_done(const struct sonde_infer *x)
+{
+    const size_t kept = sonde_infer_done_count(x);
+    const uint64_t since = x->done_next - x->reset_done;
+    return since < kept ? (size_t)since : kept;
 }

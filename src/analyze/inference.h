@@ -85,6 +85,7 @@ struct sonde_infer_group_view {
     uint32_t source;
     const char *model, *route;
     const struct sonde_model_series *series[SONDE_INFER_GROUP_SLOT_COUNT]; /* NULL = nothing yet */
+    uint64_t counted[SONDE_INFER_GROUP_SLOT_COUNT]; /* of counters: since the last reset */
 };
 size_t sonde_infer_group_count(const struct sonde_infer *x);
 void sonde_infer_group(const struct sonde_infer *x, size_t i, struct sonde_infer_group_view *out);
@@ -112,7 +113,12 @@ struct sonde_infer_totals {
     uint64_t slo_met, slo_missed;
 };
 void sonde_infer_totals(const struct sonde_infer *x, double now_s, struct sonde_infer_totals *out);
-void sonde_infer_reset(struct sonde_infer *x, double now_s); /* write lock held */
+/* Totals, counts of groups and their windows begin anew; series themselves do not, since a counter
+ * never goes back. Write lock held. */
+void sonde_infer_reset(struct sonde_infer *x, double now_s);
+/* The first tick of the model, and how many of the newest finished requests, are after the reset. */
+uint64_t sonde_infer_reset_tick(const struct sonde_infer *x);
+size_t sonde_infer_reset_done(const struct sonde_infer *x);
 
 /* Why an event was not used, or not as it was. */
 #define SONDE_INFER_REASONS(X)                                                                 \

@@ -43,6 +43,7 @@ struct infer_group {
     const char *model, *route;     /* names of x */
     uint64_t out_owed;             /* tokens out that were counted too many: see on_usage */
     struct infer_series slot[SONDE_INFER_GROUP_SLOT_COUNT];
+    uint64_t base[SONDE_INFER_GROUP_SLOT_COUNT]; /* counters at the last reset */
 };
 
 struct infer_model {
@@ -132,6 +133,7 @@ struct sonde_infer {
     struct infer_kept slow_total, slow_ttft, failed, recent;
 
     struct sonde_infer_totals totals;
+    uint64_t reset_tick, reset_done;       /* of the model, and done_next, at the last reset */
     uint64_t cache_asked;
     uint64_t invalid[SONDE_INFER_REASON_COUNT];
     struct sonde_model_series *invalid_series[SONDE_INFER_REASON_COUNT];
@@ -210,6 +212,8 @@ uint64_t infer_group_mask(const struct infer_group *g);
 void infer_group_fill(struct sonde_infer *x, struct infer_group *g, uint64_t mask);
 uint64_t infer_model_mask(const struct infer_model *m);
 void infer_model_fill(struct sonde_infer *x, struct infer_model *m, uint64_t mask);
+/* Counts and ticks of all groups begin here. */
+void infer_groups_reset(struct sonde_infer *x);
 void infer_series_forget(struct sonde_infer *x, const struct sonde_model_process *p);
 
 /* ---- inference_model.c ---- */

@@ -468,6 +468,19 @@ void infer_model_fill(struct sonde_infer *x, struct infer_model *m, uint64_t mas
     }
 }
 
+void infer_groups_reset(struct sonde_infer *x)
+{
+    for (size_t i = 0; i < x->group_count; i++) {
+        struct infer_group *g = x->groups[i];
+        for (size_t k = 0; k < SONDE_INFER_GROUP_SLOT_COUNT; k++) {
+            struct sonde_model_series *s = g->slot[k].main;
+            if (!s) continue;
+            g->base[k] = s->counter;
+            sonde_model_series_continue(x->m, s);
+        }
+    }
+}
+
 void infer_series_forget(struct sonde_infer *x, const struct sonde_model_process *p)
 {
     size_t kept = 0;
@@ -497,5 +510,8 @@ void sonde_infer_group(const struct sonde_infer *x, size_t i, struct sonde_infer
     const struct infer_group *g = x->groups[i];
     *out = (struct sonde_infer_group_view){ .process = g->process, .source = g->source,
                                             .model = g->model, .route = g->route };
-    for (size_t s = 0; s < SONDE_INFER_GROUP_SLOT_COUNT; s++) out->series[s] = g->slot[s].main;
+    for (size_t s = 0; s < SONDE_INFER_GROUP_SLOT_COUNT; s++) {
+        out->series[s] = g->slot[s].main;
+        if (g->slot[s].main) out->counted[s] = g->slot[s].main->counter - g->base[s];
+    }
 }

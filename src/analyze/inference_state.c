@@ -73,17 +73,20 @@ static void totals_io(struct io *io)
 static void group_io(struct io *io, const struct infer_group *from)
 {
     struct infer_group g = from ? *from : (struct infer_group){ .model = "", .route = "" };
-    uint64_t mask = from ? infer_group_mask(from) : 0;
+    uint64_t mask = from ? infer_group_mask(from) : 0, slots = SONDE_INFER_GROUP_SLOT_COUNT;
     process_io(io, &g.process);
     sonde_state_u32(io->s, &g.source);
     name_io(io, &g.model);
     name_io(io, &g.route);
     sonde_state_u64(io->s, &g.out_owed);
     sonde_state_u64(io->s, &mask);
+    sonde_state_count(io->s, &slots, SONDE_INFER_GROUP_SLOT_COUNT);
+    for (uint64_t i = 0; i < slots; i++) sonde_state_u64(io->s, &g.base[i]);
     if (from || io->gone || io->s->bad) return;
     struct infer_group *to = infer_group_find(io->x, g.process, g.source, g.model, g.route);
     if (!to) return;
     to->out_owed = g.out_owed;
+    memcpy(to->base, g.base, sizeof(to->base));
     infer_group_fill(io->x, to, mask);
 }
 

@@ -99,11 +99,11 @@ static void describe(const struct points *p, struct sonde_window *out)
 
 /* How many ticks of s the window takes in; their time goes to *seconds. */
 static uint32_t window_ticks(const struct sonde_model *m, const struct sonde_model_series *s,
-                             double window_s, double *seconds)
+                             double window_s, uint64_t tick, double *seconds)
 {
     uint32_t n = 0;
     *seconds = 0;
-    while (n < s->history_count && n < m->tick) {
+    while (n < s->history_count && tick + n < m->tick) {
         double len = sonde_model_tick_len(m, n);
         /* Half a tick of slack: ticks are a little longer or shorter than asked for. */
         if (*seconds + len > window_s + len / 2 && n > 0) break;
@@ -263,13 +263,22 @@ static void hist_stats(const struct sonde_model *m, const struct sonde_model_ser
 void sonde_window_stats(const struct sonde_model *m, const struct sonde_model_series *s,
                         double window_s, struct sonde_window *out)
 {
+    sonde_window_stats_since(m, s, window_s, 0, out);
+}
+
+void sonde_window_stats_since(const struct sonde_model *m, const struct sonde_model_series *s,
+                              double window_s, uint64_t tick, struct sonde_window *out)
+{
     *out = (struct sonde_window){
         .count = NAN, .total = NAN, .avg = NAN, .min = NAN, .max = NAN, .stddev = NAN,
         .last = NAN, .p50 = NAN, .p90 = NAN, .p95 = NAN, .p99 = NAN, .rate = NAN,
         .trend_per_s = NAN, .trend = SONDE_TREND_UNKNOWN,
     };
-    uint32_t ticks = window_ticks(m, s, window_s, &out->seconds);
-    if (ticks == 0) return;
+    uint32_t ticks = window_ticks(m, s, window_s, tick, &out->seconds);
+    if (ticks == 0) {
+        if (tick && tick >= m->tick && s->family->type == SONDE_HISTOGRAM) out->count = out->total = 0;
+        return;
+    }
     if (s->family->type == SONDE_HISTOGRAM) hist_stats(m, s, ticks, out);
     else if (s->history) scalar_stats(m, s, ticks, out);
 }

@@ -25,6 +25,9 @@ struct sonde_window {
 
 void sonde_window_stats(const struct sonde_model *m, const struct sonde_model_series *s,
                         double window_s, struct sonde_window *out);
+/* Without the ticks before number `tick` of the model; a histogram has 0 values before the first. */
+void sonde_window_stats_since(const struct sonde_model *m, const struct sonde_model_series *s,
+                              double window_s, uint64_t tick, struct sonde_window *out);
 
 /* What bucket p of a histogram stands for. Recorded are whole multiples of the family's scale (0 = not
  * known): where just one of them lies in the bucket, as with every count below 64, it is that; else

@@ -310,6 +310,9 @@ void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listen
  * model's now_s if that was set before, else 1 s. */
 void sonde_model_tick(struct sonde_model *m, double now_s);
 
+/* What s was told since the last tick is part of no tick: what comes is the increase of the next. */
+void sonde_model_series_continue(struct sonde_model *m, struct sonde_model_series *s);
+
 /* ---- From one agent to the next ------------------------------------------------------------ */
 
 struct sonde_state;

@@ -223,6 +223,7 @@ static int history_hist(struct sonde_model *m, struct sonde_model_series *s)
 void sonde_model_series_continue(struct sonde_model *m, struct sonde_model_series *s)
 {
     s->counter_prev = s->counter;
+    s->real_prev = s->gauge;
     s->ticks_seen = 1;
     if (s->hist && s->hist->count && history_hist(m, s)) hist_copy(s->hist_prev, s->hist);
 }

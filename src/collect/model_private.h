@@ -42,8 +42,6 @@ const char *sonde_model_strip(struct sonde_model *m, const char *name, const cha
 void sonde_model_strip_free(struct sonde_model *m);
 
 void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s);
-/* The value that s has now is where differences start. */
-void sonde_model_series_continue(struct sonde_model *m, struct sonde_model_series *s);
 void sonde_model_spans_free(struct sonde_model *m);
 
 #endif

@@ -164,15 +164,19 @@ static void put_model(const struct sonde_infer_model_view *v, struct sonde_buf *
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
+/* The window, and where it begins at the earliest: at a reset. */
+struct span_of_time { double window_s; uint64_t tick; size_t done; };
+
 static void put_stats(const struct sonde_model *m, const char *key,
-                      const struct sonde_model_series *s, double window_s, struct sonde_buf *out)
+                      const struct sonde_model_series *s, const struct span_of_time *t,
+                      struct sonde_buf *out)
 {
     struct sonde_window w;
     if (!s) {
         sonde_json_str(out, key, NULL);
         return;
     }
-    sonde_window_stats(m, s, window_s, &w);
+    sonde_window_stats_since(m, s, t->window_s, t->tick, &w);
     sonde_json_key_open(out, key, '{');
     sonde_json_num(out, "count", w.count);
     sonde_json_num(out, "total", w.total);
@@ -184,14 +188,12 @@ static void put_stats(const struct sonde_model *m, const char *key,
     sonde_json_close(out, '}');
 }
 
-static uint64_t counted(const struct sonde_model_series *s) { return s ? s->counter : 0; }
-
 static double rate_of(const struct sonde_model *m, const struct sonde_model_series *s,
-                      double window_s)
+                      const struct span_of_time *t)
 {
     struct sonde_window w;
     if (!s) return 0;
-    sonde_window_stats(m, s, window_s, &w);
+    sonde_window_stats_since(m, s, t->window_s, t->tick, &w);
     return w.rate;
 }
 
@@ -203,10 +205,10 @@ static int upwards(const void *a, const void *b)
 
 /* Tokens a second as users saw them: of the group's requests that ended in the window. */
 static void put_user_rate(const struct sonde_model *m, const struct sonde_infer *x,
-                          const struct sonde_infer_group_view *g, double window_s,
+                          const struct sonde_infer_group_view *g, const struct span_of_time *t,
                           struct sonde_buf *out)
 {
-    const size_t done = sonde_infer_done_count(x);
+    const size_t done = t->done;
     double *rates = sonde__calloc(done + 1, sizeof(*rates)), sum = 0;
     size_t n = 0;
     if (!rates) {
@@ -216,7 +218,7 @@ static void put_user_rate(const struct sonde_model *m, const struct sonde_infer 
     for (size_t i = 0; i < done; i++) {
         const struct sonde_infer_request *r = sonde_infer_done(x, i);
         const double end_s = (double)r->arrived_ns * 1e-9 + r->total_s;
-        if (end_s < m->now_s - window_s || r->outcome != SONDE_OK || !r->tokens_out ||
+        if (end_s < m->now_s - t->window_s || r->outcome != SONDE_OK || !r->tokens_out ||
             *r->invalid || r->source != g->source || (g->process && r->pid != g->process->pid) ||
             strcmp(r->model, g->model) != 0 || strcmp(r->route, g->route) != 0) {
             continue;
@@ -235,42 +237,42 @@ static void put_user_rate(const struct sonde_model *m, const struct sonde_infer 
 }
 
 static void put_group_counts(const struct sonde_model *m, const struct sonde_infer_group_view *g,
-                             double window_s, struct sonde_buf *out)
+                             const struct span_of_time *t, struct sonde_buf *out)
 {
     uint64_t outcomes[SONDE_INFER_OUTCOMES];
     double per_s = 0;
     for (int i = 0; i < SONDE_INFER_OUTCOMES; i++) {
         const struct sonde_model_series *s = g->series[SONDE_INFER_G_OK + i];
-        outcomes[i] = counted(s);
-        per_s += rate_of(m, s, window_s);
+        outcomes[i] = g->counted[SONDE_INFER_G_OK + i];
+        per_s += rate_of(m, s, t);
     }
     put_outcomes(out, outcomes);
     sonde_json_num(out, "requests_per_s", per_s);
-    sonde_json_u64(out, "tokens_in", counted(g->series[SONDE_INFER_G_TOKENS_IN]));
-    sonde_json_u64(out, "tokens_reused", counted(g->series[SONDE_INFER_G_TOKENS_REUSED]));
-    sonde_json_u64(out, "tokens_out", counted(g->series[SONDE_INFER_G_TOKENS_OUT]));
+    sonde_json_u64(out, "tokens_in", g->counted[SONDE_INFER_G_TOKENS_IN]);
+    sonde_json_u64(out, "tokens_reused", g->counted[SONDE_INFER_G_TOKENS_REUSED]);
+    sonde_json_u64(out, "tokens_out", g->counted[SONDE_INFER_G_TOKENS_OUT]);
     sonde_json_num(out, "output_tokens_per_s",
-                   rate_of(m, g->series[SONDE_INFER_G_TOKENS_OUT], window_s));
-    sonde_json_u64(out, "slo_met", counted(g->series[SONDE_INFER_G_SLO_MET]));
-    sonde_json_u64(out, "slo_missed", counted(g->series[SONDE_INFER_G_SLO_MISSED]));
+                   rate_of(m, g->series[SONDE_INFER_G_TOKENS_OUT], t));
+    sonde_json_u64(out, "slo_met", g->counted[SONDE_INFER_G_SLO_MET]);
+    sonde_json_u64(out, "slo_missed", g->counted[SONDE_INFER_G_SLO_MISSED]);
 }
 
 static void put_group(const struct sonde_model *m, const struct sonde_infer *x,
-                      const struct sonde_infer_group_view *g, double window_s,
+                      const struct sonde_infer_group_view *g, const struct span_of_time *t,
                       struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     put_process(g->process, g->source, out);
     sonde_json_str(out, "model", g->model);
     sonde_json_str(out, "route", g->route);
-    put_group_counts(m, g, window_s, out);
-    put_user_rate(m, x, g, window_s, out);
-    put_stats(m, "duration", g->series[SONDE_INFER_G_DURATION], window_s, out);
-    put_stats(m, "ttft", g->series[SONDE_INFER_G_TTFT], window_s, out);
-    put_stats(m, "tpot", g->series[SONDE_INFER_G_TPOT], window_s, out);
-    put_stats(m, "itl", g->series[SONDE_INFER_G_ITL], window_s, out);
+    put_group_counts(m, g, t, out);
+    put_user_rate(m, x, g, t, out);
+    put_stats(m, "duration", g->series[SONDE_INFER_G_DURATION], t, out);
+    put_stats(m, "ttft", g->series[SONDE_INFER_G_TTFT], t, out);
+    put_stats(m, "tpot", g->series[SONDE_INFER_G_TPOT], t, out);
+    put_stats(m, "itl", g->series[SONDE_INFER_G_ITL], t, out);
     sonde_json_key_open(out, "phases", '{');
-#define SONDE__X(id, name) put_stats(m, name, g->series[SONDE_INFER_G_PHASE_##id], window_s, out);
+#define SONDE__X(id, name) put_stats(m, name, g->series[SONDE_INFER_G_PHASE_##id], t, out);
     SONDE_PHASES(SONDE__X)
 #undef SONDE__X
     sonde_json_close(out, '}');
@@ -308,10 +310,12 @@ void sonde_api_inference(const struct sonde_model *m, double window_s, struct so
     }
     sonde_json_close(out, ']');
     sonde_json_key_open(out, "groups", '[');
+    const struct span_of_time t = { window_s, x ? sonde_infer_reset_tick(x) : 0,
+                                    x ? sonde_infer_reset_done(x) : 0 };
     for (size_t i = 0; x && i < sonde_infer_group_count(x) && !out->error; i++) {
         struct sonde_infer_group_view g;
         sonde_infer_group(x, i, &g);
-        put_group(m, x, &g, window_s, out);
+        put_group(m, x, &g, &t, out);
     }
     sonde_buf_puts(out, "]}\n");
 }
