@@ -23,7 +23,7 @@ struct sonde_infer;
 
 struct sonde_infer_options {
     double slo_ttft_s, slo_itl_s, slo_total_s; /* objectives; 0 = none. Goodput: all are met */
-    int aliases;              /* also series with vLLM's names */
+    int aliases;              /* also series with others' names: vLLM's, llama.cpp's, plain ones */
     size_t done_max;          /* finished requests kept; 0 = 4096 */
     size_t running_max;       /* requests in flight; 0 = 4096. Over it the one that was not heard of
                                  for longest is given up */

@@ -110,6 +110,7 @@ static void on_memory(struct sonde_infer *x, struct infer_model *m,
     if (!*s) *s = infer_memory_series(x, m, k->kind);
     if (*s) (*s)->gauge = (double)k->bytes;
     infer_model_set(x, m, INFER_M_MEMORY_PEAK, (double)m->facts.memory_peak);
+    infer_model_set(x, m, INFER_M_MEMORY, (double)m->memory_now);
 }
 
 /* ---- Others --------------------------------------------------------------------------------- */

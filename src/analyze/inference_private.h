@@ -26,7 +26,9 @@
 #define INFER_KEPT 64u             /* timelines kept of each: slowest, first token, failed, newest */
 #define INFER_TOKENS_MAX (1ull << 40)
 
-struct infer_series { struct sonde_model_series *main, *alias; };
+/* Names that others give to a series: vLLM, llama.cpp, and plain ones. */
+#define INFER_ALIASES 3u
+struct infer_series { struct sonde_model_series *main, *alias[INFER_ALIASES]; };
 
 enum infer_model_slot {
     INFER_M_RUNNING, INFER_M_WAITING, INFER_M_BATCH_REQUESTS, INFER_M_BATCH_TOKENS,
@@ -34,6 +36,7 @@ enum infer_model_slot {
     INFER_M_DECODE_SECONDS, INFER_M_PREFILL_RATE, INFER_M_DECODE_RATE, INFER_M_OUTPUT_RATE,
     INFER_M_HIT_RATIO, INFER_M_KV_RATIO, INFER_M_KV_USED, INFER_M_KV_TOTAL,
     INFER_M_MEMORY_PEAK, INFER_M_LOAD_SECONDS, INFER_M_LOAD_OK, INFER_M_LOAD_FAILED,
+    INFER_M_MEMORY,
     INFER_MODEL_SLOT_COUNT
 };
 

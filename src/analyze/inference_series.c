@@ -121,62 +121,82 @@ static const struct family_row {
 struct slot_row {
     enum family family;        /* F_NONE: the alias only */
     const char *label, *value; /* NULL = none */
-    const char *alias;         /* vLLM's name; NULL = none */
+    const char *alias[INFER_ALIASES]; /* the first ones; of several slots with the same one, it is
+                                  the sum */
+    enum family like;          /* of aliases only: what they are; F_NONE = F_TOKENS */
 };
 
 static const struct slot_row group_slots[SONDE_INFER_GROUP_SLOT_COUNT] = {
-    [SONDE_INFER_G_DURATION] = { F_DURATION, NULL, NULL, "vllm:e2e_request_latency_seconds" },
-    [SONDE_INFER_G_TTFT] = { F_TTFT, NULL, NULL, "vllm:time_to_first_token_seconds" },
-    [SONDE_INFER_G_TPOT] = { F_TPOT, NULL, NULL, "vllm:request_time_per_output_token_seconds" },
-    [SONDE_INFER_G_ITL] = { F_ITL, NULL, NULL, "vllm:inter_token_latency_seconds" },
-    [SONDE_INFER_G_USAGE_IN] = { F_USAGE, "gen_ai_token_type", "input", NULL },
-    [SONDE_INFER_G_USAGE_OUT] = { F_USAGE, "gen_ai_token_type", "output", NULL },
-    [SONDE_INFER_G_PHASE_QUEUE] = { F_PHASE, "phase", "queue",
-                                    "vllm:request_queue_time_seconds" },
-    [SONDE_INFER_G_PHASE_ENCODE] = { F_PHASE, "phase", "encode", NULL },
-    [SONDE_INFER_G_PHASE_PREFILL] = { F_PHASE, "phase", "prefill",
-                                      "vllm:request_prefill_time_seconds" },
-    [SONDE_INFER_G_PHASE_DECODE] = { F_PHASE, "phase", "decode",
-                                     "vllm:request_decode_time_seconds" },
-    [SONDE_INFER_G_PHASE_SAMPLE] = { F_PHASE, "phase", "sample", NULL },
-    [SONDE_INFER_G_PHASE_DETOKENIZE] = { F_PHASE, "phase", "detokenize", NULL },
-    [SONDE_INFER_G_OK] = { F_REQUESTS, "outcome", "ok", NULL },
-    [SONDE_INFER_G_ERROR] = { F_REQUESTS, "outcome", "error", NULL },
-    [SONDE_INFER_G_CANCELLED] = { F_REQUESTS, "outcome", "cancelled", NULL },
-    [SONDE_INFER_G_TIMEOUT] = { F_REQUESTS, "outcome", "timeout", NULL },
-    [SONDE_INFER_G_LOST] = { F_REQUESTS, "outcome", "lost", NULL },
-    [SONDE_INFER_G_TOKENS_IN] = { F_TOKENS, "type", "input", "vllm:prompt_tokens_total" },
-    [SONDE_INFER_G_TOKENS_REUSED] = { F_TOKENS, "type", "reused", NULL },
-    [SONDE_INFER_G_TOKENS_OUT] = { F_TOKENS, "type", "output", "vllm:generation_tokens_total" },
-    [SONDE_INFER_G_PREFIX_QUERIES] = { F_NONE, NULL, NULL, "vllm:prefix_cache_queries_total" },
-    [SONDE_INFER_G_PREFIX_HITS] = { F_NONE, NULL, NULL, "vllm:prefix_cache_hits_total" },
-    [SONDE_INFER_G_SLO_MET] = { F_SLO, "result", "met", NULL },
-    [SONDE_INFER_G_SLO_MISSED] = { F_SLO, "result", "missed", NULL },
-    [SONDE_INFER_G_SLO_TTFT] = { F_SLO_MISSED, "objective", "ttft", NULL },
-    [SONDE_INFER_G_SLO_ITL] = { F_SLO_MISSED, "objective", "itl", NULL },
-    [SONDE_INFER_G_SLO_TOTAL] = { F_SLO_MISSED, "objective", "total", NULL },
+    [SONDE_INFER_G_DURATION] = { .family = F_DURATION, NULL, NULL,
+                               { "vllm:e2e_request_latency_seconds", "request_duration_seconds" } },
+    [SONDE_INFER_G_TTFT] = { .family = F_TTFT, NULL, NULL, { "vllm:time_to_first_token_seconds" } },
+    [SONDE_INFER_G_TPOT] = { .family = F_TPOT, NULL, NULL,
+                                 { "vllm:request_time_per_output_token_seconds" } },
+    [SONDE_INFER_G_ITL] = { .family = F_ITL, NULL, NULL, { "vllm:inter_token_latency_seconds" } },
+    [SONDE_INFER_G_USAGE_IN] = { .family = F_USAGE, "gen_ai_token_type", "input" },
+    [SONDE_INFER_G_USAGE_OUT] = { .family = F_USAGE, "gen_ai_token_type", "output" },
+    [SONDE_INFER_G_PHASE_QUEUE] = { .family = F_PHASE, "phase", "queue",
+                                    { "vllm:request_queue_time_seconds" } },
+    [SONDE_INFER_G_PHASE_ENCODE] = { .family = F_PHASE, "phase", "encode" },
+    [SONDE_INFER_G_PHASE_PREFILL] = { .family = F_PHASE, "phase", "prefill",
+                                      { "vllm:request_prefill_time_seconds" } },
+    [SONDE_INFER_G_PHASE_DECODE] = { .family = F_PHASE, "phase", "decode",
+                                     { "vllm:request_decode_time_seconds" } },
+    [SONDE_INFER_G_PHASE_SAMPLE] = { .family = F_PHASE, "phase", "sample" },
+    [SONDE_INFER_G_PHASE_DETOKENIZE] = { .family = F_PHASE, "phase", "detokenize" },
+    [SONDE_INFER_G_OK] = { .family = F_REQUESTS, "outcome", "ok", { "requests_total" } },
+    [SONDE_INFER_G_ERROR] = { .family = F_REQUESTS, "outcome", "error", { "requests_total" } },
+    [SONDE_INFER_G_CANCELLED] = { .family = F_REQUESTS, "outcome", "cancelled",
+                                 { "requests_total" } },
+    [SONDE_INFER_G_TIMEOUT] = { .family = F_REQUESTS, "outcome", "timeout", { "requests_total" } },
+    [SONDE_INFER_G_LOST] = { .family = F_REQUESTS, "outcome", "lost", { "requests_total" } },
+    [SONDE_INFER_G_TOKENS_IN] = { .family = F_TOKENS, "type", "input",
+                               { "vllm:prompt_tokens_total", "llamacpp:prompt_tokens_total" } },
+    [SONDE_INFER_G_TOKENS_REUSED] = { .family = F_TOKENS, "type", "reused" },
+    [SONDE_INFER_G_TOKENS_OUT] = { .family = F_TOKENS, "type", "output",
+                                 { "vllm:generation_tokens_total",
+                                   "llamacpp:tokens_predicted_total" } },
+    [SONDE_INFER_G_PREFIX_QUERIES] = { .family = F_NONE, NULL, NULL,
+                                 { "vllm:prefix_cache_queries_total" } },
+    [SONDE_INFER_G_PREFIX_HITS] = { .family = F_NONE, NULL, NULL,
+                                 { "vllm:prefix_cache_hits_total" } },
+    [SONDE_INFER_G_SLO_MET] = { .family = F_SLO, "result", "met" },
+    [SONDE_INFER_G_SLO_MISSED] = { .family = F_SLO, "result", "missed" },
+    [SONDE_INFER_G_SLO_TTFT] = { .family = F_SLO_MISSED, "objective", "ttft" },
+    [SONDE_INFER_G_SLO_ITL] = { .family = F_SLO_MISSED, "objective", "itl" },
+    [SONDE_INFER_G_SLO_TOTAL] = { .family = F_SLO_MISSED, "objective", "total" },
 };
 
 static const struct slot_row model_slots[INFER_MODEL_SLOT_COUNT] = {
-    [INFER_M_RUNNING] = { F_RUNNING, NULL, NULL, "vllm:num_requests_running" },
-    [INFER_M_WAITING] = { F_WAITING, NULL, NULL, "vllm:num_requests_waiting" },
-    [INFER_M_BATCH_REQUESTS] = { F_BATCH_REQUESTS, NULL, NULL, NULL },
-    [INFER_M_BATCH_TOKENS] = { F_BATCH_TOKENS, NULL, NULL, "vllm:iteration_tokens_total" },
-    [INFER_M_PREFILL_TOKENS] = { F_COMPUTED, "phase", "prefill", NULL },
-    [INFER_M_DECODE_TOKENS] = { F_COMPUTED, "phase", "decode", NULL },
-    [INFER_M_PREFILL_SECONDS] = { F_BUSY, "phase", "prefill", NULL },
-    [INFER_M_DECODE_SECONDS] = { F_BUSY, "phase", "decode", NULL },
-    [INFER_M_PREFILL_RATE] = { F_RATE, "type", "prefill", NULL },
-    [INFER_M_DECODE_RATE] = { F_RATE, "type", "decode", NULL },
-    [INFER_M_OUTPUT_RATE] = { F_RATE, "type", "output", NULL },
-    [INFER_M_HIT_RATIO] = { F_HIT_RATIO, NULL, NULL, NULL },
-    [INFER_M_KV_RATIO] = { F_KV_RATIO, NULL, NULL, "vllm:kv_cache_usage_perc" },
-    [INFER_M_KV_USED] = { F_KV_CELLS, "state", "used", NULL },
-    [INFER_M_KV_TOTAL] = { F_KV_CELLS, "state", "all", NULL },
-    [INFER_M_MEMORY_PEAK] = { F_MEMORY_PEAK, NULL, NULL, NULL },
-    [INFER_M_LOAD_SECONDS] = { F_LOAD, NULL, NULL, NULL },
-    [INFER_M_LOAD_OK] = { F_LOADS, "outcome", "ok", NULL },
-    [INFER_M_LOAD_FAILED] = { F_LOADS, "outcome", "error", NULL },
+    [INFER_M_RUNNING] = { .family = F_RUNNING, NULL, NULL,
+                               { "vllm:num_requests_running", "llamacpp:requests_processing",
+                                 "active_requests" } },
+    [INFER_M_WAITING] = { .family = F_WAITING, NULL, NULL,
+                               { "vllm:num_requests_waiting", "llamacpp:requests_deferred" } },
+    [INFER_M_BATCH_REQUESTS] = { .family = F_BATCH_REQUESTS, NULL, NULL },
+    [INFER_M_BATCH_TOKENS] = { .family = F_BATCH_TOKENS, NULL, NULL,
+                                 { "vllm:iteration_tokens_total" } },
+    [INFER_M_PREFILL_TOKENS] = { .family = F_COMPUTED, "phase", "prefill" },
+    [INFER_M_DECODE_TOKENS] = { .family = F_COMPUTED, "phase", "decode" },
+    [INFER_M_PREFILL_SECONDS] = { .family = F_BUSY, "phase", "prefill",
+                                 { "llamacpp:prompt_seconds_total" } },
+    [INFER_M_DECODE_SECONDS] = { .family = F_BUSY, "phase", "decode",
+                               { "llamacpp:tokens_predicted_seconds_total" } },
+    [INFER_M_PREFILL_RATE] = { .family = F_RATE, "type", "prefill",
+                                 { "llamacpp:prompt_tokens_seconds" } },
+    [INFER_M_DECODE_RATE] = { .family = F_RATE, "type", "decode",
+                                 { "llamacpp:predicted_tokens_seconds" } },
+    [INFER_M_OUTPUT_RATE] = { .family = F_RATE, "type", "output", { "tokens_per_second" } },
+    [INFER_M_HIT_RATIO] = { .family = F_HIT_RATIO, NULL, NULL },
+    [INFER_M_KV_RATIO] = { .family = F_KV_RATIO, NULL, NULL,
+                               { "vllm:kv_cache_usage_perc", "llamacpp:kv_cache_usage_ratio" } },
+    [INFER_M_KV_USED] = { .family = F_KV_CELLS, "state", "used" },
+    [INFER_M_KV_TOTAL] = { .family = F_KV_CELLS, "state", "all" },
+    [INFER_M_MEMORY_PEAK] = { .family = F_MEMORY_PEAK, NULL, NULL },
+    [INFER_M_LOAD_SECONDS] = { .family = F_LOAD, NULL, NULL },
+    [INFER_M_LOAD_OK] = { .family = F_LOADS, "outcome", "ok" },
+    [INFER_M_LOAD_FAILED] = { .family = F_LOADS, "outcome", "error" },
+    [INFER_M_MEMORY] = { .family = F_NONE, NULL, NULL, { "memory_usage_bytes" }, F_MEMORY_PEAK },
 };
 
 /* ---- Labels --------------------------------------------------------------------------------- */
@@ -231,13 +251,15 @@ static struct sonde_model_series *series(struct sonde_infer *x, const struct who
 
 /* With the type, unit and buckets of what it stands for. */
 static struct sonde_model_series *alias_series(struct sonde_infer *x, const struct whose *w,
-                                               const struct slot_row *row)
+                                               const struct slot_row *row, const char *name)
 {
-    struct sonde_model_family_spec spec =
-        families[row->family == F_NONE ? F_TOKENS : row->family].spec;
+    const enum family like = row->family != F_NONE ? row->family
+                             : row->like != F_NONE ? row->like
+                                                   : F_TOKENS;
+    struct sonde_model_family_spec spec = families[like].spec;
     char help[160];
-    snprintf(help, sizeof(help), "As vLLM calls it: %s", spec.help);
-    spec.name = row->alias;
+    snprintf(help, sizeof(help), "Under the name that others give it: %s", spec.help);
+    spec.name = name;
     spec.help = help;
     spec.unit = NULL;
     struct sonde_model_family *family = sonde_model_family(x->m, &spec);
@@ -256,7 +278,9 @@ static void fill(struct sonde_infer *x, struct infer_series *s, const struct who
     if (!s->main && row->family != F_NONE) {
         s->main = series(x, w, row->family, row->label, row->value);
     }
-    if (!s->alias && row->alias && x->o.aliases) s->alias = alias_series(x, w, row);
+    for (uint32_t i = 0; i < INFER_ALIASES && row->alias[i] && x->o.aliases; i++) {
+        if (!s->alias[i]) s->alias[i] = alias_series(x, w, row, row->alias[i]);
+    }
 }
 
 static struct infer_series *group_slot(struct sonde_infer *x, struct infer_group *g,
@@ -264,7 +288,7 @@ static struct infer_series *group_slot(struct sonde_infer *x, struct infer_group
 {
     if (!g) return NULL;
     struct infer_series *s = &g->slot[slot];
-    if (!s->main || (x->o.aliases && !s->alias)) {
+    if (!s->main || (x->o.aliases && !s->alias[0])) {
         fill(x, s, &(struct whose){ g->process, g->source, g->model, g->route },
              &group_slots[slot]);
     }
@@ -276,7 +300,7 @@ static struct infer_series *model_slot(struct sonde_infer *x, struct infer_model
 {
     if (!m) return NULL;
     struct infer_series *s = &m->slot[slot];
-    if (!s->main || (x->o.aliases && !s->alias)) {
+    if (!s->main || (x->o.aliases && !s->alias[0])) {
         fill(x, s, &(struct whose){ m->process, m->facts.source, m->facts.model, "" },
              &model_slots[slot]);
     }
@@ -288,13 +312,15 @@ static struct infer_series *model_slot(struct sonde_infer *x, struct infer_model
 static void add(struct infer_series *s, uint64_t n)
 {
     if (s && s->main) s->main->counter += n;
-    if (s && s->alias) s->alias->counter += n;
+    for (uint32_t i = 0; s && i < INFER_ALIASES && s->alias[i]; i++) s->alias[i]->counter += n;
 }
 
 static void record(struct infer_series *s, uint64_t raw, uint64_t n)
 {
     if (s && s->main) sonde_model_record(s->main, raw, n);
-    if (s && s->alias) sonde_model_record(s->alias, raw, n);
+    for (uint32_t i = 0; s && i < INFER_ALIASES && s->alias[i]; i++) {
+        sonde_model_record(s->alias[i], raw, n);
+    }
 }
 
 void infer_add(struct sonde_infer *x, struct infer_group *g, enum sonde_infer_group_slot s,
@@ -326,7 +352,7 @@ void infer_model_set(struct sonde_infer *x, struct infer_model *m, enum infer_mo
 {
     const struct infer_series *s = model_slot(x, m, slot);
     if (s && s->main) s->main->gauge = value;
-    if (s && s->alias) s->alias->gauge = value;
+    for (uint32_t i = 0; s && i < INFER_ALIASES && s->alias[i]; i++) s->alias[i]->gauge = value;
 }
 
 void infer_exemplar(struct infer_group *g, enum sonde_infer_group_slot s, uint64_t raw,
@@ -440,7 +466,7 @@ _Static_assert(SONDE_INFER_GROUP_SLOT_COUNT <= 64 && INFER_MODEL_SLOT_COUNT <= 6
 static uint64_t mask_of(const struct infer_series *slot, size_t count)
 {
     uint64_t mask = 0;
-    for (size_t i = 0; i < count; i++) mask |= (uint64_t)(slot[i].main || slot[i].alias) << i;
+    for (size_t i = 0; i < count; i++) mask |= (uint64_t)(slot[i].main || slot[i].alias[0]) << i;
     return mask;
 }
 

@@ -47,7 +47,7 @@ SONDE_BOOL(agent, process_metrics, 1, "CPU, memory, I/O of processes and their t
 SONDE_NUM(inference, slo_ttft_ms, 0, 0, 3600000, "objective of requests: time to first token; 0 = none")
 SONDE_NUM(inference, slo_itl_ms, 0, 0, 3600000, "objective: mean time between tokens; 0 = none")
 SONDE_NUM(inference, slo_total_ms, 0, 0, 86400000, "objective: arrival to end; 0 = none")
-SONDE_BOOL(inference, aliases, 0, "also show inference series under the names that vLLM gives them")
+SONDE_BOOL(inference, aliases, 0, "also show inference series under the names of vLLM (vllm:…) and llama.cpp (llamacpp:…), and as requests_total, request_duration_seconds, active_requests, tokens_per_second and memory_usage_bytes")
 SONDE_INT(inference, max_requests, 4096, 16, 1000000, "finished requests kept")
 SONDE_INT(inference, max_running, 4096, 16, 1000000, "requests in flight kept; over it the longest silent one is given up")
 SONDE_NUM(inference, timeout_seconds, 600, 1, 86400, "requests not heard of for so long are given up")

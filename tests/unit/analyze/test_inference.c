@@ -881,6 +881,12 @@ static void aliases(void **state)
         "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
         "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total",
         "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
+        "llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total",
+        "llamacpp:prompt_seconds_total", "llamacpp:tokens_predicted_seconds_total",
+        "llamacpp:prompt_tokens_seconds", "llamacpp:predicted_tokens_seconds",
+        "llamacpp:requests_processing", "llamacpp:requests_deferred",
+        "requests_total", "request_duration_seconds", "active_requests", "tokens_per_second",
+        "memory_usage_bytes",
     };
     struct play g;
     const struct sonde_infer_options o = { .aliases = 1 };
@@ -894,10 +900,12 @@ static void aliases(void **state)
         play_phase(&g, id, SONDE_PHASE_DECODE, 10, 20, 1);
         play_tokens(&g, id, 11, 1);
         play_tokens(&g, id, 21, 1);
-        play_end(&g, id, 30, SONDE_OK, "");
+        play_end(&g, id, 30, id == 1 ? SONDE_OK : SONDE_ERROR, "");
     }
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_KV, .model = "tiny",
                                                 .time_ns = MS(3), .value = 1, .total = 4 });
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_MEMORY, .model = "tiny",
+                                                .time_ns = MS(3), .value = 700, .text = "weights" });
     play_until(&g, 1000);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (!play_series(&g, names[i], "model_name=\"tiny\",process=\"engine\",pid=\"42\"")) {
@@ -908,6 +916,10 @@ static void aliases(void **state)
     assert_int_equal(counter(&g, "vllm:prefix_cache_hits_total", ""), 8);
     assert_int_equal(play_series(&g, "vllm:time_to_first_token_seconds", "")->hist->count, 2);
     NEAR(play_series(&g, "vllm:kv_cache_usage_perc", "")->gauge, 0.25);
+    assert_int_equal(counter(&g, "requests_total", ""), 2); /* of all outcomes and routes */
+    assert_int_equal(counter(&g, "llamacpp:prompt_tokens_total", ""),
+                     counter(&g, "vllm:prompt_tokens_total", ""));
+    NEAR(play_series(&g, "memory_usage_bytes", "")->gauge, 700);
     play_release(&g);
 }
 
