@@ -27,13 +27,16 @@ struct sonde_infer_event llama_event(const struct sonde_llama *x, uint16_t type,
                                        .model = "", .route = "", .name = "" };
 }
 
-void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e) { x->ops->event(x->arg, e); }
+void llama_tell(struct sonde_llama *x, const struct sonde_infer_event *e)
+{
+    if (!x->quietly) x->ops->event(x->arg, e);
+}
 
 void llama_span_parts(struct sonde_llama *x, uint32_t kind, uint32_t tid, uint64_t begin_ns,
                       uint64_t end_ns, const struct llama_seq *of, struct sonde_model_part *parts,
                       uint32_t part_count)
 {
-    if (!x->ops->span) return;
+    if (!x->ops->span || x->quietly) return;
     struct sonde_model_span span = {
         .name = sonde_phase_name(kind), .pid = x->pid, .tid = tid, .start_ns = begin_ns,
         .duration_ns = end_ns - begin_ns, .id = sonde__phase_id(begin_ns, end_ns, tid, kind),
@@ -170,18 +173,41 @@ static int of_object(uint32_t fn)
     }
 }
 
+/* ---- Calls that another has told of ---------------------------------------------------------- */
+
+static void age(struct sonde_llama *x, uint64_t since_ns);
+
+void sonde_llama_replay(struct sonde_llama *x, uint64_t end_stamp, uint64_t until_ns)
+{
+    x->replay_stamp = end_stamp;
+    x->replay_ns = until_ns;
+}
+
+uint64_t sonde_llama_told(const struct sonde_llama *x) { return x->told_stamp; }
+
+static void replay_over(struct sonde_llama *x)
+{
+    x->quietly = 1;
+    age(x, x->replay_ns);
+    x->quietly = 0;
+    x->replay_stamp = 0;
+}
+
 /* ---- Each call ------------------------------------------------------------------------------- */
 
 static void work_out(struct sonde_llama *x, const struct sonde_llama_call *c)
 {
     if (x->lost) give_up(x);
+    if (x->replay_stamp && c->end_stamp > x->replay_stamp) replay_over(x);
+    x->quietly = x->replay_stamp != 0;
+    if (c->end_stamp > x->told_stamp) x->told_stamp = c->end_stamp;
     if (c->end_ns <= x->known_ns && !of_object(c->fn)) {
         x->figures.unused++;
         return;
     }
     if (c->end_ns < x->now_ns) x->figures.late++;
     else x->now_ns = c->end_ns;
-    x->figures.seen[c->fn]++;
+    x->figures.seen[c->fn] += !x->quietly;
     pass_over(x, c);
     struct llama_thread *t = llama_thread_get(x, c->tid);
     if (t->pending_context && !samples_on(t, c)) llama_pending_out(x, t, c);
@@ -223,6 +249,7 @@ static void release_one(struct sonde_llama *x)
     sonde_timeq_take(&x->waiting, &kept);
     x->parts_waiting -= kept.c.part_count;
     work_out(x, &kept.c);
+    x->quietly = 0;
     llama_kept_release(&kept);
 }
 
@@ -301,10 +328,9 @@ void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c)
     x->parts_waiting += c->part_count;
 }
 
-void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
+/* What nothing was heard of for a while is out, told or over. */
+static void age(struct sonde_llama *x, uint64_t since_ns)
 {
-    if (x->lost) give_up(x);
-    while (x->waiting.count && sonde_timeq_first(&x->waiting) < since_ns) release_one(x);
     llama_pending_age(x, since_ns > PENDING_NS ? since_ns - PENDING_NS : 0);
     for (uint32_t i = 0; i < LLAMA_CONTEXTS_MAX; i++) {
         struct llama_context *k = &x->context[i];
@@ -312,6 +338,14 @@ void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
         if (k->batch.waits && k->batch.end_ns + PENDING_NS < since_ns) llama_batch_tell(x, k);
         if (k->active) llama_seqs_age(x, k, since_ns);
     }
+}
+
+void sonde_llama_drained(struct sonde_llama *x, uint64_t since_ns)
+{
+    if (x->lost) give_up(x);
+    while (x->waiting.count && sonde_timeq_first(&x->waiting) < since_ns) release_one(x);
+    if (x->replay_stamp && since_ns > x->replay_ns) replay_over(x);
+    age(x, since_ns);
 }
 
 void sonde_llama_end(struct sonde_llama *x)

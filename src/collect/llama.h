@@ -44,6 +44,12 @@ void sonde_llama_track(struct sonde_llama *x, const struct sonde_llama_call *c);
  * sonde_llama_drained. */
 void sonde_llama_lost(struct sonde_llama *x, uint64_t until_ns);
 
+/* Another tracker has told of calls up to this end_stamp (sonde_llama_told), and had been told of all
+ * that ended before unix time until_ns: they are tracked once more, before the first drained, so that
+ * what comes after them is understood, and nothing is told of them again. */
+void sonde_llama_replay(struct sonde_llama *x, uint64_t end_stamp, uint64_t until_ns);
+uint64_t sonde_llama_told(const struct sonde_llama *x);
+
 /* A context, its memory (0 = not known) and its model with the name of its file: told again and again,
  * for those who missed the beginning. memory and name may be of none. */
 void sonde_llama_known(struct sonde_llama *x, uint64_t context, uint64_t memory, uint64_t model,

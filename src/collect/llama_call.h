@@ -29,6 +29,7 @@ struct sonde_llama_call {
     uint64_t begin_ns, end_ns;   /* unix time */
     uint64_t stamp;          /* when it began, as it was written down: the same for all who read it,
                                 which unix time is not quite. 0 = begin_ns */
+    uint64_t end_stamp;      /* alike, when it ended; 0 = not known */
     uint64_t object;         /* first argument: context, model, vocabulary, memory, buffer */
     uint64_t arg[3];         /* what segment/llama.h says of fn; signed ones sign-extended */
     int64_t result;          /* the register; bits that are not of the function's type do not matter */

@@ -146,6 +146,9 @@ struct sonde_llama {
     struct sonde_llama_figures figures;
     uint64_t serials;
     uint64_t known_ns;             /* calls that ended up to then may have been lost; 0 = none */
+    uint64_t told_stamp;           /* end_stamp of the last call that was worked out */
+    uint64_t replay_stamp, replay_ns; /* another has told of calls up to there; 0 = nobody has */
+    int quietly;                   /* the one at hand is such a call: nothing is told */
     int lost;                      /* … and what was known before has not been given up yet */
     char only_model[LLAMA_NAME_MAX];
     uint64_t now_ns;               /* end of the last call that was worked out */

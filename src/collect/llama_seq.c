@@ -91,7 +91,7 @@ void llama_request_end(struct sonde_llama *x, struct llama_context *k, struct ll
     llama_tell(x, &e);
     s->state = LLAMA_NOTHING;
     k->active--;
-    if (!x->ops->span || s->resumed || outcome == SONDE_INFER_LOST) return;
+    if (!x->ops->span || x->quietly || s->resumed || outcome == SONDE_INFER_LOST) return;
     const struct sonde_model_span span = {
         .name = "request", .pid = x->pid, .start_ns = s->arrived_ns,
         .duration_ns = s->heard_ns - s->arrived_ns, .trace_hi = s->trace_hi,

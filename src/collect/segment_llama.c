@@ -22,6 +22,7 @@ struct segment_llama {
     struct { uint64_t key; char text[2 * TEXT_BYTES + 1]; } text[TEXTS];
     struct sonde_llama_part taken[SONDE_LLAMA_PARTS_MAX];
     struct sonde_model_series *calls[SONDE__LLAMA_COUNT];
+    uint64_t calls_before[SONDE__LLAMA_COUNT]; /* counted by another agent */
     struct sonde_model_series *ratio[2];
 };
 
@@ -61,6 +62,9 @@ static struct segment_llama *llama_of(struct segment_drain *d)
         return NULL;
     }
     d->s->llama = l;
+    if (d->s->llama_replay) {
+        sonde_llama_replay(l->tracker, d->s->llama_told, d->s->llama_told_ns);
+    }
     return l;
 }
 
@@ -148,7 +152,7 @@ static void on_call(struct segment_drain *d, struct segment_llama *l, const uint
     const int tsc = d->s->h.tsc != 0;
     struct sonde_llama_call c = {
         .fn = (uint16_t)(w[7] >> 24 & 0xff), .tid = (uint32_t)(w[7] >> 32),
-        .begin_ns = sonde_tick_unix_ns(d->clock, tsc, w[1]), .stamp = w[1],
+        .begin_ns = sonde_tick_unix_ns(d->clock, tsc, w[1]), .stamp = w[1], .end_stamp = w[2],
         .object = w[3], .result = (int64_t)w[4], .parts = l->taken,
     };
     c.end_ns = w[2] >= w[1] && c.begin_ns
@@ -234,8 +238,11 @@ static void calls_set(struct segment_drain *d, struct segment_llama *l,
     };
     for (uint32_t i = 0; i < SONDE__LLAMA_COUNT; i++) {
         if (!f->seen[i]) continue;
-        if (!l->calls[i]) l->calls[i] = series_of(d, &spec, "function", names[i]);
-        if (l->calls[i]) l->calls[i]->counter = f->seen[i];
+        if (!l->calls[i]) {
+            l->calls[i] = series_of(d, &spec, "function", names[i]);
+            l->calls_before[i] = l->calls[i] ? l->calls[i]->counter : 0;
+        }
+        if (l->calls[i]) l->calls[i]->counter = l->calls_before[i] + f->seen[i];
     }
 }
 
@@ -268,6 +275,9 @@ void segment_llama_drained(struct segment_drain *d, int last)
     l->d = d;
     if (last) sonde_llama_end(l->tracker);
     else sonde_llama_drained(l->tracker, now_ns - SLACK_NS);
+    const uint64_t told = sonde_llama_told(l->tracker);
+    if (told > d->s->llama_told) d->s->llama_told = told;
+    d->s->llama_told_ns = now_ns - SLACK_NS;
     sonde_llama_figures(l->tracker, &f);
     calls_set(d, l, &f);
     check_set(d, l, &f.check);

@@ -46,6 +46,7 @@ struct segment_ring {
     uint64_t waits_ns;            /* CLOCK_MONOTONIC when record next was first found unfinished;
                                      0 = it was not */
     uint32_t gap;                 /* records before the next one were not read */
+    uint32_t replayed;            /* calls of llama.cpp that another agent read were read again */
 };
 
 struct segment_attr {
@@ -108,6 +109,8 @@ struct sonde_segment {
     uint64_t parts_pending;
     struct sonde_model_part *told;     /* of the batch at hand, with one for the rest; alike */
     struct segment_llama *llama;       /* segment_llama.c; with the first call */
+    uint64_t llama_told, llama_told_ns;/* how far calls have been told of: last stamp, and unix time */
+    int llama_replay;                  /* … by another agent */
     struct sonde_model_series *request_duration[4];            /* by outcome */
     struct sonde_model_series *phase_duration[SONDE_PHASE_COUNT];
     uint32_t ring_fullest;             /* most records that the last drain found in a ring */

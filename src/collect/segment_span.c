@@ -181,6 +181,34 @@ static enum found record_copy(const struct sonde__ring *ring, uint64_t index,
     return FOUND_RECORD;
 }
 
+static int is_llama(uint64_t type)
+{
+    return type >= SONDE__REC_LLAMA_CALL && type <= SONDE__REC_LLAMA_KNOWN;
+}
+
+static void llama_record(struct segment_drain *d, struct segment_ring *r,
+                         const struct sonde__span_rec *rec)
+{
+    if (r->gap && segment_llama_gap(d, rec)) r->gap = 0;
+    segment_llama_record(d, rec);
+}
+
+/* What calls mean depends on earlier ones, which another agent has read: so far as they are there,
+ * they are read again (llama.h). */
+static void ring_replay(struct segment_drain *d, struct segment_ring *r,
+                        const struct sonde__ring *ring, uint64_t reserve)
+{
+    struct sonde__span_rec rec;
+    uint64_t from = reserve > SONDE__RING_RECS ? reserve - SONDE__RING_RECS : 0;
+    r->replayed = 1;
+    if (!r->next) return;
+    for (r->gap = from > 0; from < r->next; from++) {
+        const enum found found = record_copy(ring, from, &rec);
+        if (found == FOUND_OVERWRITTEN) r->gap = 1;
+        if (found == FOUND_RECORD && is_llama(rec.seq_type & 0xff)) llama_record(d, r, &rec);
+    }
+}
+
 static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first, int last,
                       struct sonde_err *err)
 {
@@ -190,6 +218,7 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
     if (reserve < r->next) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans went backwards");
     }
+    if (d->s->llama_replay && !r->replayed) ring_replay(d, r, ring, reserve);
     const uint64_t waiting = reserve - r->next;
     const uint32_t full = waiting > SONDE__RING_RECS ? SONDE__RING_RECS : (uint32_t)waiting;
     if (full > d->s->ring_fullest) d->s->ring_fullest = full;
@@ -215,10 +244,8 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
             const uint64_t type = rec.seq_type & 0xff;
             if (type == SONDE__REC_SPAN) span_record(d, &rec);
             else if (type == SONDE__REC_ATTR) attr_record(d->s, &rec);
-            else if (type >= SONDE__REC_LLAMA_CALL && type <= SONDE__REC_LLAMA_KNOWN) {
-                if (r->gap && segment_llama_gap(d, &rec)) r->gap = 0;
-                segment_llama_record(d, &rec);
-            } else segment_infer_record(d, &rec);
+            else if (is_llama(type)) llama_record(d, r, &rec);
+            else segment_infer_record(d, &rec);
         }
         r->waits_ns = 0;
         r->next++;

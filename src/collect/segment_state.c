@@ -65,5 +65,9 @@ void sonde_segment_state(struct sonde_segment *s, struct sonde_state *st)
     rings_io(s, st);
     attrs_io(s, st);
     parts_io(s, st);
-    if (sonde_state_loading(st)) s->spans_read = 1;
+    sonde_state_u64(st, &s->llama_told);
+    sonde_state_u64(st, &s->llama_told_ns);
+    if (!sonde_state_loading(st)) return;
+    s->spans_read = 1;
+    s->llama_replay = s->llama_told != 0;
 }

@@ -154,6 +154,12 @@ def requests_of(port):
     return get_json(port, "/api/requests?source=hook&limit=1000&sort=newest")["requests"]
 
 
+def counted(port):
+    """Requests that were counted, however they ended."""
+    lines = get(port, "/metrics")[1].decode(errors="replace").splitlines()
+    return sum(float(x.split()[-1]) for x in lines if x.startswith("sonde_infer_requests_total{"))
+
+
 def is_running(r):
     return r.get("state") == "running"
 
@@ -317,12 +323,18 @@ def drive(o, sonde, env, scratch, port, server_port, run):
     expect_ended(port, len(answers))
     check_recording("first", first, requests_of(port))
 
-    second = Agent(sonde, ["serve", "--listen", "127.0.0.1:0"], env, os.path.join(scratch, "serve1.out"))
-    second.port()
-    batch(range(2 * quarter, 3 * quarter), "with a second agent")
-    second.end(signal.SIGKILL)
-    second = Agent(sonde, ["serve", "--listen", "127.0.0.1:0"], env, os.path.join(scratch, "serve2.out"))
-    second_port = second.port()
+    def agent(name):
+        a = Agent(sonde, ["serve", "--listen", "127.0.0.1:0"], env, os.path.join(scratch, name))
+        return a, a.port()
+
+    second, second_port = agent("serve1.out")
+    time.sleep(2)
+    before = counted(second_port)
+    killer = threading.Timer(3, lambda: second.end(signal.SIGKILL))
+    killer.start()
+    batch(range(2 * quarter, 3 * quarter), "with a second agent, killed meanwhile")
+    killer.join()
+    second, second_port = agent("serve2.out")
     late = record(sonde, env, scratch, pid, "late.run",
                   lambda: batch(range(3 * quarter, o.requests), "restarted, and a late reader"))
     time.sleep(2)
@@ -340,6 +352,10 @@ def drive(o, sonde, env, scratch, port, server_port, run):
     if wrong:
         complain("the second agent has other times for %s" % wrong[:5])
     note("the second agent knows %d of them" % len(theirs))
+    since = counted(second_port) - before
+    if since != o.requests - 2 * quarter:
+        complain("the second agent counted %d requests across its restart, not %d" %
+                 (since, o.requests - 2 * quarter))
     second.end()
 
     watch.stop.set()

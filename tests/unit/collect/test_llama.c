@@ -85,11 +85,12 @@ static size_t spans_named(const char *name)
 
 static struct sonde_llama *x;
 static uint64_t now; /* ms */
+static size_t tracked_count;
 
 static int setup(void **state)
 {
     (void)state;
-    seen_count = span_count = 0;
+    seen_count = span_count = tracked_count = 0;
     now = 0;
     x = sonde_llama_create(PID, SONDE_INFER_HOOK, &ops, NULL);
     return x ? 0 : -1;
@@ -103,10 +104,34 @@ static int teardown(void **state)
     return sonde__alloc_live() == 0 ? 0 : -1;
 }
 
+/* All that was tracked, to be tracked again. */
+enum { TRACKED_MAX = 1024 };
+static struct { struct sonde_llama_call c; struct sonde_llama_part parts[4]; } tracked[TRACKED_MAX];
+
+static void track(const struct sonde_llama_call *c)
+{
+    if (tracked_count < TRACKED_MAX && c->part_count <= 4 && (c->parts || !c->part_count)) {
+        tracked[tracked_count].c = *c;
+        for (uint32_t i = 0; i < c->part_count; i++) tracked[tracked_count].parts[i] = c->parts[i];
+        tracked_count++;
+    }
+    sonde_llama_track(x, c);
+}
+
+static void track_again(size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        tracked[i].c.parts = tracked[i].parts;
+        sonde_llama_track(x, &tracked[i].c);
+    }
+}
+
 static struct sonde_llama_call call(uint16_t fn, uint32_t tid, uint64_t ms, uint64_t object)
 {
     struct sonde_llama_call c = { .fn = fn, .tid = tid, .begin_ns = BASE + now * MS,
                                   .end_ns = BASE + (now + ms) * MS, .object = object, .text = "" };
+    c.stamp = c.begin_ns;
+    c.end_stamp = c.end_ns;
     now += ms;
     return c;
 }
@@ -119,7 +144,7 @@ static void simple(uint16_t fn, uint32_t tid, uint64_t ms, uint64_t object, uint
     c.arg[1] = b;
     c.arg[2] = d;
     c.result = result;
-    sonde_llama_track(x, &c);
+    track(&c);
 }
 
 static void tokenize(uint32_t tid, int32_t n, int32_t last)
@@ -135,7 +160,7 @@ static void decode(const struct sonde_llama_part *parts, uint32_t n, uint64_t ms
     }
     c.parts = parts;
     c.part_count = n;
-    sonde_llama_track(x, &c);
+    track(&c);
 }
 
 static struct sonde_llama_part part(int32_t seq, int32_t pos, uint32_t row, uint32_t tokens,
@@ -176,22 +201,22 @@ static void start(void)
     now++;
     c.arg[0] = 1;
     c.arg[1] = 1000;
-    sonde_llama_track(x, &c);
+    track(&c);
     c = call(SONDE__LLAMA_MODEL_LOAD, LOOP, 50, 0);
     c.begin_ns = load_begin;
     c.result = MODEL;
     c.text = "/models/tiny-llama.Q4.gguf";
-    sonde_llama_track(x, &c);
+    track(&c);
 
     struct sonde_llama_call kv = call(SONDE__LLAMA_ALLOC_CTX, LOOP, 1, 0x77);
     kv.result = BUF + 1;
     kv.arg[1] = 300;
     kv.text = "cache_k_l0";
-    sonde_llama_track(x, &kv);
+    track(&kv);
     c = call(SONDE__LLAMA_CONTEXT_NEW, LOOP, 20, MODEL);
     c.begin_ns = kv.begin_ns;
     c.result = CTX;
-    sonde_llama_track(x, &c);
+    track(&c);
     simple(SONDE__LLAMA_GET_MEMORY, LOOP, 0, CTX, 0, 0, 0, MEM);
 }
 
@@ -290,7 +315,7 @@ static void test_memory(void **state)
     struct sonde_llama_call c = call(SONDE__LLAMA_SET_USAGE, LOOP, 1, BUF + 2);
     c.arg[0] = 2;
     c.arg[1] = 90;
-    sonde_llama_track(x, &c);
+    track(&c);
     now--;
     decode_one(0, 9, 9, 1, 1, 5);
     work();
@@ -437,14 +462,14 @@ static void test_sampler_sample(void **state)
         struct sonde_llama_call c = call(SONDE__LLAMA_LOGITS_ITH, LOOP, 1, CTX);
         const uint64_t begin = c.begin_ns;
         c.arg[0] = (uint64_t)-1;
-        sonde_llama_track(x, &c);
+        track(&c);
         simple(SONDE__LLAMA_APPLY, LOOP, 2, SMPL, 0, 0, 0, 0);
         c = call(SONDE__LLAMA_SAMPLE, LOOP, 1, SMPL);
         c.begin_ns = begin;
         c.arg[0] = CTX;
         c.arg[1] = (uint64_t)-1;
         c.result = 50 + i;
-        sonde_llama_track(x, &c);
+        track(&c);
         decode_one(0, 9 + i, 1, 1, 50 + i, 10);
     }
     work();
@@ -775,7 +800,7 @@ static void test_same_ids(void **state)
             c.arg[0] = 20;
             c.parts = &p;
             c.part_count = 1;
-            sonde_llama_track(x, &c);
+            track(&c);
         }
         work();
         for (int i = 0; i < 2; i++) {
@@ -785,6 +810,49 @@ static void test_same_ids(void **state)
     assert_int_equal(ids[0][0], ids[1][0]);
     assert_int_equal(ids[0][1], ids[1][1]);
     assert_true(ids[0][0] != ids[0][1]);
+}
+
+/* An agent ends anywhere and another goes on: together they tell what one would have. */
+static void test_replay(void **state)
+{
+    (void)state;
+    size_t whole[SONDE_INFER_EVENT_TYPES] = { 0 }, whole_spans;
+    uint64_t ids[8];
+    start();
+    tokenize(HTTP, 20, 42);
+    request_of(0, 20, 4);
+    tokenize(HTTP, 33, 43);
+    seq_rm(1, 0, -1);
+    decode_one(1, 0, 16, 0, 42, 30);
+    decode_one(1, 16, 17, 1, 43, 30);
+    sample_like_server(-1, 7, 0);
+    tokenize(HTTP, 20, 42);
+    request_of(2, 20, 3);
+    const uint64_t last = BASE + (now + 300) * MS;
+    sonde_llama_drained(x, last);
+    for (uint16_t t = 0; t < SONDE_INFER_EVENT_TYPES; t++) whole[t] = count(t);
+    whole_spans = span_count;
+    for (size_t i = 0; i < 3; i++) ids[i] = nth(SONDE_INFER_REQUEST, i)->id;
+    const size_t all = tracked_count;
+    for (size_t cut = 1; cut < all; cut++) {
+        if (tracked[cut].c.end_stamp == tracked[cut - 1].c.end_stamp) continue;
+        seen_count = span_count = 0;
+        sonde_llama_destroy(x);
+        x = sonde_llama_create(PID, SONDE_INFER_HOOK, &ops, NULL);
+        track_again(0, cut);
+        const uint64_t until = tracked[cut - 1].c.end_ns + 1;
+        sonde_llama_drained(x, until);
+        const uint64_t told = sonde_llama_told(x);
+        assert_int_equal(told, tracked[cut - 1].c.end_stamp);
+        sonde_llama_destroy(x);
+        x = sonde_llama_create(PID, SONDE_INFER_HOOK, &ops, NULL);
+        sonde_llama_replay(x, told, until);
+        track_again(0, all);
+        sonde_llama_drained(x, last);
+        for (uint16_t t = 0; t < SONDE_INFER_EVENT_TYPES; t++) assert_int_equal(count(t), whole[t]);
+        assert_int_equal(span_count, whole_spans);
+        for (size_t i = 0; i < 3; i++) assert_int_equal(nth(SONDE_INFER_REQUEST, i)->id, ids[i]);
+    }
 }
 
 /* A client that went away before its turn: the next one with the same prompt is not it. */
@@ -834,7 +902,7 @@ static void test_ends(void **state)
     c.parts = &p;
     c.part_count = 1;
     c.result = -3;
-    sonde_llama_track(x, &c);
+    track(&c);
     decode_one(2, 0, 30, 1, 1, 10);
     sample_like_server(-1, 7, 0);
     const uint64_t last = now;
@@ -854,7 +922,7 @@ static void test_ends(void **state)
     c.parts = &p;
     c.part_count = 1;
     c.result = 1;
-    sonde_llama_track(x, &c);
+    track(&c);
     decode_one(4, 0, 15, 0, 1, 10);
     decode_one(4, 15, 15, 1, 1, 10);
     work();
@@ -1053,7 +1121,7 @@ static void test_hostile(void **state)
                     (uint32_t)draw(2), odd_value() };
             }
         }
-        sonde_llama_track(x, &c);
+        track(&c);
         if (!draw(50)) sonde_llama_drained(x, draw(9) ? BASE + now * MS : odd_value());
         for (size_t k = 0; k < seen_count && k < SEEN_MAX; k++) {
             begun += seen[k].e.type == SONDE_INFER_REQUEST;
@@ -1116,7 +1184,7 @@ int main(void)
         TEST(sampler_sample), TEST(drafts), TEST(sampled_twice), TEST(shared),
         TEST(unseen_sampling), TEST(implied), TEST(from_before), TEST(silence),
         TEST(silence_goes_on), TEST(silence_in_a_pass), TEST(silence_of_a_prompt), TEST(silence_beside_a_pass), TEST(ring_wrapped),
-        TEST(lost_meanwhile), TEST(same_ids), TEST(stale_prompt), TEST(ends), TEST(arrivals), TEST(order),
+        TEST(lost_meanwhile), TEST(same_ids), TEST(replay), TEST(stale_prompt), TEST(ends), TEST(arrivals), TEST(order),
         TEST(waiting), TEST(check), TEST(hostile), TEST(bounds), TEST(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
