@@ -54,8 +54,10 @@ static inline uint16_t *sonde__stack_slots(struct sonde__mem_thread *t, uint32_t
 {
     const uint64_t h = (branch ^ (uint64_t)from << 48 ^ (uint64_t)at << 32) *
                        0x9e3779b97f4a7c15ull;
-    return &t->slot[(h ^ h >> 27) >> 20 & (SONDE__MEM_SLOTS - 2)];
+    return &t->slot[h >> 52 & ~1ull];
 }
+
+_Static_assert(SONDE__MEM_SLOTS == 1u << (64 - 52), "as many as bits are left");
 
 static inline struct sonde__mem_stack *sonde__stack_at(struct sonde__mem_thread *t, uint32_t i)
 {
@@ -67,16 +69,16 @@ static inline uint64_t sonde__caller_key(const struct sonde__caller *c)
     return c->ra ^ c->sp << 20;
 }
 
-/* The first to compare with: by the caller; 0 = none. Entry 0 is of nobody. */
+/* The first to compare with: by the caller; 0 = none. Entry 0 is of nobody. One that was told apart
+ * from another, and happens to be met here, will do: all of its words are compared. */
 static inline uint32_t sonde__stack_first(struct sonde__mem_thread *t,
                                           const struct sonde__caller *c)
 {
     const uint16_t *slot = sonde__stack_slots(t, 0, 0, sonde__caller_key(c));
-    for (int i = 0; i < 2; i++) {
-        const struct sonde__mem_stack *s = sonde__stack_at(t, slot[i]);
-        if (s->ra == c->ra && s->sp == c->sp && !s->from) return slot[i];
-    }
-    return 0;
+    const struct sonde__mem_stack *s = sonde__stack_at(t, slot[0]);
+    if (__builtin_expect(s->ra == c->ra && s->sp == c->sp, 1)) return slot[0];
+    s = sonde__stack_at(t, slot[1]);
+    return s->ra == c->ra && s->sp == c->sp ? slot[1] : 0;
 }
 
 /* The one that differs from from at such a word, which is branch; 0 = none. */
@@ -99,20 +101,19 @@ static inline const struct sonde__mem_stack *sonde__stack_recall(struct sonde__m
     uint32_t from = 0, at = 0, i = 0;
     uint64_t v = 0;
     uint32_t now = t->unloads == sonde__unloads() ? sonde__stack_first(t, c) : 0;
-    while (now) {
+    while (__builtin_expect(now != 0, 1)) {
         const struct sonde__mem_stack *s = sonde__stack_at(t, now);
         const uint32_t *off = sonde__stack_where(s);
         const uint32_t checks = s->checks;
         from = now;
-        if ((s->bp ^ c->bp) & s->bp_mask) {
-            at = SONDE__STACK_BP;
-            v = c->bp;
-        } else {
+        at = SONDE__STACK_BP;
+        v = c->bp;
+        if (__builtin_expect(!((s->bp ^ v) & s->bp_mask), 1)) {
             for (; i < checks; i++) {
                 memcpy(&v, sp + off[i], sizeof(v));
                 if (v != s->value[i]) break;
             }
-            if (i == checks) return s;
+            if (__builtin_expect(i == checks, 1)) return s;
             at = i;
         }
         now = sonde__stack_other(t, from, at, v);
