@@ -280,7 +280,7 @@ def play(o, build, scratch):
         wait_for("a server that is ready", lambda: get(server_port, "/health")[0] == 200, 120)
         drive(o, sonde, env, scratch, port, server_port, run)
     finally:
-        run.end(signal.SIGINT)
+        run.end()
         server_log.close()
         if second:
             second.end()
@@ -401,7 +401,7 @@ def record(sonde, env, scratch, pid, name, work):
     begun = time.time()
     answers = work()
     time.sleep(2)
-    p.send_signal(signal.SIGINT)
+    p.send_signal(signal.SIGTERM)
     words = p.communicate(timeout=120)[1].decode(errors="replace")
     text = subprocess.run([sonde, "requests", "--json", "-n", "1000", out], env=env, check=True,
                           stdout=subprocess.PIPE).stdout
