@@ -277,7 +277,9 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     const struct sonde_tree_options plain = { 0 };
     int rc = sonde_tree_build(p, &o->filter, &plain, &r.tree, err);
     const int heap = about_heap(p, &o->filter), inference = about_infer(p, &o->filter);
-    if (rc == SONDE_ENOENT && (heap || (inference && !p->samples_count))) {
+    /* Who asks for memory in use gets what is known of it; of another kind there is nothing to say. */
+    const int in_use = o->filter.kind < 0 || o->filter.kind == SONDE_SAMPLE_LIVE;
+    if (rc == SONDE_ENOENT && ((heap && in_use) || (inference && !p->samples_count))) {
         return report_facts(p, o, heap, inference, out, err);
     }
     if (rc) return rc;
