@@ -3,7 +3,7 @@
 
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: build check test bench demo install format clean help
+.PHONY: build check test bench peers demo install format clean help
 
 build: ## build the agent and the library into build/release (the default)
 	@tools/deps build
@@ -22,6 +22,11 @@ bench: ## measure costs beside their peers; ONLY='cpu*' measures those groups al
 	@tools/deps bench
 	@tools/build release -DSONDE_PERF=ON
 	@perf/run $(if $(ONLY),--only '$(ONLY)')
+
+peers: ## beside a real collector, Pyroscope, samply and llama-server; ONLY=samply tries that alone
+	@tools/deps test
+	@tools/build release
+	@tools/peers $(ONLY)
 
 demo: ## run an example under the agent; DEMO_SECONDS=20 makes it stop by itself
 	@tools/deps demo
