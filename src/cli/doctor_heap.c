@@ -1,9 +1,15 @@
 /* doctor_heap.c - can the heap of a program be profiled here? Tried on a shell that does nothing. */
+#include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/child.h"
 #include "cli/doctor.h"
 #include "collect/mem.h"
+#include "segment/segment.h"
 #include "sonde/sonde.h"
 
 #define WAIT_S 10
@@ -47,12 +53,39 @@ static int try_heap(const char *dir, uint64_t *allocations, struct sonde_err *er
     return rc;
 }
 
+/* A directory inside of that of segments: an agent that looks there would keep what it finds, and
+ * show a shell that was killed. "" = it cannot be made. */
+static void make_dir(const char *dir, char *out, size_t size)
+{
+    char parent[256];
+    out[0] = '\0';
+    if (!dir && sonde__dir_default(parent, sizeof(parent)) != 0) return;
+    if (dir && (size_t)snprintf(parent, sizeof(parent), "%s", dir) >= sizeof(parent)) return;
+    if (mkdir(parent, 0700) != 0 && errno != EEXIST) return;
+    if ((size_t)snprintf(out, size, "%s/doctor.XXXXXX", parent) >= size || !mkdtemp(out)) {
+        out[0] = '\0';
+    }
+}
+
+static void remove_dir(const char *dir)
+{
+    char lock[512];
+    if (!dir[0]) return;
+    snprintf(lock, sizeof(lock), "%s/agent.lock", dir);
+    unlink(lock);
+    rmdir(dir);
+}
+
 void sonde_doctor_heap(struct sonde_doctor *d)
 {
     const char *dir = d->cli->config.agent_dir[0] ? d->cli->config.agent_dir : NULL;
+    char own[384];
     struct sonde_err err = { "" };
     uint64_t allocations = 0;
-    if (try_heap(dir, &allocations, &err) == 0) {
+    make_dir(dir, own, sizeof(own));
+    const int rc = try_heap(own[0] ? own : dir, &allocations, &err);
+    remove_dir(own);
+    if (rc == 0) {
         sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "allocations of programs that `sonde run` "
                          "starts are seen, through libsonde_preload (a shell made %llu)",
                          (unsigned long long)allocations);

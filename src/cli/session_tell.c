@@ -20,6 +20,7 @@
 #include "present/profile_report.h"
 #include "present/text.h"
 #include "present/units.h"
+#include "profile/own.h"
 #include "profile/process.h"
 #include "sonde/sonde.h"
 
@@ -27,6 +28,7 @@ enum { BUSIEST = 3, TOP = 5, FEW = 10 };
 #define IDLE_SHARE 0.05     /* of the time on a CPU: one that has less slept */
 #define SAMPLED_SHARE 0.5   /* of its CPU time that should have been sampled at least */
 #define UNSAMPLED_S 0.1     /* less is not worth a word */
+#define OWN_SHARE 0.001     /* alike */
 
 /* One write each: the command may be writing to the same terminal. */
 static void say(const char *line)
@@ -356,6 +358,24 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
     }
 }
 
+/* What the library in the program took of its time. */
+static void tell_own(const struct session *s, const struct sonde_profile *p)
+{
+    uint64_t own = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        const struct sonde_profile_location *l =
+            &p->locations[p->stacks[p->samples[i].stack].location];
+        if (p->samples[i].kind != SONDE_SAMPLE_CPU || l->module || !l->line_count) continue;
+        const uint32_t name = p->functions[p->lines[l->line].function].name;
+        if (!strcmp(sonde_profile_str(p, name), SONDE_OWN_FRAME)) own += p->samples[i].weight;
+    }
+    const double share = own ? (double)own / (double)p->weights[SONDE_SAMPLE_CPU] : 0;
+    if (share >= OWN_SHARE) {
+        session_tell(s, "%.1f %% of the CPU time is sonde's own work in the program: " SONDE_OWN_FRAME,
+                     100 * share);
+    }
+}
+
 /* "by process: nginx (17) 1.2 s, nginx (18) 1.1 s, and 3 more 20 ms" */
 static void tell_processes(const struct session *s, const struct sonde_profile *p)
 {
@@ -416,6 +436,7 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
     if (s->recording.note[0]) session_tell(s, "%s", s->recording.note);
     tell_unsampled(s, p, samples, sampled_s);
     tell_processes(s, p);
+    tell_own(s, p);
     if (samples) tell_top(s, p);
 }
 

@@ -121,6 +121,7 @@ static int parse_heap(struct sonde__heap_config *c)
     c->depth_max = (uint32_t)depth;
     c->children = (int)children;
     c->scan = (int)scan;
+    c->later = word(c->text, "later", "1");
     return 0;
 }
 

@@ -28,6 +28,7 @@
 #define ARGUMENTS_MAX 32768u
 #define SHELL_MAX 32768u      /* bytes of a command for the shell; longer ones are left alone */
 #define SHELL "/bin/sh"
+#define LATER ",later=1"
 
 enum how { BY_PATH, BY_NAME, BY_FD, AT, SPAWN, SPAWN_BY_NAME };
 
@@ -46,7 +47,7 @@ struct what {
 struct ours {
     char preload[sizeof("LD_PRELOAD=:") + sizeof(sonde__host.library)]; /* without theirs */
     char sampler[sizeof(SONDE__SAMPLER_ENV "=") + sizeof(sonde__config.text)];
-    char heap[sizeof(SONDE__HEAP_ENV "=") + sizeof(sonde__heap_config.text)];
+    char heap[sizeof(SONDE__HEAP_ENV "=" LATER) + sizeof(sonde__heap_config.text)];
     char llama[sizeof(SONDE__LLAMA_ENV "=") + sizeof(sonde__llama_config.text)];
     char dir[sizeof("SONDE_DIR=") + sizeof(sonde__host.dir)];
     char *entry[6];           /* NULL-terminated; the first is LD_PRELOAD */
@@ -86,7 +87,8 @@ static int ours_make(struct ours *o, char *const *envp, int itself)
         *next++ = o->sampler;
     }
     if (sonde__heap_config.text[0] && (itself || sonde__heap_config.children)) {
-        stpcpy(stpcpy(o->heap, SONDE__HEAP_ENV "="), sonde__heap_config.text);
+        char *end = stpcpy(stpcpy(o->heap, SONDE__HEAP_ENV "="), sonde__heap_config.text);
+        if (!itself && !sonde__heap_config.later) stpcpy(end, LATER);
         *next++ = o->heap;
     }
     if (sonde__llama_config.text[0] && (itself || sonde__llama_config.children)) {

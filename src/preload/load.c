@@ -59,7 +59,10 @@ void sonde__preload_start(void)
         pthread_atfork(before_fork, in_parent, in_child);
     }
     if (sonde__config.text[0]) sonde__timer_start();
-    if (sonde__heap_config.text[0]) sonde__mem_start();
+    if (sonde__heap_config.text[0]) {
+        if (sonde__heap_config.later) sonde__mem_start_later();
+        else sonde__mem_start();
+    }
     if (sonde__llama_config.text[0]) sonde__llama_start();
     sonde__mem_decided();
 }

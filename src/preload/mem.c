@@ -39,31 +39,56 @@ static void module_range(const void *code, uint64_t *low, uint64_t *high, struct
     *map = o.dlfo_link_map;
 }
 
+/* Found once: a forked child has the same. */
+static struct {
+    int known;
+    uint32_t bypassed;
+    uint64_t own_low, own_high, allocator_low, allocator_high;
+    struct mallinfo2 (*mallinfo2)(void);
+    char allocator[sizeof(((struct sonde__mem *)0)->allocator)];
+} around;
+
 /* Where the allocator is, and whether the one that programs find is ours: one that is linked into
  * the program itself comes first. An address would not tell, since programs that are not position
- * independent have one of their own for it. So call it and see. */
-static void look_around(struct sonde__mem *m)
+ * independent have one of their own for it. So call it and see. The dynamic linker is asked, whose
+ * lock others may hold while they wait for one that our caller has: so only while the library is
+ * loaded. */
+static void look_around(void)
 {
-    struct sonde__mem_state *s = &sonde__mem_state;
     struct link_map *map;
     uint64_t low, high;
     void *(*const first)(size_t) = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "malloc");
     void (*const first_free)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "free");
-    module_range((void *)(uintptr_t)module_range, &s->own_low, &s->own_high, &map);
+    around.known = 1;
+    module_range((void *)(uintptr_t)module_range, &around.own_low, &around.own_high, &map);
     sonde__mem_tls.probed = 0;
     sonde__mem_tls.countdown = 0;
     if (first && first_free) first_free(first(1));
-    m->bypassed = !sonde__mem_tls.probed;
-    module_range(m->bypassed ? (void *)(uintptr_t)first : (void *)(uintptr_t)sonde__mem_real.malloc,
-                 &s->allocator_low, &s->allocator_high, &map);
-    if (m->bypassed) s->allocator_low = s->allocator_high = 0; /* all there is to see */
+    around.bypassed = !sonde__mem_tls.probed;
+    module_range(around.bypassed ? (void *)(uintptr_t)first
+                                 : (void *)(uintptr_t)sonde__mem_real.malloc,
+                 &around.allocator_low, &around.allocator_high, &map);
     const char *path = map && map->l_name[0] ? map->l_name : sonde__paths.exe;
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
-    if (strlen(name) < sizeof(m->allocator)) strcpy(m->allocator, name);
+    if (strlen(name) < sizeof(around.allocator)) strcpy(around.allocator, name);
     void *info = dlsym(RTLD_NEXT, "mallinfo2");
     module_range(info, &low, &high, &map);
-    if (!m->bypassed && info && low == s->allocator_low) memcpy(&s->mallinfo2, &info, sizeof(info));
+    if (!around.bypassed && info && low == around.allocator_low) {
+        memcpy(&around.mallinfo2, &info, sizeof(info));
+    }
+    if (around.bypassed) around.allocator_low = around.allocator_high = 0; /* all there is to see */
+}
+
+static void around_apply(struct sonde__mem *m, struct sonde__mem_state *s)
+{
+    m->bypassed = around.bypassed;
+    strcpy(m->allocator, around.allocator);
+    s->own_low = around.own_low;
+    s->own_high = around.own_high;
+    s->allocator_low = around.allocator_low;
+    s->allocator_high = around.allocator_high;
+    s->mallinfo2 = around.mallinfo2;
 }
 
 static uint64_t any_seed(void)
@@ -130,10 +155,11 @@ void sonde__mem_start(void)
     struct sonde__mem_gate *g = &sonde__mem_gate;
     sonde__mem_busy(1);
     sonde__walks_start();
+    if (!around.known) look_around();
     struct sonde__mem *m = area_make();
     if (m) {
         state_set(m);
-        look_around(m);
+        around_apply(m, &sonde__mem_state);
         sonde__mem_threads_init();
         sonde__mem_maps_init();
         scan_at_last();
@@ -149,6 +175,54 @@ void sonde__mem_start(void)
     sonde__mem_busy(0);
 }
 
+/* ---- Beginning later -------------------------------------------------------------------------- */
+
+/* A script starts thousands of programs, most of which allocate next to nothing and are gone in a
+ * millisecond; a segment for each of them takes longer than they do. So children begin when one of
+ * their threads has allocated LATER_BYTES: half of what is between two samples as a rule. */
+#define LATER_BYTES (256u << 10)
+enum { LATER_NO, LATER_WAITS, LATER_BEGINS };
+static uint32_t later;
+
+void sonde__mem_start_later(void)
+{
+    if (sonde__heap_config.mode != SONDE__MEM_SAMPLED || sonde__heap_config.scan) {
+        sonde__mem_start();
+        return;
+    }
+    sonde__mem_busy(1);
+    sonde__walks_start();
+    if (!around.known) look_around();
+    sonde__mem_tls.countdown = 0;
+    sonde__mem_busy(0);
+    __atomic_store_n(&later, LATER_WAITS, __ATOMIC_RELEASE);
+}
+
+/* The mode; 0 = not yet, and the thread comes again. */
+static uint32_t later_look(void)
+{
+    struct sonde__mem_tls *tls = &sonde__mem_tls;
+    uint32_t waits = LATER_WAITS;
+    if (!tls->waited) {
+        tls->waited = 1;
+        tls->countdown = LATER_BYTES;
+        return 0;
+    }
+    if (__atomic_compare_exchange_n(&later, &waits, LATER_BEGINS, 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
+        const int saved = errno;
+        sonde__mem_start();
+        errno = saved;
+        __atomic_store_n(&later, LATER_NO, __ATOMIC_RELEASE);
+    } else if (waits == LATER_BEGINS) {
+        tls->countdown = LATER_BYTES / 16; /* another thread is at it */
+        return 0;
+    }
+    const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);
+    if (!mode) tls->countdown = SONDE__MEM_OFF;
+    return mode;
+}
+
 void sonde__mem_decided(void) { __atomic_store_n(&decided, 1, __ATOMIC_RELEASE); }
 int sonde__mem_is_decided(void) { return __atomic_load_n(&decided, __ATOMIC_ACQUIRE); }
 
@@ -162,6 +236,7 @@ uint32_t sonde__mem_wake(void)
         if (!sonde__mem_is_decided()) return 0;
     }
     const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);
+    if (!mode && __atomic_load_n(&later, __ATOMIC_ACQUIRE)) return later_look();
     if (!mode) sonde__mem_tls.countdown = SONDE__MEM_OFF;
     return mode;
 }
@@ -171,11 +246,12 @@ uint32_t sonde__mem_wake(void)
 /* The gate was emptied by the kernel, unless it is an old one. */
 void sonde__mem_forked(int again)
 {
-    const int profiled = sonde__mem_state.area != NULL;
+    const int profiled = sonde__mem_state.area != NULL || later != LATER_NO;
     if (sonde__mem_gate.mode) memset(&sonde__mem_gate, 0, sizeof(sonde__mem_gate));
     memset(&sonde__mem_tls, 0, sizeof(sonde__mem_tls));
     sonde__mem_state.area = NULL;
-    if (profiled && again) sonde__mem_start();
+    later = LATER_NO;
+    if (profiled && again) sonde__mem_start_later();
 }
 
 void sonde__mem_stop(void)

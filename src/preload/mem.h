@@ -116,6 +116,7 @@ struct sonde__mem_tls {
     uint32_t rounds;            /* of destructors, at its end */
     uint32_t ended;
     uint32_t probed;            /* we were called while busy */
+    uint32_t waited;            /* mem.c: it has been told when to begin */
 };
 
 extern __thread struct sonde__mem_tls sonde__mem_tls __attribute__((tls_model("initial-exec")));
@@ -136,6 +137,7 @@ static inline void sonde__mem_count(uint64_t *counter)
 /* ---- mem.c: beginning and end ---------------------------------------------------------------- */
 
 void sonde__mem_start(void);
+void sonde__mem_start_later(void);      /* a child: when it has allocated something */
 void sonde__mem_forked(int again);      /* in a child */
 void sonde__mem_stop(void);             /* the program ends, as far as we can tell */
 

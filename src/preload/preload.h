@@ -8,7 +8,7 @@
  *
  *     SONDE_SAMPLER=session=<hex>,period=<ns>,depth=<frames>,children=<0|1>
  *     SONDE_HEAP=session=<hex>,mode=<sampled|full>,mean=<bytes>,depth=<frames>,children=<0|1>,
- *                scan=<0|1>,seed=<number, 0 = any>
+ *                scan=<0|1>,seed=<number, 0 = any>[,later=1]
  *     SONDE_LLAMA=children=<0|1>
  *
  * Variables are taken out of the environment again; exec.c hands them on when the program replaces
@@ -60,6 +60,7 @@ struct sonde__heap_config {
     uint32_t mode;             /* SONDE__MEM_SAMPLED or SONDE__MEM_FULL */
     uint32_t depth_max;
     int children, scan;
+    int later;                 /* it is a child: exec.c says so */
     char text[192];            /* as above */
 };
 

@@ -4,6 +4,7 @@
  *
  * A job during which the child ended unasked is tried once more without debug information, then
  * left alone, and the jobs after it get a new child. The symbolizer remembers such files. */
+#include "profile/own.h"
 #include "profile/symbolize.h"
 
 #include <assert.h>
@@ -254,6 +255,7 @@ int sonde_symbolize(struct sonde_symbolizer *s, struct sonde_profile *p)
     while (!rc && !r->done) rc = run_child(r);
     sonde__plan_release(&r->plan);
     sonde__free(r);
+    if (!rc) rc = sonde_profile_fold_own(p);
     if (!rc && sonde_strip_on()) rc = sonde_profile_strip(p);
     return rc;
 }

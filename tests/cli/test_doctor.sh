@@ -60,4 +60,9 @@ status 0 "$sonde" doctor --listen 127.0.0.1:0 $$
 has "a process without" 'warn +llama +[0-9]+: no llama.cpp in it' "$scratch/out"
 status 1 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/none"
 has "no such file" 'fail +llama +.*/none cannot be read: No such file' "$scratch/out"
+
+# ---- nothing of it is left, also where another agent looks ----------------------------------------
+start_agent "$scratch/agent.log"
+status 0 "$sonde" doctor --listen 127.0.0.1:0
+same "no segment, no directory" "agent.lock" "$(ls "$SONDE_DIR")"
 finish
