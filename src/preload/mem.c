@@ -179,14 +179,15 @@ void sonde__mem_start(void)
 
 /* A script starts thousands of programs, most of which allocate next to nothing and are gone in a
  * millisecond; a segment for each of them takes longer than they do. So children begin when one of
- * their threads has allocated LATER_BYTES: half of what is between two samples as a rule. */
-#define LATER_BYTES (256u << 10)
+ * their threads has allocated half of what is between two samples as a rule. */
+#define LATER_MEAN_LEAST 8192u /* who looks this closely wants them all */
 enum { LATER_NO, LATER_WAITS, LATER_BEGINS };
 static uint32_t later;
 
 void sonde__mem_start_later(void)
 {
-    if (sonde__heap_config.mode != SONDE__MEM_SAMPLED || sonde__heap_config.scan) {
+    if (sonde__heap_config.mode != SONDE__MEM_SAMPLED || sonde__heap_config.scan ||
+        sonde__heap_config.mean < LATER_MEAN_LEAST) {
         sonde__mem_start();
         return;
     }
@@ -205,7 +206,7 @@ static uint32_t later_look(void)
     uint32_t waits = LATER_WAITS;
     if (!tls->waited) {
         tls->waited = 1;
-        tls->countdown = LATER_BYTES;
+        tls->countdown = sonde__heap_config.mean / 2;
         return 0;
     }
     if (__atomic_compare_exchange_n(&later, &waits, LATER_BEGINS, 0, __ATOMIC_ACQ_REL,
@@ -215,7 +216,7 @@ static uint32_t later_look(void)
         errno = saved;
         __atomic_store_n(&later, LATER_NO, __ATOMIC_RELEASE);
     } else if (waits == LATER_BEGINS) {
-        tls->countdown = LATER_BYTES / 16; /* another thread is at it */
+        tls->countdown = sonde__heap_config.mean / 32; /* another thread is at it */
         return 0;
     }
     const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);

@@ -91,10 +91,19 @@ status 0 "$sonde" record -d 1 -p $tree -o tree.run
 same "children that were there" 2 "$(sed -n '/^PROCESS/,/^$/p' report.txt | grep -c '^burn ')"
 status 0 "$sonde" record --no-children -d 0.2 -p $tree -o alone.run
 has "without them" '^sonde: alone.run: 0 samples' err
+kill "${burning[@]}"
+wait "$tree"
 
-# ---- many short ones leave nothing behind --------------------------------------------------------
-status 0 "${run[@]}" -- sh -c 'i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done'
+# ---- many short ones leave nothing behind, and have no segment in the first place ------------------
+status 0 "${run[@]}" -v -- sh -c 'i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i + 1)); done'
 same "no segment is left" "" "$(find "$SONDE_DIR" -name '[0-9]*')"
+series=$(sed -n 's/^sonde: \([0-9]*\) series.*/\1/p' err)
+[ "${series:-9999}" -lt 200 ] || complain "a hundred children that do nothing have $series series"
+# Those that allocate are in the profile.
+status 0 "${run[@]}" -q --heap --record heap.run -- sh -c '"$0" -c "
+blocks = [bytearray(100000) for i in range(200)]"; true' python3
+"$sonde" report --type alloc heap.run >report.txt
+has "the heap of a child" 'allocated +([5-9]|[1-9][0-9]+)(\.[0-9]+)? MiB' report.txt
 
 # ---- programs that the library cannot come into --------------------------------------------------
 printf '#include <stdlib.h>\n#include <string.h>\nint main(int argc, char **argv)\n{\n    (void)argc;\n    char *p = strdup(argv[0]);\n    free(p);\n    return 7;\n}\n' >seven.c
