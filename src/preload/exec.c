@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
+#include "record/state.h"
 #include "unwind/image.h"
 
 #define ENTRIES_MAX 32768u
@@ -80,7 +81,7 @@ static int ours_make(struct ours *o, char *const *envp, int itself)
 {
     char **next = o->entry;
     *next++ = o->preload;
-    if (!sonde__host.library[0] || is_others(envp)) return 0;
+    if (!sonde__host.library[0] || sonde__g.silent || is_others(envp)) return 0;
     stpcpy(stpcpy(o->preload, "LD_PRELOAD="), sonde__host.library);
     if (sonde__config.text[0] && (itself || sonde__config.children)) {
         stpcpy(stpcpy(o->sampler, SONDE__SAMPLER_ENV "="), sonde__config.text);

@@ -199,6 +199,12 @@ void sonde__mem_start_later(void)
     __atomic_store_n(&later, LATER_WAITS, __ATOMIC_RELEASE);
 }
 
+void sonde__mem_sandboxed(void)
+{
+    uint32_t waits = LATER_WAITS;
+    __atomic_compare_exchange_n(&later, &waits, LATER_NO, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
 /* The mode; 0 = not yet, and the thread comes again. */
 static uint32_t later_look(void)
 {

@@ -97,6 +97,7 @@ void sonde__sandbox_enter(const struct sock_fprog *filter)
 {
     const int saved = errno;
     struct sock_fprog f;
+    sonde__mem_sandboxed(); /* to begin takes more calls than are looked for here */
     if (!sonde__g.silent && is_readable(filter, sizeof(f))) {
         memcpy(&f, filter, sizeof(f));
         if (f.len && f.len <= FILTER_MAX && is_readable(f.filter, f.len * sizeof(*f.filter)) &&
