@@ -319,7 +319,7 @@ def measure_flamegraph(args, scratch):
     group = "cpu_flamegraph"
     return [
         row("cpu_flame_svg", group, "flame graph, 200,000 stacks, SVG", "ms", times["svg"], None,
-            [peer_ms], 300, what),
+            [peer_ms], 250, what),
         row("cpu_flame_html", group, "flame graph, 200,000 stacks, HTML", "ms", times["html"],
             None, [peer_ms], 300, what),
         row("cpu_flame_svg_size", group, "size of the SVG", "MB", size("svg"), None, [peer_mb], 5,

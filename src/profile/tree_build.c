@@ -119,11 +119,15 @@ static void clear(struct tree_build *b)
     if (b->counts) b->counts[0] = 0;
 }
 
-/* Sum up from the last stack to the first, and link those that are not empty. */
+/* Sum up from the last stack to the first, and link those that are not empty. Callers are anywhere in
+ * the table, but which ones come is known: they are asked for ahead. */
 static void link_stacks(struct tree_build *b)
 {
+    enum { AHEAD = 64 };
     for (uint32_t i = b->used_count; i-- > 0;) {
         const uint32_t stack = used_stack(b, i), parent = b->p->stacks[stack].parent;
+        const uint32_t ahead = used_stack(b, i > AHEAD ? i - AHEAD : 0);
+        __builtin_prefetch(&b->folds[b->p->stacks[ahead].parent]);
         struct tree_fold *f = &b->folds[stack], *caller = &b->folds[parent];
         if (!f->weight && !tree_count_of(b, stack)) continue;
         caller->weight += f->weight;

@@ -8,7 +8,7 @@
  *                    cut stack, else the number of a name in the order in which they were first seen
  *   END, low, high   the line ends, with this weight
  *
- * Names point into the text. Lines that are no stack (a shell's message in the middle, a line cut
+ * Names live as long as the scan. Lines that are no stack (a shell's message in the middle, a line cut
  * short) are passed over and counted, and what is wrong with the first one is kept. */
 #ifndef SONDE_PROFILE_FORMATS_FOLDED_SCAN_H
 #define SONDE_PROFILE_FORMATS_FOLDED_SCAN_H
@@ -56,6 +56,7 @@ struct sonde_folded_scan {
     uint32_t count, cap;  /* frames */
     struct sonde_folded_name *names;
     uint32_t name_count, name_cap;
+    struct sonde_folded_block *blocks; /* their texts, close together */
     struct sonde_intern index;
     size_t bytes, bytes_max; /* for names */
 };
