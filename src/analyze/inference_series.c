@@ -245,7 +245,7 @@ static struct sonde_model_series *series(struct sonde_infer *x, const struct who
     label(l, &n, name, value);
     struct sonde_model_series *s =
         family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
-    if (s) s->from_zero = s->kept = 1;
+    sonde_model_series_keep(s);
     return s;
 }
 
@@ -268,7 +268,7 @@ static struct sonde_model_series *alias_series(struct sonde_infer *x, const stru
     label(l, &n, "model_name", w->model);
     struct sonde_model_series *s =
         family ? sonde_model_series(x->m, family, w->process, l, n) : NULL;
-    if (s) s->from_zero = s->kept = 1;
+    sonde_model_series_keep(s);
     return s;
 }
 
@@ -403,7 +403,7 @@ static struct sonde_model_series *own_series(struct sonde_infer *x, enum family 
     struct sonde_model_family *family = sonde_model_family(x->m, &families[f].spec);
     const struct sonde_label l = { name, value };
     struct sonde_model_series *s = family ? sonde_model_series(x->m, family, NULL, &l, 1) : NULL;
-    if (s) s->from_zero = s->kept = 1;
+    sonde_model_series_keep(s);
     return s;
 }
 

@@ -310,6 +310,13 @@ void sonde_model_unlisten(struct sonde_model *m, const struct sonde_model_listen
  * model's now_s if that was set before, else 1 s. */
 void sonde_model_tick(struct sonde_model *m, double now_s);
 
+/* It is the agent that counts here, from zero, unless an agent before it did. NULL is fine. */
+static inline void sonde_model_series_keep(struct sonde_model_series *s)
+{
+    if (!s || s->kept) return;
+    s->kept = s->from_zero = 1;
+}
+
 /* What s was told since the last tick is part of no tick: what comes is the increase of the next. */
 void sonde_model_series_continue(struct sonde_model *m, struct sonde_model_series *s);
 

@@ -107,7 +107,7 @@ static struct sonde_model_series *duration_series(struct segment_drain *d, const
     struct sonde_label labels[] = { { "span", name }, { "outcome", outcome_name(outcome) } };
     struct sonde_model_family *f = sonde_model_family(d->m, &spec);
     struct sonde_model_series *series = f ? sonde_model_series(d->m, f, d->p, labels, 2) : NULL;
-    if (series) series->from_zero = series->kept = 1; /* it is the agent that counts here */
+    sonde_model_series_keep(series);
     return series;
 }
 

@@ -167,8 +167,9 @@ static void tidy(struct exporting *e)
     for (size_t i = 0; s->spec.type == SONDE_COUNTER && i < s->count; i++) {
         struct sonde_exchange_point *p = &s->point[i];
         const uint64_t before = i ? s->point[i - 1].value : 0, increase = p->sum_raw;
-        const uint64_t expected = p->value >= before ? p->value - before : p->value;
-        if (i && increase == expected) p->start = SONDE_START_NONE;
+        /* One that went down is told to begin again: who reads it cannot know whether there was a tick
+         * without it in between. */
+        if (i && p->value >= before && increase == p->value - before) p->start = SONDE_START_NONE;
         else p->start = increase == p->value && p->value ? SONDE_START_ZERO : SONDE_START_BASE;
     }
     for (size_t i = 0; s->spec.type == SONDE_COUNTER && i < s->count; i++) s->point[i].sum_raw = 0;

@@ -113,6 +113,7 @@ static void fill(struct sonde_exchange *x)
     add_numbers(x, "c_total", "path=\"zero\"", SONDE_COUNTER, 1, "5z 6 6 2z 9 12");
     add_numbers(x, "gone_total", "", SONDE_COUNTER, 1, "5z 6 - - 900 901");
     add_numbers(x, "late_total", "", SONDE_COUNTER, 1, "- - 7z 8 - -");
+    add_numbers(x, "again_total", "", SONDE_COUNTER, 1, "5z 6 - 3z 4 4"); /* of two agents */
     add_numbers(x, "large_total", "", SONDE_COUNTER, 1, "0 9007199254740992 9007199254740992");
     add_numbers(x, "time_total", "", SONDE_COUNTER, 1e-9, "1 300000000 300000001 123456789012345");
     add_numbers(x, "ticks_total", "", SONDE_COUNTER, 0.01, "1 3 7 1000003");
@@ -161,7 +162,7 @@ static void test_what_is_written(void **state)
     static const char wanted[] =
         "# HELP c Help \\\"\\\\\\n of it.\n# TYPE c counter\n"
         "c_total{a=\"b\"} 0.3 1700000000.000\nc_created{a=\"b\"} 1700000000.000 1700000000.000\n"
-        "c_total{a=\"b\"} 5e-09 1700000001.000\n"
+        "c_total{a=\"b\"} 5e-09 1700000001.000\nc_created{a=\"b\"} 1700000001.000 1700000001.000\n"
         "# TYPE h_seconds histogram\n# UNIT h_seconds seconds\n"
         "h_seconds_bucket{a=\"b\",le=\"0.0\"} 0 1700000000.000\n";
     if (strncmp(text, wanted, sizeof(wanted) - 1) != 0) fail_msg("%s", text);
