@@ -113,6 +113,9 @@ same "its gap" 1 "$(figure "/api/query?name=none&$range" 'len(a["gaps"])')"
 same "its runs" "golden, kept for ever" "$(figure "/api/runs/1" 'a["name"] + ", " + a["tags"]')"
 status 0 "$sonde" runs --store "$store" profile 1 "$scratch/profile"
 same "its profile" hello "$(cat "$scratch/profile")"
+# What earlier agents have read is not read again, so something new has to happen.
+"$programs/recorder" 42 600 >/dev/null &
+started+=($!)
 until_true is True "/api/spans?name=rec.step&from=$before" 'len(a["spans"]) > 0'
 kill -TERM "$agent"
 wait "$agent"
