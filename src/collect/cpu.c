@@ -24,6 +24,7 @@
 
 enum { RATE_DEFAULT = 1000, RATE_MAX = 10000, DEPTH_DEFAULT = 128, DEPTH_MAX = 1024, NICE = -10 };
 #define PROFILE_BYTES_DEFAULT ((size_t)256 << 20)
+#define ROWS_SHARE 4u /* tables grow by doubling, and have indexes: more would not fit */
 #define COMMAND_MAX 4096u /* bytes kept of a command line */
 
 static const struct sonde_cpu_engine_ops *const engines[] = {
@@ -139,6 +140,11 @@ static int copy_since(struct sonde_cpu *c, struct sonde_profile *view)
         c->forgotten = all;
         p->samples_count = 0;
         memset(p->weights, 0, sizeof(p->weights));
+        /* Stacks that nobody has had for long are in the way of new ones one day. */
+        if (sonde_profile_rows_bytes(p) > p->bytes_max / ROWS_SHARE) {
+            sonde_profile_forget(p);
+            c->ops->forget(c->engine);
+        }
     }
     return 0;
 }

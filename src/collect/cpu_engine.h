@@ -46,6 +46,9 @@ struct sonde_cpu_engine_ops {
      * it and takes them off again. */
     void (*open_ends)(struct sonde_cpu_engine *e);
 
+    /* The profile has forgotten all rows: ids that were kept of it are void. */
+    void (*forget)(struct sonde_cpu_engine *e);
+
     void (*counts)(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out);
     void (*destroy)(struct sonde_cpu_engine *e);
 };

@@ -215,6 +215,8 @@ static void perf_open_ends(struct sonde_cpu_engine *e)
     sonde_perf_reader_open_ends(&e->reader, sonde_clock_ns(CLOCK_MONOTONIC));
 }
 
+static void perf_forget(struct sonde_cpu_engine *e) { sonde_perf_reader_forget(&e->reader); }
+
 static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
 {
     const nfds_t count = 2 * e->set.cpu_count;
@@ -358,6 +360,7 @@ const struct sonde_cpu_engine_ops sonde_cpu_engine_perf = {
     .wait = perf_wait,
     .drain = perf_drain,
     .open_ends = perf_open_ends,
+    .forget = perf_forget,
     .counts = perf_counts,
     .destroy = perf_destroy,
 };

@@ -39,19 +39,28 @@ struct sonde_cpu_stacks {
 int sonde_cpu_stacks_create(struct sonde_profile *p, uint32_t depth_max,
                             struct sonde_cpu_stacks **out)
 {
-    static const char left_out[] = "[frames left out]";
     struct sonde_cpu_stacks *s = sonde__calloc(1, sizeof(*s));
     if (!s) return SONDE_ENOMEM;
     s->p = p;
     s->depth_max = depth_max < 4 ? 4 : depth_max;
     s->layout = KERNEL_LAYOUT;
-    s->left_out = sonde_profile_named_location(p, left_out, sizeof(left_out) - 1);
-    if (!s->left_out) {
+    if (sonde_cpu_stacks_forget(s)) {
         sonde__free(s);
         return SONDE_ENOMEM;
     }
     *out = s;
     return 0;
+}
+
+int sonde_cpu_stacks_forget(struct sonde_cpu_stacks *s)
+{
+    static const char left_out[] = "[frames left out]";
+    memset(s->places, 0, sizeof(s->places));
+    sonde_intern_clear(&s->known_index);
+    s->known_count = 0;
+    s->kernel = 0;
+    s->left_out = sonde_profile_named_location(s->p, left_out, sizeof(left_out) - 1);
+    return s->left_out ? 0 : SONDE_ENOMEM;
 }
 
 void sonde_cpu_stacks_destroy(struct sonde_cpu_stacks *s)

@@ -17,6 +17,10 @@ int sonde_cpu_stacks_create(struct sonde_profile *p, uint32_t depth_max,
                             struct sonde_cpu_stacks **out);
 void sonde_cpu_stacks_destroy(struct sonde_cpu_stacks *s);
 
+/* The profile has forgotten its rows. 0, or SONDE_ENOMEM: then there is no name for frames that are
+ * left out. */
+int sonde_cpu_stacks_forget(struct sonde_cpu_stacks *s);
+
 /* What an address means lasts as long as the mappings of its process. A number that stands for
  * them: take a new one after every change. */
 uint32_t sonde_cpu_stacks_layout(struct sonde_cpu_stacks *s);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -124,6 +125,14 @@ static void engine_wait(struct sonde_cpu_engine *e, int wake_fd)
     poll(&p, 1, WAIT_MS);
 }
 
+static void engine_forget(struct sonde_cpu_engine *e)
+{
+    if (e->reader.stacks) sonde_cpu_stacks_forget(e->reader.stacks);
+    for (uint32_t i = 0; i < e->found.target_count; i++) {
+        memset(target_at(e, i)->named, 0, sizeof(target_at(e, i)->named));
+    }
+}
+
 static void engine_open_ends(struct sonde_cpu_engine *e) { (void)e; }
 
 static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
@@ -243,6 +252,7 @@ const struct sonde_cpu_engine_ops sonde_cpu_engine_timer = {
     .wait = engine_wait,
     .drain = engine_drain,
     .open_ends = engine_open_ends,
+    .forget = engine_forget,
     .counts = engine_counts,
     .destroy = engine_destroy,
 };

@@ -428,6 +428,18 @@ void sonde_perf_reader_look(struct sonde_perf_reader *r)
     }
 }
 
+void sonde_perf_reader_forget(struct sonde_perf_reader *r)
+{
+    sonde_cpu_stacks_forget(r->stacks); /* without memory frames that are left out have no name */
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            t->row = t->switch_stack = t->out_stack = 0;
+            t->switch_flags = t->out_flags = 0;
+            t->looked = 0;
+        }
+    }
+}
+
 /* What is added up but no sample yet, and how long it is blocked now. */
 static void add_rest(struct sonde_perf_reader *r, struct sonde_perf_thread *t, uint64_t now_ns)
 {

@@ -69,6 +69,12 @@ void sonde_intern_put(struct sonde_intern *t, uint32_t hash, uint32_t id)
     t->used++;
 }
 
+void sonde_intern_clear(struct sonde_intern *t)
+{
+    if (t->slots) memset(t->slots, 0, (size_t)t->cap * sizeof(*t->slots));
+    t->used = 0;
+}
+
 void sonde_intern_release(struct sonde_intern *t)
 {
     sonde__free(t->slots);

@@ -35,6 +35,7 @@ struct sonde_intern {
 /* Room for one more, to be called before put: 0 or SONDE_ENOMEM. */
 int sonde_intern_reserve(struct sonde_intern *t, const struct sonde_budget *b);
 void sonde_intern_put(struct sonde_intern *t, uint32_t hash, uint32_t id);
+void sonde_intern_clear(struct sonde_intern *t); /* empty, with the room that it has */
 void sonde_intern_release(struct sonde_intern *t);
 
 /* The next id whose hash agrees, or 0. *at starts as the hash:

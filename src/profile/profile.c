@@ -199,6 +199,30 @@ void sonde_profile_destroy(struct sonde_profile *p)
     sonde__free(p);
 }
 
+size_t sonde_profile_rows_bytes(const struct sonde_profile *p)
+{
+    enum { SLOT = 16 }; /* of an index, about */
+    return p->stacks_count * (sizeof(*p->stacks) + sizeof(*p->index->depths) + SLOT) +
+           p->locations_count * (sizeof(*p->locations) + SLOT) +
+           p->modules_count * (sizeof(*p->modules) + SLOT) +
+           p->functions_count * (sizeof(*p->functions) + SLOT) +
+           p->threads_count * (sizeof(*p->threads) + SLOT) + p->lines_count * sizeof(*p->lines);
+}
+
+void sonde_profile_forget(struct sonde_profile *p)
+{
+    struct sonde_profile_index *x = p->index;
+    struct sonde_intern *indexes[] = { &x->modules, &x->functions, &x->stacks,
+                                       &x->threads, &x->places,    &x->contents };
+    for (size_t i = 0; i < sizeof(indexes) / sizeof(indexes[0]); i++) sonde_intern_clear(indexes[i]);
+    if (x->named) memset(x->named, 0, x->named_cap * sizeof(*x->named));
+    /* Row 0 stays. */
+    p->modules_count = p->functions_count = p->locations_count = p->stacks_count = 1;
+    p->threads_count = 1;
+    p->lines_count = p->spans_count = p->parts_count = p->samples_count = 0;
+    memset(p->weights, 0, sizeof(p->weights));
+}
+
 int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h)
 {
     const size_t had = p->heap ? sonde_heap_bytes(p->heap) : 0, bytes = sonde_heap_bytes(h);

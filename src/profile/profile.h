@@ -240,6 +240,13 @@ int sonde_profile_add_span(struct sonde_profile *p, const struct sonde_profile_s
 /* Of the span that was added last, or of the one the last part is of. */
 int sonde_profile_add_part(struct sonde_profile *p, const struct sonde_profile_part *part);
 
+/* Rows that samples are made of, as far as they take memory that grows with every new one: what they
+ * need, about, in bytes. */
+size_t sonde_profile_rows_bytes(const struct sonde_profile *p);
+/* All samples, stacks, locations, functions, modules and threads are gone, and their ids void; strings
+ * and what p says of itself stay. Nothing of it is given back: there is room for others now. */
+void sonde_profile_forget(struct sonde_profile *p);
+
 /* p's heap facts are h from now on, which is taken; what it had is destroyed. SONDE_ENOMEM: it does
  * not fit in bytes_max, and nothing was done. */
 int sonde_profile_take_heap(struct sonde_profile *p, struct sonde_heap *h);

@@ -368,6 +368,76 @@ static void test_snapshot_since(void **state)
     burn_end(&b);
 }
 
+/* ---- Ever new stacks ----------------------------------------------------------------------- */
+
+static volatile uint64_t wander_sink;
+
+/* Each of 2^30 ways down is another stack. */
+__attribute__((noinline)) static void wander_left(uint64_t way, int depth);
+__attribute__((noinline)) static void wander_right(uint64_t way, int depth)
+{
+    if (!depth) {
+        for (int i = 0; i < 20000; i++) wander_sink += (uint64_t)i;
+        return;
+    }
+    (way & 1 ? wander_left : wander_right)(way >> 1, depth - 1);
+    wander_sink++;
+}
+__attribute__((noinline)) static void wander_left(uint64_t way, int depth)
+{
+    if (!depth) {
+        for (int i = 0; i < 20000; i++) wander_sink += (uint64_t)i;
+        return;
+    }
+    (way & 1 ? wander_right : wander_left)(way >> 1, depth - 1);
+    wander_sink--;
+}
+
+/* An engine that is asked to forget has room for new stacks for ever. */
+static void test_forgets_stacks(void **state)
+{
+    (void)state;
+    if (!can_sample) skip();
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        uint64_t way = 1;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) {
+            way = way * 6364136223846793005ull + 1442695040888963407ull;
+            wander_left(way >> 20, 30);
+        }
+    }
+    const struct sonde_cpu_options o = { .pid = (uint32_t)child, .rate_hz = 2000,
+                                         .engine = SONDE_CPU_PERF, .profile_bytes_max = 1 << 20 };
+    struct sonde_cpu_cursor cursor = { 0 };
+    struct sonde_cpu *c = NULL;
+    struct sonde_profile *part = NULL;
+    struct sonde_err err = { "" };
+    if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
+    uint64_t samples = 0;
+    for (int i = 0; i < 12000 && samples < 5000; i++) { /* a megabyte has the stacks of some 1,500 */
+        usleep(10000);
+        assert_int_equal(sonde_cpu_since(c, &cursor, 1, &part), 0);
+        assert_int_equal(part->dropped_samples, 0);
+        samples += part->samples_count;
+        for (uint32_t k = 0; k < part->samples_count; k++) {
+            assert_true(part->samples[k].stack && part->samples[k].thread);
+        }
+        if (part->samples_count) {
+            const struct sonde_profile_thread *t = &part->threads[part->samples[0].thread];
+            assert_int_equal(t->pid, child);
+        }
+        sonde_profile_destroy(part);
+    }
+    assert_true(samples >= 5000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(sonde_cpu_stop(c, &part), 0);
+    assert_int_equal(part->dropped_samples, 0);
+    sonde_profile_destroy(part);
+}
+
 /* What is blocked while somebody looks has not ended: it is in the copy, and counts once in the end,
  * however often it was looked at. */
 static void test_snapshots_while_blocked(void **state)
@@ -472,6 +542,7 @@ int main(void)
         cmocka_unit_test(test_attach),
         cmocka_unit_test(test_attach_churn),
         cmocka_unit_test(test_snapshot_since),
+        cmocka_unit_test(test_forgets_stacks),
         cmocka_unit_test(test_snapshots_while_blocked),
         cmocka_unit_test(test_kernel_frames),
         cmocka_unit_test(test_errors),
