@@ -18,6 +18,8 @@
 #define MEMORY_PARTS 100000u   /* … which is bounded by that alone */
 #define TIDY_S 60.0            /* between looks at whether something is to be merged */
 #define STEP_S 0.05            /* between steps, when there is */
+#define FLUSH_WAIT_NS 5000000000u
+#define FLUSH_AGAIN_NS 1000000000u
 #define LOOK_S 1.0             /* the thread wakes at least so often while it is on */
 #define RETRY_S 5.0            /* after something could not be begun */
 
@@ -103,10 +105,10 @@ static double next_cut(const struct sonde_continuous *c, double unix_s)
     return (floor(unix_s / c->o.flush_s) + 1) * c->o.flush_s;
 }
 
-static void sample(struct sonde_continuous *c, const struct wanted *w, double unix_s)
+static void sample(struct sonde_continuous *c, const struct wanted *w, int asked, double unix_s)
 {
     /* The clock may have been set. */
-    const int due = unix_s >= c->cut_due_s || c->cut_due_s > unix_s + 2 * c->o.flush_s;
+    const int due = asked || unix_s >= c->cut_due_s || c->cut_due_s > unix_s + 2 * c->o.flush_s;
     if (c->taking ? !due && w->hz == c->taking_hz : !(w->hz > 0) || unix_s < c->cut_due_s) return;
     cut(c, w->hz);
     if (!c->taking && w->hz > 0) { /* it could not be begun */
@@ -174,6 +176,32 @@ static void wait_until(struct sonde_continuous *c, double until_unix_s)
     c->changed = 0;
 }
 
+static void cut_tell(struct sonde_continuous *c, uint64_t done)
+{
+    pthread_mutex_lock(&c->lock);
+    c->cut_done = done;
+    c->cut_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    pthread_cond_broadcast(&c->written);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void sonde_continuous_flush(struct sonde_continuous *c)
+{
+    const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    const struct timespec until = sonde_clock_timespec(now_ns + FLUSH_WAIT_NS);
+    pthread_mutex_lock(&c->lock);
+    const int recent = c->cut_ns && now_ns - c->cut_ns < FLUSH_AGAIN_NS;
+    if (c->worker.started && !c->worker.stopping && c->settings.enabled && !recent) {
+        const uint64_t mine = ++c->cut_asked;
+        c->changed = 1;
+        pthread_cond_broadcast(&c->wake);
+        while (c->cut_done < mine &&
+               pthread_cond_timedwait(&c->written, &c->lock, &until) != ETIMEDOUT) {
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
 static void *work(void *arg)
 {
     struct sonde_continuous *c = arg;
@@ -185,9 +213,12 @@ static void *work(void *arg)
         const struct wanted w = what_is_wanted(c, unix_s);
         const int on = c->settings.enabled;
         const double interval_s = c->settings.interval_s;
+        const uint64_t asked = c->cut_asked;
+        const int ask = asked != c->cut_done;
         pthread_mutex_unlock(&c->lock);
         if (w.hz > 0) continuous_cost_try(c);
-        sample(c, &w, unix_s);
+        sample(c, &w, ask, unix_s);
+        if (ask) cut_tell(c, asked);
         look_at_heaps(c, w.heaps, interval_s, unix_s);
         if (on) tidy(c, unix_s);
         continuous_cost_show(c);
@@ -199,6 +230,7 @@ static void *work(void *arg)
         else while (!c->changed && !c->worker.stopping) pthread_cond_wait(&c->wake, &c->lock);
     }
     pthread_mutex_unlock(&c->lock);
+    cut_tell(c, UINT64_MAX);
     cut(c, 0);
     look_at_heaps(c, 0, 1, sonde_clock_s(CLOCK_REALTIME));
     continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
@@ -310,6 +342,7 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     c->settings = o->settings;
     c->sampled_heaps = -1;
     sonde_clock_cond_init(&c->wake);
+    sonde_clock_cond_init(&c->written);
     pthread_mutex_init(&c->lock, NULL);
     int rc = o->store ? 0 : open_memory(c, err);
     c->history = (struct sonde_history){ .ops = c->o.store_ops, .store = c->o.store,
@@ -339,6 +372,7 @@ void sonde_continuous_destroy(struct sonde_continuous *c)
     continuous_cost_release(&c->cost);
     sonde_store_memory.close(c->memory);
     pthread_cond_destroy(&c->wake);
+    pthread_cond_destroy(&c->written);
     pthread_mutex_destroy(&c->lock);
     sonde__free(c);
 }

@@ -73,6 +73,10 @@ int sonde_continuous_parse(const char *body, size_t len, struct sonde_continuous
 int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_continuous_change *change,
                            struct sonde_err *err);
 
+/* What was sampled so far is in the store when it returns, as far as that works within seconds; not
+ * more often than once a second. */
+void sonde_continuous_flush(struct sonde_continuous *c);
+
 /* Where its history is: the store, or memory. Lives as long as c. */
 struct sonde_store *sonde_continuous_store(struct sonde_continuous *c,
                                            const struct sonde_store_ops **ops);

@@ -70,7 +70,11 @@ struct sonde_continuous {
     struct sonde_store *memory;    /* instead of a store: o.store is this; NULL = there is one */
 
     pthread_mutex_t lock;          /* of what follows, up to the thread's own */
-    pthread_cond_t wake;           /* CLOCK_MONOTONIC */
+    pthread_cond_t wake;           /* CLOCK_MONOTONIC, as is the next */
+    pthread_cond_t written;        /* cut_done has changed */
+    uint64_t cut_asked, cut_done;  /* how often what is sampled was asked for, and up to which of these
+                                      it is written */
+    uint64_t cut_ns;               /* CLOCK_MONOTONIC when it was last cut for that; 0 = never */
     struct sonde_continuous_settings settings;
     double burst_until_s, burst_hz; /* CLOCK_MONOTONIC; 0 = none */
     struct sonde_worker worker;

@@ -365,7 +365,8 @@ static int nothing(const struct sonde_store_ops *ops, struct sonde_store *s,
     if (rc) return rc;
     if (!all.count) {
         rc = sonde_err_set(err, SONDE_ENOENT, "there is no history of %s: continuous profiling was "
-                           "not on; --continuous or POST /admin/profile/continuous turns it on",
+                           "not on (--continuous or POST /admin/profile/continuous turns it on), or "
+                           "nothing was sampled so far",
                            q->heap ? "heaps" : "profiles");
     } else {
         double first_s = all.at[0].start_s, last_s = 0;

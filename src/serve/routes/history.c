@@ -2,7 +2,9 @@
  * parts there are, GET /api/profile is one profile of a range. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "present/flamegraph.h"
 #include "present/profile_report.h"
 #include "profile/format.h"
@@ -13,6 +15,7 @@
 
 enum { LIMIT_DEFAULT = 500 };
 #define TIME_MAX 1e11
+#define RECENT_S 120.0 /* flush_seconds is less than that */
 
 static unsigned status_of(int code)
 {
@@ -141,6 +144,10 @@ static void merged(const struct sonde_request *r, struct sonde_response *a)
     const char *type = sonde_request_param(r, "type");
     if (!query_of(r, a, &q)) return;
     q.heap = is_standing(type);
+    /* Up to now: what was sampled since it was written last, too. */
+    if (r->continuous && (!(q.to_s > 0) || q.to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S)) {
+        sonde_continuous_flush(r->continuous);
+    }
     struct sonde_store *s = store_of(r, &ops);
     const int rc = sonde_history_merge(ops, s, &q, &p, &err);
     if (rc) {

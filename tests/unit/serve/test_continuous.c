@@ -350,12 +350,37 @@ static void test_sampling(void **state)
     assert_null(c->heap_taking);
 }
 
+/* What was sampled is there when it is asked for, long before it is written by itself. */
+static void test_asked_for(void **state)
+{
+    (void)state;
+    struct sonde_err err = { "" };
+    uint64_t events = 0;
+    start_child();
+    create(1, usual, 1e6);
+    sonde_continuous_flush(c); /* it is off: nothing to wait for */
+    assert_int_equal(apply("{\"enabled\": true, \"rate_hz\": 97}", &err), 0);
+    for (int i = 0; i < WAIT_ROUNDS && !events; i++) {
+        json_t *root = status();
+        const char *note = json_string_value(json_object_get(json_object_get(root, "cpu"), "note"));
+        const int forbidden = note && !json_num(root, "cpu", "processes");
+        json_decref(root);
+        if (forbidden) skip();
+        sonde_continuous_flush(c);
+        stored(&(struct sonde_history_query){ .program = "spin" }, &events);
+        pause_a_bit();
+    }
+    assert_true(events > 0);
+    sonde_continuous_stop(c);
+    sonde_continuous_flush(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         CASE(test_bodies),  CASE(test_settings), CASE(test_no_store),
-        CASE(test_minutes), CASE(test_sampling),
+        CASE(test_minutes), CASE(test_sampling), CASE(test_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
