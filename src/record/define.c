@@ -25,6 +25,7 @@ int sonde__define_lock(int wait)
     struct sonde__shield shield;
     uint32_t *lock = &sonde__g.h->define_lock;
     const uint32_t me = sonde__tls.tid;
+    if (sonde__silent()) return SONDE_EBUSY;
     const uint64_t deadline = wait ? sonde__mono_ns() + SONDE__LOCK_WAIT_MS * 1000000ull : 0;
     for (;;) {
         uint32_t owner = __atomic_load_n(lock, __ATOMIC_RELAXED);

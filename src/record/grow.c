@@ -50,7 +50,7 @@ int sonde__populate(uint64_t off, uint64_t len)
     const uint64_t end = (off + len + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
     const uint64_t bytes = end - first;
 
-    if (sonde__g.silent) return SONDE_ENOSPC;
+    if (sonde__silent()) return SONDE_ENOSPC;
     if (__atomic_add_fetch(&h->populated_bytes, bytes, __ATOMIC_RELAXED) > h->bytes_max) {
         __atomic_sub_fetch(&h->populated_bytes, bytes, __ATOMIC_RELAXED);
         return SONDE_ENOSPC;

@@ -168,7 +168,7 @@ int sonde__ensure_open(void)
         errno = saved;
         open_unlock();
     }
-    if (state == SONDE__GATE_OFF) return SONDE_EOFF;
+    if (state == SONDE__GATE_OFF || sonde__silent()) return SONDE_EOFF;
     sonde__thread_setup();
     return 0;
 }
@@ -253,7 +253,10 @@ void sonde_enable(int on)
 
 void sonde__silence(void)
 {
-    if (sonde__g.h) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE); /* it cannot later */
+    if (sonde__g.h) {
+        __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE); /* not at the end any more */
+        __atomic_store_n(&sonde__g.h->silent, 1, __ATOMIC_RELEASE);
+    }
     __atomic_store_n(&sonde__g.silent, 1, __ATOMIC_RELEASE);
     gate_set(SONDE__GATE_OFF);
 }
@@ -276,7 +279,7 @@ const char *sonde_strerror(int error)
 static void in_child(void)
 {
     memset(&sonde__gate, 0, sizeof(sonde__gate));
-    if (sonde__g.silent) {
+    if (sonde__silent()) {
         gate_set(SONDE__GATE_OFF);
         return;
     }
@@ -316,7 +319,7 @@ static int unloadable(void)
  * they are the last. */
 __attribute__((destructor)) static void unload(void)
 {
-    if (!sonde__g.base || sonde__g.silent || sonde__g.pid != (uint32_t)getpid()) return;
+    if (!sonde__g.base || sonde__silent() || sonde__g.pid != (uint32_t)getpid()) return;
     const int last = !__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL);
     const int ends = !unloadable();
     if (last || ends) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);

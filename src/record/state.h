@@ -64,7 +64,8 @@ extern struct sonde__state sonde__g __attribute__((visibility("hidden")));
  * now; or why it cannot be opened (the gate is then OFF). Sets up the calling thread's TLS. */
 int sonde__ensure_open(void);
 
-/* From now on this copy records nothing and makes no system call, not even at the end. */
+/* From now on this copy records nothing, and no copy in this process makes a system call, not even
+ * at the end: what others can record without, they do. */
 void sonde__silence(void);
 
 /* Only have the clock running: recording may be off. */
@@ -147,6 +148,12 @@ int sonde__define_reindex(void);
 
 /* Text of a family's name, NUL-terminated, in the segment; "" for an unknown id. */
 const char *sonde__family_name(uint32_t id);
+
+/* Another copy may have found out. */
+static inline int sonde__silent(void)
+{
+    return sonde__g.silent || (sonde__g.h && __atomic_load_n(&sonde__g.h->silent, __ATOMIC_RELAXED));
+}
 
 static inline char *sonde__at(uint64_t off) { return sonde__g.base + off; }
 

@@ -174,6 +174,7 @@ struct sonde__header {
     uint64_t map_addr;       /* where the process has it mapped; shared by all its copies */
     uint64_t name_index;     /* families by name: heap offset of struct sonde__index; writers */
     uint32_t copies_live;    /* copies not unloaded yet */
+    uint32_t silent;         /* 1: the program gave up system calls, no copy makes any */
     uint64_t sampler;        /* heap offset of struct sonde__sampler; 0 = not sampled */
     uint64_t mem;            /* offset of struct sonde__mem (mem.h); 0 = the heap is not profiled */
 

@@ -45,6 +45,9 @@ for mode in filter filter-syscall; do
     guest "full" $mode "$full"
     guest "cpu, heap with a scan, llama" $mode "$cpu" "$scan" "$llama"
 done
+for variable in "$cpu" "$sampled" "$full"; do
+    status 5 env LD_PRELOAD="$library" "$variable" "$programs/guest" filter-records
+done
 guest "cpu" exec-full "$cpu"
 guest "cpu, heap, llama" exec-full "$cpu" "$sampled" "$llama"
 finish

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sonde/sonde.h"
+
 #define BURN_NS 40000000u /* several ticks of the kernel's clock */
 
 static char **arguments;
@@ -260,6 +262,22 @@ static void filtered(int by_syscall)
     exit(5);
 }
 
+/* A program that records by itself, too. Without the preloaded library it has to allow its calls. */
+static void mode_filter_records(void)
+{
+    struct sonde_counter early = sonde_counter("guest_early_total", "Before.");
+    sonde_counter_add(early, 1);
+    burn();
+    filter_install(0);
+    for (int i = 0; i < 1000; i++) {
+        SONDE_SCOPE("guest.step");
+        sonde_counter_add(early, 1);
+        sonde_counter_add(sonde_counter("guest_late_total", "After."), 1);
+        sonde_hist_record(sonde_hist("guest_seconds", "Waiting.", 1e-9), 1000000);
+    }
+    exit(5);
+}
+
 static void mode_filter(void) { filtered(0); }
 static void mode_filter_syscall(void) { filtered(1); }
 
@@ -329,6 +347,7 @@ static const struct { const char *name; void (*run)(void); } modes[] = {
     { "float", mode_float },   { "bottom-malloc", mode_bottom_malloc },
     { "exec-full", mode_exec_full }, { "strict", mode_strict },
     { "filter", mode_filter }, { "filter-syscall", mode_filter_syscall },
+    { "filter-records", mode_filter_records },
 };
 
 int main(int argc, char **argv)
