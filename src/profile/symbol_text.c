@@ -168,7 +168,11 @@ int sonde__symbol_text(const struct sonde__symbol_job *job, sonde__symbol_emit *
     struct sonde_buf text;
     const int kernel = job->kind == SONDE__SYMBOL_KERNEL;
     struct sonde__symbol_table t = { .latest = !kernel };
-    const char *otherwise = kernel ? NULL : "[JIT code]"; /* one box, not one an address */
+    const char *otherwise = NULL;
+    if (!kernel) { /* one box, not one an address; [uprobes] and its like have a name */
+        const char *path = job->places[0].path;
+        otherwise = path[0] == '[' && strcmp(path, "[anon]") != 0 ? path : "[JIT code]";
+    }
     int rc = 0;
     const int fd = kernel ? open("/proc/kallsyms", O_RDONLY | O_CLOEXEC)
                           : open_map(&job->places[0]);

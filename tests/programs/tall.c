@@ -13,7 +13,11 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 #define FRAME(bytes)                                                                           \
     volatile char frame[bytes];                                                                \
     frame[0] = frame[sizeof(frame) - 1] = 1
