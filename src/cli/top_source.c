@@ -267,7 +267,7 @@ static int url_get(struct sonde_top_source *s, enum answer what,
     if (out->error) return sonde_err_set(err, out->error, "out of memory");
     if (code != CURLE_OK) {
         return sonde_err_set(err, SONDE_EIO, "%s%s", why[0] ? why : curl_easy_strerror(code),
-                             sonde_cli_curl_hint(code));
+                             sonde_cli_curl_hint((int)code));
     }
     if (status != 200) {
         const size_t len = out->data ? strcspn(out->data, "\r\n") : 0;

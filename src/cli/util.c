@@ -285,7 +285,7 @@ static int request(const char *url, int post, const char *accept, size_t max, do
     if (out->error) return sonde_err_set(err, out->error, "%.*s: out of memory", shown(url), url);
     if (code != CURLE_OK) {
         return sonde_err_set(err, SONDE_EIO, "%.*s: %s%s", shown(url), url,
-                             why[0] ? why : curl_easy_strerror(code), sonde_cli_curl_hint(code));
+                             why[0] ? why : curl_easy_strerror(code), sonde_cli_curl_hint((int)code));
     }
     return status == 200 ? 0 : status_error(url, status, out, err);
 }
