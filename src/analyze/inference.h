@@ -133,7 +133,8 @@ size_t sonde_infer_reset_done(const struct sonde_infer *x);
     X(bad_value, "a number that cannot be")                                                    \
     X(queue_full, "more at once than are kept")                                                \
     X(went_on, "of a request that was silent and counted as ended; its figures are corrected, "  \
-      "percentiles keep what was known then")
+      "percentiles keep what was known then")                                                    \
+    X(overwritten, "the end of a request, which was overwritten before it was read")
 
 enum sonde_infer_reason {
 #define SONDE__X(name, text) SONDE_INFER_BAD_##name,

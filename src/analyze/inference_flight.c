@@ -134,6 +134,12 @@ static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outco
 /* It was given up: what is known of it ends where it was last heard of. */
 void infer_lose(struct sonde_infer *x, struct infer_flight *f, const char *why)
 {
+    /* How it ended is not known, but not for the want of an end. */
+    if (f->process && f->r.arrived_ns <= f->process->gap_ns) {
+        infer_count(x, SONDE_INFER_BAD_overwritten);
+        flight_free(x, f);
+        return;
+    }
     finish(x, f, SONDE_INFER_LOST, f->heard_ns, why, 0);
 }
 

@@ -39,7 +39,7 @@
 #define NAME "agent.state"
 #define NAME_NEW "agent.state.new"
 #define MAGIC "sondest\n"
-#define VERSION 2u
+#define VERSION 3u
 #define BYTES_MAX (64u << 20)
 #define PERIOD_NS 100000000u
 #define COST_MAX 100u           /* writing takes one in so many nanoseconds, at most … */
@@ -74,6 +74,7 @@ static void process_io(struct sonde_state *s, struct sonde_model_process *p, cha
     sonde_state_text(s, program, 64);
     sonde_state_u64(s, &p->spans_seen);
     sonde_state_u64(s, &p->spans_lost);
+    sonde_state_u64(s, &p->gap_ns);
 }
 
 struct segment_key { uint64_t serial, start, mono0_ns; uint32_t pid, n; };
@@ -181,6 +182,7 @@ static void counts_set(const struct sonde_model_known *known, const struct sonde
         if (!p) continue;
         p->spans_seen += saved[i].spans_seen;
         p->spans_lost += saved[i].spans_lost;
+        if (saved[i].gap_ns > p->gap_ns) p->gap_ns = saved[i].gap_ns;
     }
 }
 

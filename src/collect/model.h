@@ -200,6 +200,8 @@ struct sonde_model_process {
     uint32_t lanes, threads;      /* lanes in use; live threads as of the last tick */
     uint64_t drops[SONDE__DROP_COUNT];
     uint64_t spans_seen, spans_lost;
+    uint64_t gap_ns;              /* unix time up to which records of it may be missing, overwritten
+                                     before they were read; 0 = none are */
     char llama_note[240];         /* what does not agree with llama.cpp's own figures; "" = nothing */
     size_t series_count;          /* kept by the model */
 };

@@ -223,6 +223,7 @@ static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first
     const uint32_t full = waiting > SONDE__RING_RECS ? SONDE__RING_RECS : (uint32_t)waiting;
     if (full > d->s->ring_fullest) d->s->ring_fullest = full;
     if (waiting > SONDE__RING_RECS) {
+        d->p->gap_ns = d->clock->unix_ns + d->clock->now_mono_ns;
         /* What a restarted agent did not see was its predecessor's, not lost. */
         if (!first) d->p->spans_lost += reserve - SONDE__RING_RECS - r->next;
         r->next = reserve - SONDE__RING_RECS;

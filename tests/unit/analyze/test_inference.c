@@ -1143,9 +1143,32 @@ static void any_allocation_may_fail(void **state)
     }
 }
 
+/* A request whose end may have been overwritten is not lost: nobody knows. */
+static void end_overwritten(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_request(&g, 1, 0);
+    play_request(&g, 2, 10);
+    play_request(&g, 3, 50);
+    g.p->gap_ns = MS(40);
+    play_end(&g, 2, 60, SONDE_OK, "");
+    play_until(&g, 100);
+    g.p->state = SONDE_PROCESS_KILLED;
+    g.p->ended_s = (double)T0;
+    play_until(&g, 5000);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "\"ok\""), 1);
+    assert_int_equal(counter(&g, "sonde_infer_requests_total", "\"lost\""), 1); /* the third */
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_overwritten), 1);
+    assert_int_equal(sonde_infer_running(g.x, 0, NULL, 0), 0);
+    play_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(end_overwritten),
         cmocka_unit_test(streaming),
         cmocka_unit_test(not_streaming), cmocka_unit_test(went_on), cmocka_unit_test(only_from_then_on),
         cmocka_unit_test(began_before),
