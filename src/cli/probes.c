@@ -104,6 +104,46 @@ static void on_drained(void *arg, uint64_t since_ns)
     }
 }
 
+/* ---- The model of a process that has loaded it ------------------------------------------------ */
+
+static int is_model(const char *text)
+{
+    const size_t len = strlen(text);
+    return len > 5 && !strcmp(text + len - 5, ".gguf");
+}
+
+/* The file that is mapped, or else was asked for. out: the last one that is seen; returns how many
+ * different ones there are. */
+static int find_model(uint32_t pid, const char *file, char separator, char *out, size_t out_size)
+{
+    char path[64], *text = NULL;
+    size_t cap = 0;
+    int found = 0;
+    snprintf(path, sizeof(path), "/proc/%u/%s", pid, file);
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    while (found < 2 && getdelim(&text, &cap, separator, f) > 0) {
+        text[strcspn(text, "\n")] = '\0';
+        const char *slash = strchr(text, '/');
+        const char *name = separator == '\n' && slash ? slash : text;
+        if (!is_model(name) || (found && !strcmp(out, name))) continue;
+        snprintf(out, out_size, "%s", name);
+        found++;
+    }
+    free(text);
+    fclose(f);
+    return found;
+}
+
+/* Its loading was not seen; with several it is not known which one computes. */
+static void name_model(struct sonde_llama *tracker, uint32_t pid)
+{
+    char path[4096];
+    int found = find_model(pid, "maps", '\n', path, sizeof(path));
+    if (!found) found = find_model(pid, "cmdline", '\0', path, sizeof(path));
+    if (found == 1) sonde_llama_only_model(tracker, path);
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static void free_probes(struct sonde_probes *p)
@@ -126,6 +166,7 @@ int sonde_probes_start(struct sonde_collector *c, uint32_t pid, const char *prog
     p->tracker = sonde_llama_create(pid, SONDE_INFER_PROBE, &ops, p);
     int rc = p->spans && p->tracker && p->infer
                  ? 0 : sonde_err_set(err, SONDE_ENOMEM, "no memory for probes");
+    if (!rc && !program) name_model(p->tracker, pid);
     if (!rc) {
         const struct sonde_uprobe_options o = { .pid = pid, .program = program, .call = on_call,
                                                 .drained = on_drained, .pass = on_pass, .arg = p,

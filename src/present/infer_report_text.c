@@ -163,7 +163,7 @@ static void put_parts(const struct infer_report *r, struct sonde_buf *out)
                              p->dist[INFER_TOTAL].p50, p->dist[INFER_TOTAL].p99 };
         char text[SONDE_VALUE_BYTES];
         sonde_table_row(&t);
-        sonde_table_cell(&t, 0, "%s", p->model);
+        sonde_table_cell(&t, 0, "%s", *p->model ? p->model : "no name");
         sonde_table_cell(&t, 1, "%s", p->route);
         sonde_table_cell(&t, 2, "%" PRIu64, p->count);
         sonde_table_cell(&t, 3, "%" PRIu64, p->count - p->requests[SONDE_OK]);

@@ -99,6 +99,8 @@ as_it_says() {
         exit !(ours <= theirs * 1.5 + 100e6 && ours >= theirs * 0.5 - 20e6) }' ||
         complain "$1: other times"
     lacks "$1: nothing is lost" 'were lost' err
+    # Its loading was seen, or its file is.
+    "$sonde" requests --json -n 1 "$1.run" | grep -q '"model":"tiny"' || complain "$1: the model has no name"
 }
 
 drive=("$llama/llama_drive" --model "$model" --requests 24)

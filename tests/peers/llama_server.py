@@ -9,7 +9,7 @@ requests that are streamed and not, some cancelled, with idle gaps; a second rea
 -p`) looks on twice, the second time when the rings have long wrapped, and a second agent (`sonde
 serve`) is started, killed and started again in between.
 
-Checked: every request has ended within 2 s of its answer; there are as many as were made, with as
+Checked: every request has ended within 2 s of its last token (and its own longest pause); there are as many as were made, with as
 many tokens; prompt and generation times agree with `timings` of the answers within 1 % (and 2 ms: a
 thread may be kept from running between two clocks) for all but one in fifty; a recording holds the
 requests of its time and no other, under the ids that the agent has, of the model's name. Told, not
@@ -190,7 +190,8 @@ def ends_within(watch):
     for seen_s, r in watch.ended.values():
         end_s = r["arrived"] + r["total_s"]
         if end_s is not None:
-            late.append(seen_s - end_s)
+            # On a machine that is too busy a request pauses, and is given that much longer.
+            late.append(seen_s - end_s - (r["itl"].get("max_s") or 0.0))
             if late[-1] > END_WITHIN_S:
                 note("late by %.2f s: %s" % (late[-1], {k: r[k] for k in (
                     "id", "outcome", "arrived", "total_s", "ttft_s", "tokens_in", "tokens_out")}))
@@ -330,11 +331,18 @@ def drive(o, sonde, env, scratch, port, server_port, run):
     second, second_port = agent("serve1.out")
     time.sleep(2)
     before = counted(second_port)
-    killer = threading.Timer(3, lambda: second.end(signal.SIGKILL))
+    agents = [second]
+
+    def restart():
+        agents[-1].end(signal.SIGKILL)
+        agents.append(agent("serve2.out")[0])
+
+    killer = threading.Timer(3, restart)
     killer.start()
-    batch(range(2 * quarter, 3 * quarter), "with a second agent, killed meanwhile")
+    batch(range(2 * quarter, 3 * quarter), "with a second agent, killed and restarted meanwhile")
     killer.join()
-    second, second_port = agent("serve2.out")
+    second = agents[-1]
+    second_port = second.port()
     late = record(sonde, env, scratch, pid, "late.run",
                   lambda: batch(range(3 * quarter, o.requests), "restarted, and a late reader"))
     time.sleep(2)
