@@ -321,6 +321,10 @@ static void flight_load(struct io *io, int quiet)
         infer_flight_quiet(x, f);
         return;
     }
+    /* What was known of calls of llama.cpp is gone with the agent: its end may not be seen as one. */
+    if (f->r.source == SONDE_INFER_HOOK && f->process && f->process->gap_ns < f->r.arrived_ns) {
+        f->process->gap_ns = f->r.arrived_ns;
+    }
     /* The front passed it on, or probes saw it: both ended with their agent. */
     if (f->r.source == SONDE_INFER_FRONT || f->r.source == SONDE_INFER_PROBE) {
         infer_lose(x, f, "agent_ended");
