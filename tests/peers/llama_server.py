@@ -349,6 +349,7 @@ def drive(o, sonde, env, scratch, port, server_port, run):
     expect_ended(port, len(answers))
     ours = requests_of(port)
     check_recording("late", late, ours)
+    roots(sonde, env, late["path"])
 
     known = {r["id"]: r for r in ours}
     theirs = requests_of(second_port)
@@ -441,6 +442,22 @@ def check_recording(what, got, ours):
     note("%s recording: %d requests, TTFT P50 %.1f ms" %
          (what, len(requests), 1e3 * statistics.median(r["ttft_s"] or 0 for r in requests)
           if requests else 0))
+
+
+def roots(sonde, env, path):
+    """What flame graphs by phase are rooted in."""
+    for phase in ("prefill", "decode", "sample"):
+        folded = subprocess.run([sonde, "export", "--format", "folded", "--span", phase, path], env=env,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        share = {}
+        for line in folded.decode(errors="replace").splitlines():
+            stack, weight = line.rsplit(" ", 1)
+            root = stack.split(";")[0]
+            share[root] = share.get(root, 0.0) + float(weight)
+        whole = sum(share.values())
+        note("%s is rooted in: %s" % (phase, ", ".join(
+            "%s %.1f %%" % (k, 100 * v / whole) for k, v in sorted(share.items(), key=lambda x: -x[1])[:3])
+            or "nothing: no samples"))
 
 
 def tell(run):
