@@ -1,5 +1,6 @@
 /* pyroscope.c - profiles to Pyroscope: POST /ingest with a multipart form of two files, the profile
- * as pprof and what its values are (sample_type_config), as the server's documentation has it. It
+ * as pprof and what its values are (sample_type_config), as the server's documentation has it; a
+ * `format` in the query would make it take the form itself for the profile. It
  * wants one kind of samples at a time; its own name for the kind is appended to the service's. */
 #include <curl/curl.h>
 #include <stdio.h>
@@ -84,7 +85,7 @@ static int put_target(struct push_dest *d, const struct sonde_profile *p, struct
     if (!escaped) return SONDE_ENOMEM;
     /* Seconds; a profile shorter than one still has a length. */
     const uint64_t from = p->start_ns / 1000000000, end = (p->end_ns + 999999999) / 1000000000;
-    sonde_buf_printf(out, "/ingest?name=%s&from=%llu&until=%llu&format=pprof&spyName=sonde",
+    sonde_buf_printf(out, "/ingest?name=%s&from=%llu&until=%llu&spyName=sonde",
                      escaped, (unsigned long long)from,
                      (unsigned long long)(end > from ? end : from + 1));
     if (p->rate_hz >= 1) sonde_buf_printf(out, "&sampleRate=%u", (unsigned)(p->rate_hz + 0.5));

@@ -5,8 +5,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from push import *
 
 CONFIG = """
-server: {http_listen_address: 127.0.0.1, http_listen_port: %d, grpc_listen_address: 127.0.0.1, grpc_listen_port: %d}
-memberlist: {bind_addr: [127.0.0.1], bind_port: %d}
+server: {http_listen_address: 127.0.0.1, http_listen_port: %d, grpc_listen_address: 127.0.0.1, grpc_listen_port: %d, log_level: error}
+memberlist: {bind_addr: [127.0.0.1], advertise_addr: 127.0.0.1, bind_port: %d}
+distributor: {ring: {instance_addr: 127.0.0.1, kvstore: {store: inmemory}}}
+ingester: {lifecycler: {address: 127.0.0.1, ring: {kvstore: {store: inmemory}, replication_factor: 1}}}
+query_scheduler: {ring: {instance_addr: 127.0.0.1, kvstore: {store: inmemory}}}
+store_gateway: {sharding_ring: {instance_addr: 127.0.0.1, kvstore: {store: inmemory}}}
+compactor: {sharding_ring: {instance_addr: 127.0.0.1, kvstore: {store: inmemory}}}
+frontend: {address: 127.0.0.1}
 storage: {backend: filesystem, filesystem: {dir: %s}}
 pyroscopedb: {data_path: %s}
 self_profiling: {disable_push: true}

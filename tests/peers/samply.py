@@ -29,6 +29,10 @@ def samply_stacks(file):
     return count, whole
 
 def main(samply, rounds="5"):
+    paranoid = int(open("/proc/sys/kernel/perf_event_paranoid").read())
+    if paranoid > 1:
+        raise SystemExit(f"samply needs kernel.perf_event_paranoid 1 or lower, it is {paranoid}: "
+                         "run `sysctl kernel.perf_event_paranoid=1` (sonde does not need it)")
     programs = {"burn (no frame pointers)": [BUILD + "/programs/burn", "--seconds", "2"]}
     with tempfile.TemporaryDirectory(prefix="sonde-peers-") as dir:
         env = dict(os.environ, SONDE_DIR=dir + "/segments", HOME=dir)
