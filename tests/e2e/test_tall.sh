@@ -35,7 +35,8 @@ for engine in $engines; do
     check_stacks "$engine" < <("$sonde" export -f folded tall.run) 2>wrong
     [ ! -s wrong ] || complain "$(cat wrong)"
     [ "$all" -gt 1000 ] || complain "$engine: only $all samples in 4 s"
-    [ "$cut" -le $((all / 1000 + 4)) ] || complain "$engine: $cut of $all stacks are truncated: $("$sonde" report tall.run | grep truncated)"
+    # One in a hundred: frames that the program leaves between a sample and the look at it are lost to us.
+    [ "$cut" -le $((all / 100 + 4)) ] || complain "$engine: $cut of $all stacks are truncated: $("$sonde" report tall.run | grep truncated)"
 done
 
 # What changes far out all the time cannot be told from outside, and then it is not told.
