@@ -33,7 +33,13 @@ def main(samply, rounds="5"):
     if paranoid > 1:
         raise SystemExit(f"samply needs kernel.perf_event_paranoid 1 or lower, it is {paranoid}: "
                          "run `sysctl kernel.perf_event_paranoid=1` (sonde does not need it)")
-    programs = {"burn (no frame pointers)": [BUILD + "/programs/burn", "--seconds", "2"]}
+    count = "s = 0\nfor i in range(12_000_000): s += i * i"
+    programs = {
+        "burn (no frame pointers)": [BUILD + "/programs/burn", "--seconds", "2"],
+        "tall (frames of 100 KB to 1 MB)": [BUILD + "/programs/tall", "--seconds", "2"],
+        "python3 (an interpreter)": ["/usr/bin/python3", "-c", count],
+        "xz (stripped, four threads)": ["sh", "-c", "head -c 12000000 /usr/bin/python3 | xz -T4 -6 >/dev/null"],
+    }
     with tempfile.TemporaryDirectory(prefix="sonde-peers-") as dir:
         env = dict(os.environ, SONDE_DIR=dir + "/segments", HOME=dir)
         os.mkdir(dir + "/segments", 0o700)
