@@ -18,6 +18,7 @@
 
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
 #define DEAD_FILES_MAX 64u            /* kept for an agent that comes later: they are memory */
+#define MAPPED_MAX 64u                /* segments of which what was read stays mapped */
 
 /* Take down why path was refused. */
 static void refuse(struct sonde_collector *c, const char *path, const char *reason)
@@ -229,6 +230,16 @@ static int entry_replaced(const struct sonde_collector *c, const struct entry *e
     return 0;
 }
 
+/* Pages of segments that are mapped here count as the agent's memory as well, some 160 KB of each at
+ * least. Where there are many they are given back as soon as they are read: to map them again takes
+ * some microseconds. */
+static int entries_crowded(const struct sonde_collector *c)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < c->entry_count; i++) open += c->entries[i].segment != NULL;
+    return open > MAPPED_MAX;
+}
+
 static void entry_read(struct sonde_collector *c, struct entry *e, int last)
 {
     struct sonde_err err;
@@ -323,8 +334,11 @@ static void entry_expire(struct sonde_collector *c, struct entry *e, int dirfd, 
 void collector_entries_step(struct sonde_collector *c, double now_s)
 {
     int dirfd = scan(c);
+    const int crowded = entries_crowded(c);
     for (size_t i = 0; i < c->entry_count; i++) {
-        if (!c->entries[i].ended) entry_step(c, &c->entries[i], dirfd, now_s);
+        struct entry *e = &c->entries[i];
+        if (!e->ended) entry_step(c, e, dirfd, now_s);
+        if (crowded && e->segment) sonde_segment_forget(e->segment);
     }
     size_t kept = 0, surplus = dead_surplus(c);
     for (size_t i = 0; i < c->entry_count; i++) {
@@ -356,11 +370,15 @@ void collector_entries_drain(struct sonde_collector *c)
         const int dirfd = scan(c);
         if (dirfd >= 0) close(dirfd);
     }
+    const int crowded = entries_crowded(c);
     for (size_t i = 0; i < c->entry_count; i++) {
         struct entry *e = &c->entries[i];
         if (!e->segment) continue;
         int rc = sonde_segment_drain(e->segment, c->model, e->process, &c->clock, 0, &err);
         if (rc != 0 && rc != SONDE_ENOMEM) entry_refuse(c, e, &err);
+        if (crowded && e->segment && sonde_segment_fullest(e->segment)) {
+            sonde_segment_forget(e->segment);
+        }
     }
 }
 

@@ -137,6 +137,14 @@ void sonde_guard_forget(const struct sonde_guard *g)
     if (g->base) madvise((void *)(uintptr_t)g->base, g->bytes, MADV_DONTNEED);
 }
 
+/* The kernel maps up to 16 pages around one that is read, as far as they are of the same kind of
+ * mapping. The advice makes it another kind; a file in memory is not read ahead anyway. */
+void sonde_guard_window(const struct sonde_guard *g, size_t off)
+{
+    if (!g->base || off >= g->bytes) return;
+    madvise((void *)((uintptr_t)g->base + (off & ~(page_bytes - 1))), page_bytes, MADV_RANDOM);
+}
+
 int sonde_guard_damaged(const struct sonde_guard *g)
 {
     return g->base && __atomic_load_n(&slots[g->slot].damaged, __ATOMIC_ACQUIRE) != 0;

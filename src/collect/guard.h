@@ -25,6 +25,8 @@ int sonde_guard_map(int fd, size_t bytes, struct sonde_guard *out, struct sonde_
 void sonde_guard_unmap(struct sonde_guard *g);
 /* What was read no longer counts as memory of this process; it is read again when needed. */
 void sonde_guard_forget(const struct sonde_guard *g);
+/* Reading the page that byte off is in brings in that page alone, not those around it as well. */
+void sonde_guard_window(const struct sonde_guard *g, size_t off);
 /* 1 if something was read that the file did not have. */
 int sonde_guard_damaged(const struct sonde_guard *g);
 

@@ -229,7 +229,7 @@ static struct sonde_process_thread *find(struct sonde_process_threads *all, uint
 static struct sonde_process_thread *add(struct sonde_process_threads *all, uint32_t tid)
 {
     if (all->count == all->cap) {
-        const size_t cap = all->cap ? all->cap * 2 : 16;
+        const size_t cap = all->cap ? all->cap * 2 : 2;
         struct sonde_process_thread *p = sonde__realloc(all->thread, cap * sizeof(*p));
         if (!p) return NULL;
         all->thread = p;

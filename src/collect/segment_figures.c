@@ -166,5 +166,6 @@ int sonde_segment_read(struct sonde_segment *s, struct sonde_model *m,
         overflow_read(s, m, p);
         rc = segment_heap_read(s, m, p, err);
     }
+    if (rc == 0) rc = segment_rings_find(s, err);
     return segment_verdict(s, rc, err);
 }

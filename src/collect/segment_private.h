@@ -45,6 +45,7 @@ struct segment_ring {
     uint64_t next;                /* index of the record to read next */
     uint64_t waits_ns;            /* CLOCK_MONOTONIC when record next was first found unfinished;
                                      0 = it was not */
+    uint32_t first;               /* nothing of it has been read, and it may be older than we are */
     uint32_t gap;                 /* records before the next one were not read */
     uint32_t replayed;            /* calls of llama.cpp that another agent read were read again */
 };
@@ -95,10 +96,12 @@ struct sonde_segment {
     struct segment_series *series;
     uint32_t series_count, series_cap;
     uint64_t *sum;                     /* scratch, series_cap of them */
-    uint64_t *hist_sum;                /* scratch, SONDE__HIST_BUCKETS of them; with the first
-                                          histogram */
+    uint64_t *hist_sum;                /* scratch, SONDE__HIST_BUCKETS of them; while histograms
+                                          are read */
     struct segment_ring *ring;         /* by lane */
     uint32_t ring_count;
+    uint32_t ring_windows;             /* rings whose first page is mapped by itself */
+    uint64_t rings_heap;               /* bytes of heap handed out when rings were looked for */
     struct segment_sampler sampler;
     struct segment_mem mem;
     struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
@@ -146,6 +149,8 @@ void segment_span_deliver(struct segment_drain *d, struct sonde_model_span *span
                           struct sonde_model_series **series);
 /* Room for the positions of so many lanes. 0 or SONDE_ENOMEM. */
 int segment_rings_grow(struct sonde_segment *s, uint32_t lanes);
+/* Look into all lanes for rings that are not known yet. 0 or SONDE_EFORMAT. */
+int segment_rings_find(struct sonde_segment *s, struct sonde_err *err);
 /* The value of an attribute; 0 = there is no such type. */
 int segment_attr_value(struct sonde_model_attr *to, uint32_t type, const void *bytes, uint32_t len);
 

@@ -177,6 +177,7 @@ int sonde_segment_open(int dirfd, const char *name, int fresh, struct sonde_segm
         sonde__free(s);
         return rc;
     }
+    sonde_guard_window(&s->map, 0);
     s->live = (const struct sonde__header *)(const void *)s->map.base;
     s->family_count = s->series_count = 1; /* 0 is "none" and the sink */
     *out = s;

@@ -14,6 +14,7 @@
 #include "collect/segment_private.h"
 
 #define WAIT_NS 300000000u
+#define RING_WINDOWS 4u /* each takes two of the mappings that the kernel allows */
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
@@ -209,12 +210,14 @@ static void ring_replay(struct segment_drain *d, struct segment_ring *r,
     }
 }
 
-static int ring_drain(struct segment_drain *d, struct segment_ring *r, int first, int last,
+static int ring_drain(struct segment_drain *d, struct segment_ring *r, int last,
                       struct sonde_err *err)
 {
+    const uint32_t first = r->first;
     const struct sonde__ring *ring =
         (const struct sonde__ring *)(const void *)(d->s->map.base + r->off);
     uint64_t reserve = __atomic_load_n(&ring->reserve, __ATOMIC_ACQUIRE);
+    r->first = 0;
     if (reserve < r->next) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans went backwards");
     }
@@ -266,32 +269,47 @@ int segment_rings_grow(struct sonde_segment *s, uint32_t lanes)
     return 0;
 }
 
-static int rings_drain(struct segment_drain *d, int last, struct sonde_err *err)
+int segment_rings_find(struct sonde_segment *s, struct sonde_err *err)
 {
-    struct sonde_segment *s = d->s;
     struct segment_counts c;
+    const uint64_t heap = __atomic_load_n(&s->live->heap_used, __ATOMIC_ACQUIRE);
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0 || segment_rings_grow(s, c.lanes) != 0) return rc;
     for (uint32_t lane = 0; lane < c.lanes; lane++) {
         struct segment_ring *r = &s->ring[lane];
         const struct sonde__lane *from = (const struct sonde__lane *)(const void *)(
             s->map.base + sonde__lane_at(&s->h, lane));
-        uint64_t off = __atomic_load_n(&from->ring, __ATOMIC_ACQUIRE);
-        int first = 0;
-        if (off == 0 && r->off == 0) continue;
-        if (off != r->off) {
-            if (r->off != 0 || !segment_in_heap(s, &c, off, sizeof(struct sonde__ring))) {
-                return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans lies outside "
-                                     "the heap or has moved");
-            }
-            r->off = off;
-            first = !s->fresh && !s->spans_read;
+        const uint64_t off = __atomic_load_n(&from->ring, __ATOMIC_ACQUIRE);
+        if (off == r->off) continue;
+        if (r->off != 0 || !segment_in_heap(s, &c, off, sizeof(struct sonde__ring))) {
+            return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans lies outside "
+                                 "the heap or has moved");
         }
-        rc = ring_drain(d, r, first, last, err);
-        if (rc != 0) return rc;
+        r->off = off;
+        r->first = !s->fresh && !s->spans_read;
+        if (s->ring_windows++ < RING_WINDOWS) sonde_guard_window(&s->map, off);
     }
-    s->spans_read = 1;
+    s->rings_heap = heap;
     return 0;
+}
+
+/* Lanes are a megabyte apart, and looking at all of them ten times a second would keep a page of each
+ * in memory, for every process. A ring comes out of the heap, so there is none that is new unless more
+ * of the heap has been handed out; one that was handed out before and linked since is found when
+ * values are read (sonde_segment_read). */
+static int rings_drain(struct segment_drain *d, int last, struct sonde_err *err)
+{
+    struct sonde_segment *s = d->s;
+    int rc = 0;
+    if (last || !s->spans_read ||
+        __atomic_load_n(&s->live->heap_used, __ATOMIC_ACQUIRE) != s->rings_heap) {
+        rc = segment_rings_find(s, err);
+    }
+    for (uint32_t lane = 0; rc == 0 && lane < s->ring_count; lane++) {
+        if (s->ring[lane].off != 0) rc = ring_drain(d, &s->ring[lane], last, err);
+    }
+    if (rc == 0) s->spans_read = 1;
+    return rc;
 }
 
 int sonde_segment_drain(struct sonde_segment *s, struct sonde_model *m,

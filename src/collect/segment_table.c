@@ -173,7 +173,7 @@ static int grow(void **array, uint32_t *cap, uint32_t count, size_t item_bytes,
                 struct sonde_err *err)
 {
     if (count <= *cap) return 0;
-    uint32_t next = *cap ? *cap * 2 : 64;
+    uint32_t next = *cap ? *cap * 2 : 8; /* most programs define few, and there may be a thousand */
     if (next < count) next = count;
     void *p = sonde__realloc(*array, next * item_bytes);
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "no memory to read it");

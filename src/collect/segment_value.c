@@ -235,10 +235,12 @@ int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err
     /* Gauges may be anything, so zeros under a file cut short would not be noticed. */
     if (sonde_guard_damaged(&s->map)) return SONDE_EFORMAT;
     gauges_read(s, count);
-    for (uint32_t i = 1; i < count; i++) {
+    for (uint32_t i = 1; rc == 0 && i < count; i++) {
         if (s->series[i].type != SONDE_HISTOGRAM || !s->series[i].model) continue;
         rc = hist_read(s, &c, i, last, now_s, err);
-        if (rc != 0) return rc;
     }
-    return 0;
+    /* 48 KB, and an agent may have a thousand segments open. */
+    sonde__free(s->hist_sum);
+    s->hist_sum = NULL;
+    return rc;
 }

@@ -622,11 +622,53 @@ static void probes(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* KB of segments that are mapped here and count as this process's memory. */
+static unsigned long mapped_kb(void)
+{
+    char line[512];
+    unsigned long from, to, kb, sum = 0;
+    int inside = 0;
+    FILE *f = fopen("/proc/self/smaps", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) inside = strstr(line, dir) != NULL;
+        else if (inside && sscanf(line, "Rss: %lu kB", &kb) == 1) sum += kb;
+    }
+    fclose(f);
+    return sum;
+}
+
+/* Of a few segments what was read stays mapped; of many it would be more than all else. */
+static void many_live(void **state)
+{
+    (void)state;
+    enum { FEW = 4, MANY = 80 };
+    pid_t pid[MANY];
+    struct sonde_collector *c = collector(1, 60, 0);
+    for (int i = 0; i < FEW; i++) pid[i] = child_start(0);
+    sonde_collector_step(c);
+    assert_true(mapped_kb() >= FEW * 16);
+    for (int i = FEW; i < MANY; i++) pid[i] = child_start(0);
+    for (int i = 0; i < 3; i++) {
+        sonde_collector_step(c);
+        assert_true(mapped_kb() <= MANY * 8);
+    }
+    for (int i = 0; i < MANY; i++) check_child(c, pid[i], SONDE_PROCESS_RUNNING);
+    for (int i = 0; i < MANY; i++) {
+        kill(pid[i], SIGKILL);
+        wait_for(pid[i]);
+    }
+    sonde_collector_step(c);
+    for (int i = 0; i < MANY; i++) check_child(c, pid[i], SONDE_PROCESS_KILLED);
+    sonde_collector_destroy(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(exited_and_killed), TEST(main_thread_ends), TEST(retention),
-        TEST(children_that_ended), TEST(many_dead), TEST(file_is_gone), TEST(lock_tells_of_agents),
+        TEST(children_that_ended), TEST(many_dead), TEST(many_live), TEST(file_is_gone),
+        TEST(lock_tells_of_agents),
         TEST(images_of_one_process), TEST(pid_comes_back), TEST(refusals), TEST(directories),
         TEST(one_process_only), TEST(watched), TEST(watched_then_recording), TEST(thread),
         TEST(probes),
