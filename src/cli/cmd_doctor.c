@@ -21,6 +21,8 @@ static const struct sonde_cli_opt options[] = {
       .offset = offsetof(struct doctor_values, json) },
     SONDE_OPT_DIR,
     SONDE_OPT_LISTEN,
+    { .name = "store", .type = SONDE_OPT_SETTING, .value = "FILE", .setting = "storage.path",
+      .help = "look at this store too (default: the setting storage.path)" },
     { .name = NULL },
 };
 
@@ -44,6 +46,7 @@ static const struct {
     { "memory", sonde_doctor_madvise },
     { "limits", sonde_doctor_limits },
     { "clock", sonde_doctor_clock },
+    { "store", sonde_doctor_store },
     { "http", sonde_doctor_port },
     { "push", sonde_doctor_push },
     { "probes", sonde_doctor_probes },
@@ -51,6 +54,7 @@ static const struct {
     { "cpu", sonde_doctor_cpu },
     { "uprobes", sonde_doctor_uprobes },
     { "heap", sonde_doctor_heap },
+    { "sandbox", sonde_doctor_sandbox },
     { "llama", sonde_doctor_llama },
     { "ptrace", sonde_doctor_ptrace },
     { "gpu", sonde_doctor_gpu },
@@ -135,7 +139,8 @@ const struct sonde_command sonde_cmd_doctor = {
     .summary = "say what works on this machine, and what to do about what does not",
     .usage = "[options] [PROGRAM|PID]",
     .details = "With a program or a process also what can be seen of llama.cpp in it: functions that "
-               "it lacks, and what is not known for that.\n"
+               "it lacks, and what is not known for that; and whether it gives up system calls "
+               "(seccomp), and which are needed.\n"
                "\n"
                "Exit status 1 if something that sonde needs does not work (fail), else 0. A "
                "warning is something that costs precision, speed or a feature.",

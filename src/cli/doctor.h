@@ -39,6 +39,12 @@ void sonde_doctor_gpu(struct sonde_doctor *d);
 /* doctor_heap.c */
 void sonde_doctor_heap(struct sonde_doctor *d);
 
+/* doctor_sandbox.c */
+void sonde_doctor_sandbox(struct sonde_doctor *d);
+
+/* doctor_store.c */
+void sonde_doctor_store(struct sonde_doctor *d);
+
 /* doctor_llama.c */
 void sonde_doctor_llama(struct sonde_doctor *d);
 

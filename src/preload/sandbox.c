@@ -17,6 +17,7 @@
 #include "preload/timer.h"
 #include "preload/walk.h"
 #include "record/state.h"
+#include "segment/calls.h"
 
 #if defined(__x86_64__)
 #define ARCH AUDIT_ARCH_X86_64
@@ -26,31 +27,10 @@
 
 #define FILTER_MAX 4096u     /* instructions: BPF_MAXINSNS */
 
-/* Calls that are made once a program runs: by the sampler's handler, inside malloc, as threads come
- * and go, and at the end. Also change docs/sandbox.md. */
 static const struct { int number; uint64_t arg[4]; } calls[] = {
-    { SYS_rt_sigprocmask, { ~0ull, 0, 0, 8 } },
-    { SYS_rt_sigreturn, { 0 } },
-    { SYS_rt_sigtimedwait, { 0 } },
-    { SYS_getpid, { 0 } },
-    { SYS_gettid, { 0 } },
-    { SYS_prctl, { PR_GET_NAME } },
-    { SYS_clock_gettime, { 3 } },
-    { SYS_timer_create, { 3 } },
-    { SYS_timer_settime, { 0 } },
-    { SYS_timer_delete, { 0 } },
-    { SYS_mmap, { 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE } },
-    { SYS_munmap, { 0 } },
-    { SYS_mprotect, { 0, 4096, PROT_READ | PROT_WRITE } },
-    { SYS_madvise, { 0, 4096, 18 } },
-    { SYS_tgkill, { 0 } },
-    { SYS_sched_yield, { 0 } },
-    { SYS_openat, { 0 } },
-    { SYS_read, { 0 } },
-    { SYS_close, { 0 } },
-    { SYS_newfstatat, { 0 } },
-    { SYS_flock, { 0 } },
-    { SYS_unlinkat, { 0 } },
+#define SONDE__X(name, ...) { SYS_##name, { __VA_ARGS__ } },
+    SONDE__CALLS(SONDE__X)
+#undef SONDE__X
 };
 
 int sonde__sandbox_kills(const struct sock_fprog *filter)
@@ -120,6 +100,7 @@ void sonde__sandbox_resolve(void)
 {
     void *f = dlsym(RTLD_NEXT, "syscall");
     memcpy(&sonde__syscall_next, &f, sizeof(f));
+    sonde__g.filters_seen = 1;
 }
 
 HIDDEN void sonde__syscall_look(long number, long a, long b, long c)

@@ -17,10 +17,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "record/call.h"
 #include "record/state.h"
 #include "segment/life.h"
 
@@ -113,7 +113,7 @@ static const char *scan_next(struct scan *s)
     if (s->fd < 0) return NULL;
     if (s->at >= s->end) {
         s->at = 0;
-        s->end = syscall(SYS_getdents64, s->fd, s->buffer, sizeof(s->buffer));
+        s->end = sonde__call(SYS_getdents64, s->fd, SONDE__WORD(s->buffer), sizeof(s->buffer), 0, 0);
         if (s->end <= 0) return NULL;
     }
     const struct dirent64_raw *d = (const struct dirent64_raw *)(void *)(s->buffer + s->at);
@@ -361,7 +361,7 @@ static uint64_t temp_random(void)
     const void *random = (const void *)getauxval(AT_RANDOM);
     uint64_t v = 0;
     if (random) memcpy(&v, random, sizeof(v));
-    v ^= sonde__mono_ns() * 0x9e3779b97f4a7c15ull ^ (uint64_t)syscall(SYS_gettid) << 40;
+    v ^= sonde__mono_ns() * 0x9e3779b97f4a7c15ull ^ (uint64_t)sonde__gettid() << 40;
     return v ^ v >> 29;
 }
 
@@ -409,7 +409,8 @@ static int create(int dirfd, const char *dir, const char *name, const struct son
     if (!rc) rc = map_new(fd, &plan);
     if (!rc) rc = format(&plan, fd, from);
     if (!rc) __atomic_store_n(&sonde__g.h->copies_live, 1, __ATOMIC_RELEASE); /* see attach */
-    if (!rc && syscall(SYS_renameat2, dirfd, temp, dirfd, name, RENAME_NOREPLACE)) {
+    if (!rc && sonde__call(SYS_renameat2, dirfd, SONDE__WORD(temp), dirfd, SONDE__WORD(name),
+                           RENAME_NOREPLACE)) {
         rc = errno == EEXIST ? SONDE_EEXIST : from_errno(errno);
     }
     if (rc) unlinkat(dirfd, temp, 0);

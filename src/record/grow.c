@@ -13,9 +13,9 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "record/call.h"
 #include "record/state.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -31,15 +31,15 @@ void sonde__drop(int reason)
     __atomic_fetch_add(&sonde__g.h->drops[reason], 1, __ATOMIC_RELAXED);
 }
 
-/* syscall() rather than open() and fallocate(): those are cancellation points, and a thread
+/* Not open() and fallocate(): those are cancellation points, and a thread
  * cancelled here would keep the define lock. */
 static int populate_by_path(uint64_t off, uint64_t len)
 {
-    const long fd = syscall(SYS_openat, AT_FDCWD, sonde__g.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW,
-                            0);
+    const long fd = sonde__call(SYS_openat, AT_FDCWD, SONDE__WORD(sonde__g.path),
+                                O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0, 0);
     if (fd < 0) return SONDE_ENOSPC;
-    const int rc = syscall(SYS_fallocate, fd, 0, (off_t)off, (off_t)len) ? SONDE_ENOSPC : 0;
-    syscall(SYS_close, fd);
+    const int rc = sonde__call(SYS_fallocate, fd, 0, (long)off, (long)len, 0) ? SONDE_ENOSPC : 0;
+    sonde__call(SYS_close, fd, 0, 0, 0, 0);
     return rc;
 }
 

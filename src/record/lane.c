@@ -11,9 +11,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "record/call.h"
 #include "record/state.h"
 
 #define RETRY_FIRST 16u
@@ -24,7 +24,7 @@ void sonde__thread_setup(void)
 {
     struct sonde__tls *t = &sonde__tls;
     if (t->rng) return;
-    t->tid = (uint32_t)syscall(SYS_gettid);
+    t->tid = sonde__gettid();
     const void *random = (const void *)getauxval(AT_RANDOM);
     uint64_t seed = 0;
     if (random) memcpy(&seed, random, sizeof(seed));
@@ -87,7 +87,7 @@ static void reap(const struct sonde__header *h)
     for (uint32_t i = own_first(h); i < h->lane_count; i++) {
         struct sonde__lane *l = sonde__lane_of(sonde__lane_cells(i));
         const uint32_t owner = __atomic_load_n(&l->owner_tid, __ATOMIC_RELAXED);
-        if (owner && syscall(SYS_tgkill, sonde__g.pid, owner, 0) && errno == ESRCH) {
+        if (owner && sonde__call(SYS_tgkill, sonde__g.pid, owner, 0, 0, 0) && errno == ESRCH) {
             __atomic_store_n(&l->owner_tid, 0, __ATOMIC_RELEASE);
         }
     }

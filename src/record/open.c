@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
+#include "record/call.h"
 #include "record/state.h"
 
 #ifndef MADV_WIPEONFORK
@@ -32,7 +32,7 @@ struct sonde__state sonde__g;
 static int open_lock(void)
 {
     struct sonde__shield shield;
-    const uint32_t me = (uint32_t)syscall(SYS_gettid);
+    const uint32_t me = sonde__gettid();
     const uint64_t deadline = sonde__mono_ns() + SONDE__LOCK_WAIT_MS * 1000000ull;
     for (;;) {
         uint32_t owner = __atomic_load_n(&sonde__gate.open_lock, __ATOMIC_RELAXED);
@@ -319,10 +319,14 @@ static int unloadable(void)
  * they are the last. */
 __attribute__((destructor)) static void unload(void)
 {
-    if (!sonde__g.base || sonde__silent() || sonde__g.pid != (uint32_t)getpid()) return;
+    if (!sonde__g.base || sonde__silent()) return;
+    const int sandboxed = sonde__maybe_sandboxed();
+    if (sandboxed ? SONDE__GATE() == SONDE__GATE_CLOSED : sonde__g.pid != (uint32_t)getpid()) {
+        return; /* forked, and nothing recorded since: the gate is wiped, and the segment another's */
+    }
     const int last = !__atomic_sub_fetch(&sonde__g.h->copies_live, 1, __ATOMIC_ACQ_REL);
     const int ends = !unloadable();
     if (last || ends) __atomic_store_n(&sonde__g.h->closed, 1, __ATOMIC_RELEASE);
-    if (ends) sonde__file_remove();
-    else sonde__lanes_release();
+    if (ends && !sandboxed) sonde__file_remove();
+    else if (!ends) sonde__lanes_release();
 }

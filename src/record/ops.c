@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "record/call.h"
 #include "record/state.h"
 
 static const char *const outcome_names[] = { "ok", "error", "cancelled", "timeout" };
@@ -149,11 +149,12 @@ static int64_t resident_bytes(void)
     char text[128];
     const int saved = errno;
     long n = 0;
-    /* syscall(): open and read would make a scope a cancellation point. */
-    const long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    /* Not open and read, which would make a scope a cancellation point. */
+    const long fd = sonde__call(SYS_openat, AT_FDCWD, SONDE__WORD("/proc/self/statm"),
+                                O_RDONLY | O_CLOEXEC, 0, 0);
     if (fd >= 0) {
-        n = syscall(SYS_read, fd, text, sizeof(text) - 1);
-        syscall(SYS_close, fd);
+        n = sonde__call(SYS_read, fd, SONDE__WORD(text), sizeof(text) - 1, 0, 0);
+        sonde__call(SYS_close, fd, 0, 0, 0, 0);
     }
     errno = saved;
     if (n <= 0) return -1;

@@ -9,9 +9,9 @@
  * process, and sandboxes answer system calls by SIGSYS. */
 #include <pthread.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "record/call.h"
 #include "record/state.h"
 
 #define BIT(signal) (1ull << ((signal) - 1))
@@ -21,7 +21,7 @@
 /* The kernel's call: libc's leaves out the signal that pthread_cancel sends. */
 static void mask(int how, const uint64_t *set, uint64_t *old)
 {
-    syscall(SYS_rt_sigprocmask, how, set, old, sizeof(*set));
+    sonde__call(SYS_rt_sigprocmask, how, SONDE__WORD(set), SONDE__WORD(old), sizeof(*set), 0);
 }
 
 void sonde__shield_up(struct sonde__shield *s)

@@ -34,6 +34,7 @@ struct sonde__state {
     int user;                 /* sonde_enable: 1 on, -1 off, 0 = nobody said */
     int error;                /* why opening failed; 0 = it has not */
     int silent;               /* the program has given up system calls: make none any more */
+    int filters_seen;         /* this copy would know if it had: libsonde_preload's */
     int opening;              /* in the middle of it: base may be half made … */
     char *opening_base;       /* … and was this before */
     int env_read;             /* env_trace is valid */
@@ -67,6 +68,9 @@ int sonde__ensure_open(void);
 /* From now on this copy records nothing, and no copy in this process makes a system call, not even
  * at the end: what others can record without, they do. */
 void sonde__silence(void);
+
+/* 1 if the program may have given up system calls, for all that can be told without making one. */
+int sonde__maybe_sandboxed(void);
 
 /* Only have the clock running: recording may be off. */
 void sonde__clock_ensure(void);

@@ -4,7 +4,7 @@
 
 status 0 "$sonde" doctor --listen 127.0.0.1:0
 cp "$scratch/out" "$scratch/text"
-for check in version config directory shm segments memory limits clock http probes perf cpu heap ptrace gpu; do
+for check in version config directory shm segments memory limits clock store http probes perf cpu heap sandbox ptrace gpu; do
     has "a line on $check" "^(ok|warn) +$check +[^ ]" "$scratch/text"
 done
 lacks "no colour on a pipe" $'\033' "$scratch/text"
@@ -60,6 +60,75 @@ status 0 "$sonde" doctor --listen 127.0.0.1:0 $$
 has "a process without" 'warn +llama +[0-9]+: no llama.cpp in it' "$scratch/out"
 status 1 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/none"
 has "no such file" 'fail +llama +.*/none cannot be read: No such file' "$scratch/out"
+
+# ---- programs that give up system calls --------------------------------------------------------
+echo 'int main(void) { return 0; }' | cc -o "$scratch/plain" -x c -
+echo '#include <sys/prctl.h>
+int main(void) { return prctl(PR_SET_SECCOMP, 2, 0); }' | cc -o "$scratch/prctl" -x c -
+echo 'int seccomp_load(void *c) { return !c; }' | cc -shared -fPIC -o "$scratch/libseccomp.so" -x c -
+echo 'int seccomp_load(void *c); int main(void) { return seccomp_load(0); }' |
+    cc -o "$scratch/seccomp" -x c - -x none "$scratch/libseccomp.so" -Wl,-rpath,"$scratch"
+status 0 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/plain"
+has "it does not" '^ok +sandbox +.*/plain does not give up system calls itself' "$scratch/out"
+status 0 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/prctl"
+has "it may" '^ok +sandbox +.*/prctl may give up system calls: it refers to prctl' "$scratch/out"
+status 0 "$sonde" doctor --listen 127.0.0.1:0 "$scratch/seccomp"
+has "it does" '^warn +sandbox +.*/seccomp gives up system calls, by libseccomp' "$scratch/out"
+calls=$(sed -n 's/.*filter that kills should allow \(.*\) (docs.*/\1/p' "$scratch/out")
+has "which calls" 'should allow rt_sigprocmask .* unlinkat \(docs/sandbox.md\)' "$scratch/out"
+for call in $calls; do
+    has "the docs list $call" "\`$call\`" "$SONDE_SOURCE/docs/sandbox.md"
+done
+status 0 "$sonde" doctor --listen 127.0.0.1:0 $$
+has "a process" "^ok +sandbox +$$ has (no seccomp filter|given up)" "$scratch/out"
+status 0 "$sonde" doctor --listen 127.0.0.1:0 "$0"
+has "a script" '^ok +sandbox +.*test_doctor.sh is not a program of its own' "$scratch/out"
+
+# ---- a store, and a clock that does not fit it -------------------------------------------------
+store=$scratch/a.store
+status 0 "$sonde" doctor --listen 127.0.0.1:0 --store "$store"
+has "not there" '^ok +store +.*a.store is not there yet' "$scratch/out"
+echo text >"$scratch/no.store"
+status 1 "$sonde" doctor --listen 127.0.0.1:0 --store "$scratch/no.store"
+has "no store" '^fail +store +.*no.store' "$scratch/out"
+start_agent "$scratch/agent.log" --no-processes --store "$store"
+stored() { "$sonde" runs --store "$store" --json | grep -q '"ticks":[1-9]'; }
+until_true stored
+kill -TERM "$agent"
+wait "$agent"
+status 0 "$sonde" doctor --listen 127.0.0.1:0 --store "$store"
+has "a clock that fits" '^ok +store +.*a.store can be read \(1 runs\), and the clock fits' "$scratch/out"
+echo '#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    const int rc = (int)syscall(SYS_clock_gettime, id, t);
+    if (!rc && id == CLOCK_REALTIME) t->tv_sec += atol(getenv("AHEAD"));
+    return rc;
+}' | cc -shared -fPIC -o "$scratch/clock.so" -x c -
+wrong() { env AHEAD="$1" LD_PRELOAD="$scratch/clock.so" "${@:2}"; }
+status 0 wrong $((400 * 86400)) "$sonde" doctor --listen 127.0.0.1:0 --store "$store"
+has "ahead" '^warn +store +the clock is (399|400).[0-9] days ahead of the newest' "$scratch/out"
+status 0 wrong $((-400 * 86400)) "$sonde" doctor --listen 127.0.0.1:0 --store "$store"
+has "behind" '^warn +store +the clock is (399|400).[0-9] days behind' "$scratch/out"
+# An agent with such a clock deletes nothing, and says so; by order it does.
+: >"$scratch/ahead.log"
+AHEAD=$((400 * 86400)) LD_PRELOAD=$scratch/clock.so \
+    "$sonde" serve --listen 127.0.0.1:0 --no-processes --store "$store" 2>"$scratch/ahead.log" >&2 &
+agent=$!
+started+=("$agent")
+until_line 'the clock is (399|400).[0-9] days beyond what was recorded before' "$scratch/ahead.log"
+kill -TERM "$agent"
+wait "$agent"
+runs() { "$sonde" runs --store "$store" --json | grep -o '"id":[0-9]*' | tr -d '\n'; }
+same "both are there" '"id":2"id":1' "$(runs)"
+status 0 wrong $((400 * 86400)) "$sonde" gc --store "$store"
+same "gc leaves them" '"id":2"id":1' "$(runs)"
+status 0 wrong $((400 * 86400)) "$sonde" gc --force --store "$store"
+same "gc --force does not" '"id":2' "$(runs)"
 
 # ---- nothing of it is left, also where another agent looks ----------------------------------------
 start_agent "$scratch/agent.log"

@@ -9,7 +9,7 @@
 allowed='
 __cxa_finalize __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable
 __errno_location __progname program_invocation_short_name __register_atfork __stack_chk_fail
-clock_gettime getauxval geteuid getpgrp getpid getrlimit getrusage getuid kill lstat sched_yield secure_getenv
+clock_gettime dl_iterate_phdr getauxval geteuid getpgrp getpid getrlimit getrusage getuid kill lstat sched_yield secure_getenv
 syscall sysconf
 close fcntl flock fstat fstatat fstatfs fstatvfs ftruncate linkat mkdir open openat posix_fallocate pread pwrite read readlink stat
 unlinkat madvise mincore mmap mprotect munmap pthread_setcancelstate
@@ -21,7 +21,7 @@ __errno_location __stack_chk_fail _GLOBAL_OFFSET_TABLE_ memcpy memset strnlen
 # In front of libc's functions, so it has to find those; and in signal handlers, where
 # _dl_find_object is the one way to ask for modules.
 allowed_preload="$allowed __cxa_atexit
-__environ environ __libc_stack_end _dl_find_object dl_iterate_phdr dlopen dlsym getcwd prctl
+__environ environ __libc_stack_end _dl_find_object dlopen dlsym getcwd prctl
 pthread_attr_destroy pthread_attr_getguardsize pthread_attr_getstack pthread_attr_getstacksize
 pthread_attr_init pthread_key_create pthread_self pthread_setspecific sigaddset sigdelset stpcpy strstr
 access stat strcspn strspn

@@ -278,6 +278,22 @@ static void mode_filter_records(void)
     exit(5);
 }
 
+/* One that records only what it had by then, and has to allow nothing for it: also alone. */
+static void filter_counts(int by_syscall)
+{
+    struct sonde_counter steps = sonde_counter("guest_steps_total", "Steps.");
+    struct sonde_hist took = sonde_hist("guest_step_seconds", "Time of one.", 1e-9);
+    for (int i = 0; i < 2000; i++) {
+        SONDE_SCOPE("guest.step");
+        sonde_counter_add(steps, 1);
+        sonde_hist_record(took, 1000000);
+        if (i == 1000) filter_install(by_syscall);
+    }
+    exit(5);
+}
+
+static void mode_filter_counts(void) { filter_counts(0); }
+static void mode_filter_counts_syscall(void) { filter_counts(1); }
 static void mode_filter(void) { filtered(0); }
 static void mode_filter_syscall(void) { filtered(1); }
 
@@ -347,7 +363,8 @@ static const struct { const char *name; void (*run)(void); } modes[] = {
     { "float", mode_float },   { "bottom-malloc", mode_bottom_malloc },
     { "exec-full", mode_exec_full }, { "strict", mode_strict },
     { "filter", mode_filter }, { "filter-syscall", mode_filter_syscall },
-    { "filter-records", mode_filter_records },
+    { "filter-records", mode_filter_records }, { "filter-counts", mode_filter_counts },
+    { "filter-counts-syscall", mode_filter_counts_syscall },
 };
 
 int main(int argc, char **argv)
