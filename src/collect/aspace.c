@@ -246,6 +246,12 @@ uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr)
     return m ? m->id : 0;
 }
 
+uint64_t sonde_aspace_probes(const struct sonde_aspace *as, uint64_t addr)
+{
+    const struct sonde_mapping *m = sonde_aspace_find(as, addr);
+    return m && !strcmp(m->path, "[uprobes]") ? m->start : 0;
+}
+
 int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out)
 {
     static const char digits[] = "0123456789abcdef";

@@ -93,6 +93,9 @@ enum sonde_aspace_call {
 };
 enum sonde_aspace_call sonde_aspace_call(struct sonde_aspace *as, uint64_t address, uint64_t pc);
 
+/* Where the function at pc begins; where that is not known, pc itself. */
+uint64_t sonde_aspace_function(struct sonde_aspace *as, uint64_t pc);
+
 /* Who knows what lies beyond the copy of a stack. For each frame that needs such words: frame, word
  * as often as it takes, and believe, which says whether its caller can be that one; if not, the same
  * with again = 1, for what is known from before. */
@@ -101,6 +104,9 @@ struct sonde_aspace_outer {
     void (*frame)(void *arg, uint64_t pc, int again);
     int (*word)(void *arg, uint64_t addr, uint64_t *out);                       /* 0 or -1 */
     int (*believe)(void *arg, uint64_t caller, enum sonde_aspace_call call);    /* 1 or 0 */
+    /* A return address in the copy is hidden, in the kernel's page for probes: what it was. place:
+     * where it stands. 0 = not known. *sure: it is known, not assumed. NULL = there are no probes. */
+    uint64_t (*returns_to)(void *arg, uint64_t place, uint64_t hidden, int *sure);
 };
 
 /* Why a walk ended where it did. */
@@ -145,6 +151,10 @@ struct sonde_aspace_module {
 /* A number of the mapping at addr that no other mapping in this agent ever has, so that the
  * caller can remember what it made of the module; 0 = nothing is mapped there. */
 uint64_t sonde_aspace_mapping(const struct sonde_aspace *as, uint64_t addr);
+
+/* Where the kernel's page for probes begins, if addr is in it: copies of instructions, and where
+ * probed functions return to. Else 0. */
+uint64_t sonde_aspace_probes(const struct sonde_aspace *as, uint64_t addr);
 
 /* 0, or SONDE_ENOENT: no code is mapped there. Opens the module if that was not done yet. */
 int sonde_aspace_module(struct sonde_aspace *as, uint64_t addr, struct sonde_aspace_module *out);

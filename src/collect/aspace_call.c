@@ -37,6 +37,12 @@ static uint64_t function_at(struct sonde_aspace *as, uint64_t addr, uint64_t *en
     return m->first + starts[low - 1];
 }
 
+uint64_t sonde_aspace_function(struct sonde_aspace *as, uint64_t pc)
+{
+    const uint64_t start = function_at(as, pc, NULL);
+    return start ? start : pc;
+}
+
 static int code_at(const struct sonde_aspace *as, uint64_t addr, uint8_t *out, size_t len)
 {
     const struct sonde_mapping *m = sonde_aspace_find(as, addr);

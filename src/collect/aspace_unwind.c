@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collect/aspace_private.h"
+#include "unwind/arch_call.h"
 
 #define CODE_BEFORE 2048u /* of a function's code, to find its beginning in */
 #define CODE_AFTER 64u
@@ -177,6 +178,28 @@ static enum sonde__step any_step(struct sonde_aspace *as, struct walk *w, const 
     return step;
 }
 
+/* Where the frame returns to, if the kernel has put an address of its own in place of that, to see
+ * it return: 1 = it has, and w goes on there; -1 = it has, and where to is not known. pc: of the
+ * frame that returns. */
+static int put_back(struct sonde_aspace *as, struct walk *w, uint64_t pc)
+{
+    const struct sonde_aspace_outer *outer = w->stack.outer;
+    int sure = 0;
+    if (!outer || !outer->returns_to || w->exact || !sonde_aspace_probes(as, w->regs.ip)) return 0;
+    const uint64_t place = w->regs.sp - SONDE__ARCH_CALL_BYTES;
+    const uint64_t ip = outer->returns_to(outer->arg, place, w->regs.ip, &sure);
+    const enum sonde_aspace_call call =
+        ip ? sonde_aspace_call(as, ip, pc) : SONDE_ASPACE_CALL_NOT;
+    /* When the probe's record was lost, what is known is another call's. */
+    if (call == SONDE_ASPACE_CALL_NOT || (call == SONDE_ASPACE_CALL_OTHER && !sure)) {
+        w->stack.missing = place;
+        w->stack.missed = 1;
+        return -1;
+    }
+    w->regs.ip = ip;
+    return 1;
+}
+
 /* Frames into ips, and why there are no more. */
 static enum sonde_aspace_end walk(struct sonde_aspace *as, struct walk *w, uint64_t *ips,
                                   size_t max, size_t *count)
@@ -184,9 +207,16 @@ static enum sonde_aspace_end walk(struct sonde_aspace *as, struct walk *w, uint6
     static const struct rule nowhere = { .kind = RULE_NOWHERE };
     enum sonde__step step = SONDE__STEP_OK;
     size_t n = 0, of_copy = 0;
+    uint64_t pc = 0;
     while (n < max && step == SONDE__STEP_OK) {
-        const uint64_t pc = w->exact ? w->regs.ip : w->regs.ip - 1;
+        const uint64_t inner = pc;
+        pc = w->exact ? w->regs.ip : w->regs.ip - 1;
         const struct rule *found = pc >> 63 ? &nowhere : rule_at(as, pc, w->exact);
+        if (n && found->kind != RULE_ROW) {
+            const int back = put_back(as, w, inner);
+            if (back) pc = w->regs.ip - 1;
+            if (back) found = back > 0 ? rule_at(as, pc, 0) : &nowhere;
+        }
         /* What points to no code is no return address: the step before went wrong. */
         if (n && found->kind == RULE_NOWHERE) {
             step = SONDE__STEP_FAIL;

@@ -16,8 +16,9 @@
 #include "sonde/sonde.h"
 
 #define WAIT_MS 100           /* at most between two drains */
-#define LOOK_MS 10            /* the same where blocked threads must be looked at, or stacks that
-                                 go on beyond what is copied */
+#define LOOK_MS 10            /* the same where blocked threads must be looked at */
+#define MEND_MS 2             /* the same where stacks go on beyond what is copied: the sooner their
+                                 outer frames are read the better, they are those of later */
 #define MENDS_NS 5000000000u  /* such stacks are to be expected this long after one */
 #define SETTLE_NS 1000000u    /* a record is in its ring this long after the time in it */
 
@@ -221,11 +222,10 @@ static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
 {
     const nfds_t count = 2 * e->set.cpu_count;
     e->polls[count] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
-    /* The sooner outer frames are read the better: they are those of later. */
     const int mends = e->reader.outer_ns &&
                       sonde_clock_ns(CLOCK_MONOTONIC) - e->reader.outer_ns < MENDS_NS;
-    const int look = mends || (e->set.options.switches && e->set.plan.exclude_kernel);
-    poll(e->polls, count + 1, look ? LOOK_MS : WAIT_MS);
+    const int look = e->set.options.switches && e->set.plan.exclude_kernel;
+    poll(e->polls, count + 1, mends ? MEND_MS : look ? LOOK_MS : WAIT_MS);
 }
 
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)

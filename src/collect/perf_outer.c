@@ -23,7 +23,7 @@
 #define APART_NS 2000000u   /* looks that are nearer to each other are one */
 
 struct word {
-    uint64_t pc, addr;      /* of the frame that asked for it; pc 0 = free */
+    uint64_t function, addr; /* of the frame that asked for it; function 0 = free */
     uint64_t value;
     uint64_t seen_ns;       /* time of the sample that it was last counted with */
     uint32_t seen;          /* in a row */
@@ -60,6 +60,7 @@ struct sonde_perf_outer {
 
     /* The frame at hand. */
     uint64_t pc;
+    uint64_t function;      /* its; 0 = not looked up */
     int again;              /* with words that are remembered */
     uint32_t count;
     struct { uint64_t addr, value; } step[STEP_WORDS];
@@ -69,7 +70,7 @@ struct sonde_perf_outer {
 
 static struct word *words_at(struct sonde_perf_outer *o, uint64_t addr)
 {
-    const uint64_t hash = (o->pc ^ addr << 20) * SONDE_HASH_MUL;
+    const uint64_t hash = (o->function ^ addr << 20) * SONDE_HASH_MUL;
     return &(*o->words)->words[(hash >> 40) % (WORDS / WAYS) * WAYS];
 }
 
@@ -78,7 +79,7 @@ static struct word *word_find(struct sonde_perf_outer *o, uint64_t addr)
     if (!*o->words) return NULL;
     struct word *w = words_at(o, addr);
     for (uint32_t i = 0; i < WAYS; i++) {
-        if (w[i].pc == o->pc && w[i].addr == addr) {
+        if (w[i].function == o->function && w[i].addr == addr) {
             w[i].used = ++o->tick;
             return &w[i];
         }
@@ -105,7 +106,8 @@ static struct word *word_add(struct sonde_perf_outer *o, uint64_t addr, uint64_t
     for (uint32_t i = 1; i < WAYS; i++) {
         if (o->tick - w[i].used > o->tick - to->used) to = &w[i];
     }
-    *to = (struct word){ .pc = o->pc, .addr = addr, .value = value, .used = ++o->tick };
+    *to = (struct word){ .function = o->function, .addr = addr, .value = value,
+                         .used = ++o->tick };
     return to;
 }
 
@@ -154,21 +156,40 @@ static const struct piece *piece_read(struct sonde_perf_outer *o, uint64_t addr)
     return p;
 }
 
+static uint64_t function_of(const struct sonde_perf_outer *o)
+{
+    return o->as ? sonde_aspace_function(o->as, o->pc) : o->pc;
+}
+
+static uint64_t outer_returns_to(void *arg, uint64_t place, uint64_t hidden, int *sure)
+{
+    struct sonde_perf_outer *o = arg;
+    struct sonde_uprobe_return call;
+    if (!o->function) o->function = function_of(o);
+    if (sonde_uprobe_returns_find(o->returns, o->tid, place, hidden, o->function, o->time_ns,
+                                  &call)) {
+        o->why = o->final ? SONDE_PERF_OUTER_HIDDEN : SONDE_PERF_OUTER_EARLY;
+        return 0;
+    }
+    *sure = call.time_ns <= o->time_ns;
+    return call.address;
+}
+
 /* The return address that a probe has taken from there, if it has. */
 static void put_back(struct sonde_perf_outer *o, uint64_t addr, uint64_t *word)
 {
-    struct sonde_uprobe_return back[SONDE_UPROBE_RETURNS_MAX];
-    struct sonde_aspace_module m;
-    if (!o->returns || sonde_aspace_module(o->as, *word, &m) || strcmp(m.path, "[uprobes]")) return;
-    if (sonde_uprobe_returns_find(o->returns, o->tid, addr, addr + 8, o->time_ns, back)) {
-        *word = back[0].address;
-    }
+    if (!o->ops.returns_to || !sonde_aspace_probes(o->as, *word)) return;
+    int sure;
+    const uint64_t to = outer_returns_to(o, addr, *word, &sure);
+    if (to) *word = to;
 }
 
 static int outer_word(void *arg, uint64_t addr, uint64_t *out)
 {
     struct sonde_perf_outer *o = arg;
     if (addr % sizeof(*out)) return -1;
+    /* The return address is the same wherever in the function it is. */
+    if (!o->function) o->function = function_of(o);
     if (o->again) {
         const struct word *w = word_find(o, addr);
         if (!w || !w->believed || w->doubt) return -1;
@@ -195,6 +216,7 @@ static void outer_frame(void *arg, uint64_t pc, int again)
 {
     struct sonde_perf_outer *o = arg;
     o->pc = pc;
+    o->function = 0;
     o->again = again;
     o->count = 0;
 }
@@ -262,7 +284,8 @@ int sonde_perf_outer_create(struct sonde_uprobe_returns *returns, struct sonde_p
 {
     struct sonde_perf_outer *o = sonde__calloc(1, sizeof(*o));
     if (!o) return SONDE_ENOMEM;
-    o->ops = (struct sonde_aspace_outer){ o, outer_frame, outer_word, outer_believe };
+    o->ops = (struct sonde_aspace_outer){ o, outer_frame, outer_word, outer_believe,
+                                        returns ? outer_returns_to : NULL };
     o->returns = returns;
     *out = o;
     return 0;

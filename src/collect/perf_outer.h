@@ -8,7 +8,7 @@
  *  - a return address must be behind a call, and, where the call says whom it calls, of that very
  *    function (aspace_call.c);
  *  - all of them together must lead to the thread's start, or none counts;
- *  - each word is remembered by thread, frame and address. What was believed before stands in when
+ *  - each word is remembered by thread, function and address. What was believed before stands in when
  *    the word is another call's by now, or when thread or process are gone. A frame that is seen to
  *    have now one caller and now another, either of which could be, is believed no more until it has
  *    kept one for a while: which of them it was when the sample came cannot be told. So that this is
@@ -30,6 +30,7 @@ enum sonde_perf_outer_why {
     SONDE_PERF_OUTER_GONE,     /* thread or process have ended */
     SONDE_PERF_OUTER_DENIED,   /* its memory may not be read */
     SONDE_PERF_OUTER_CHANGED,  /* something else is there by now, or it keeps changing */
+    SONDE_PERF_OUTER_HIDDEN,   /* a probe hides it, and nothing is known of that call */
     SONDE_PERF_OUTER_EARLY     /* not seen often enough: ask again later, or with final */
 };
 

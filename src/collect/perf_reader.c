@@ -1,6 +1,7 @@
 #include "collect/perf_reader.h"
 
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -36,8 +37,6 @@ void sonde_perf_reader_release(struct sonde_perf_reader *r)
     r->outer = NULL;
     sonde_cpu_stacks_destroy(r->stacks);
     r->stacks = NULL;
-    sonde__free(r->mended);
-    r->mended = NULL;
 }
 
 /* ---- Whose it is ----------------------------------------------------------------------------- */
@@ -105,6 +104,7 @@ static uint16_t walk_flags(const struct sonde_perf_reader *r, const struct sonde
         [SONDE_PERF_OUTER_GONE] = SONDE_CUT_GONE,
         [SONDE_PERF_OUTER_DENIED] = SONDE_CUT_DENIED,
         [SONDE_PERF_OUTER_CHANGED] = SONDE_CUT_CHANGED,
+        [SONDE_PERF_OUTER_HIDDEN] = SONDE_CUT_PROBED,
         [SONDE_PERF_OUTER_EARLY] = SONDE_CUT_CHANGED,
     };
     switch (w->end) {
@@ -133,6 +133,25 @@ static void count_need(struct sonde_perf_reader *r, const struct sonde_perf_reco
     }
 }
 
+/* The copy ends at a page that was never used, in the middle of a large frame. Once it is read it is
+ * there, as a page of zeros, and the next copy goes on. Only as far as the stack is known to. */
+static void fill_hole(struct sonde_perf_thread *t, const struct sonde_perf_record *rec, size_t used)
+{
+    const size_t page = 4096, len = rec->u.sample.stack_len;
+    const uint64_t at = rec->u.sample.regs.sp + len;
+    char bytes[SONDE_PERF_STACK_MAX / 4096];
+    struct iovec pages[sizeof(bytes)];
+    const struct iovec to = { bytes, sizeof(bytes) };
+    size_t n = 0;
+    if (len == rec->u.sample.stack_max || at % page || at == t->hole || used <= len) return;
+    t->hole = at;
+    for (; n < sizeof(bytes) && n * page < used - len; n++) {
+        pages[n] = (struct iovec){ (void *)(uintptr_t)(at + n * page), 1 };
+    }
+    /* Whatever cannot be read stays as it is. */
+    (void)!process_vm_readv((pid_t)t->process->pid, &to, 1, pages, n, 0);
+}
+
 /* It may be known later what is not known now. */
 #define STACK_LATER UINT32_MAX
 
@@ -149,7 +168,10 @@ static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread
         n = unwind(r, t, rec, 1, final, &w);
         if (w.end != SONDE_ASPACE_START) n = unwind(r, t, rec, 0, final, &w);
     }
-    if (w.mended) r->outer_ns = rec->time_ns;
+    if (w.mended) {
+        r->outer_ns = rec->time_ns;
+        fill_hole(t, rec, w.used);
+    }
     if (w.end == SONDE_ASPACE_MEMORY && !final &&
         sonde_perf_outer_why(r->outer) == SONDE_PERF_OUTER_EARLY) {
         return STACK_LATER;
@@ -189,61 +211,62 @@ static int has_user_part(struct sonde_perf_process *p, const struct sonde_perf_r
     return rec->u.sample.stack_len || !in_kernel;
 }
 
-/* The kernel's page for probes: copies of instructions, and where probed functions return to. */
-static int is_probing(struct sonde_perf_process *p, uint64_t ip)
+/* ---- Within probes ---- */
+
+/* The kernel's page for probes: in its first SLOT bytes is what probed functions return to, in the
+ * others are copies of the instructions that probes are at. The thread is as it was at the probe, or
+ * just behind the return: the function that it is in, or its caller, is put in place of the page. */
+#define SLOT 128u
+#define PLACES 5u
+
+/* What functions return to: push rax, push rcx, push r11, mov eax, syscall, pop r11, pop rcx, ret. In
+ * the system call sp is for a while as it was before. Older kernels have a breakpoint at 0. Where the
+ * return address was, from sp on; returns how many places there are. */
+static uint32_t places_behind(uint64_t at, int64_t out[PLACES])
 {
-    struct sonde_aspace_module m;
-    return sonde_aspace_module(p->as, ip, &m) == 0 && !strcmp(m.path, "[uprobes]");
+    if (at == 0) out[0] = -8;
+    else if (at == 1 || at == 16) out[0] = 0;
+    else if (at == 2 || at == 15) out[0] = 8;
+    else {
+        out[0] = 16;
+        out[1] = -8;
+        return 2;
+    }
+    return 1;
 }
 
-/* In that page: at the first instruction of a function, or just behind its return. Both times what
- * there is to be known is the caller. */
+/* At a copy: it has been executed, or not. */
+static uint32_t places_at(uint64_t at, int64_t out[PLACES])
+{
+    const uint32_t count = at % SLOT ? PLACES : 1;
+    for (uint32_t i = 0; i < count; i++) out[i] = 8 * (int64_t)i;
+    return count;
+}
+
 static void step_out(struct sonde_perf_reader *r, struct sonde_perf_process *p,
                      struct sonde_perf_record *rec)
 {
-    struct sonde_uprobe_return back[SONDE_UPROBE_RETURNS_MAX];
     struct sonde__regs *regs = &rec->u.sample.regs;
-    if (!is_probing(p, regs->ip)) return;
-    const uint32_t n = sonde_uprobe_returns_find(r->returns, rec->tid, regs->sp - 8, regs->sp + 32,
-                                                 rec->time_ns, back);
-    if (!n) return;
-    const uint64_t sp = back[0].place + SONDE__ARCH_CALL_BYTES;
+    struct sonde_uprobe_return call = { 0 }, one;
+    int64_t places[PLACES];
+    const uint64_t page = sonde_aspace_probes(p->as, regs->ip);
+    if (!page) return;
+    const uint64_t at = regs->ip - page;
+    const uint32_t count = at < SLOT ? places_behind(at, places) : places_at(at, places);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!sonde_uprobe_returns_find(r->returns, rec->tid, regs->sp + (uint64_t)places[i], page, 0,
+                                       rec->time_ns, &one) && one.time_ns >= call.time_ns) {
+            call = one;
+        }
+    }
+    if (!call.address) return;
+    const uint64_t sp = at < SLOT ? call.place + SONDE__ARCH_CALL_BYTES : call.place;
     const uint64_t by = sp > regs->sp ? sp - regs->sp : 0;
     if (by > rec->u.sample.stack_len) return;
     rec->u.sample.stack = (const char *)rec->u.sample.stack + by;
     rec->u.sample.stack_len -= by;
     regs->sp = sp;
-    regs->ip = back[0].address;
-}
-
-/* rec with the return addresses that the kernel has taken from its stack. */
-static void mend(struct sonde_perf_reader *r, struct sonde_perf_process *p,
-                 struct sonde_perf_record *rec)
-{
-    struct sonde_uprobe_return back[SONDE_UPROBE_RETURNS_MAX];
-    step_out(r, p, rec);
-    const uint64_t sp = rec->u.sample.regs.sp;
-    const size_t len = rec->u.sample.stack_len & ~(size_t)7;
-    if (sp % 8 || sp + len < sp) return;
-    const uint32_t n = sonde_uprobe_returns_find(r->returns, rec->tid, sp, sp + len, rec->time_ns,
-                                                 back);
-    int copied = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t word;
-        if (back[i].place % 8) continue;
-        const uint64_t at = back[i].place - sp;
-        memcpy(&word, (const char *)rec->u.sample.stack + at, sizeof(word));
-        if (word == back[i].address || !is_probing(p, word)) continue;
-        if (!r->mended) r->mended = sonde__alloc(SONDE_PERF_RECORD_MAX);
-        if (!r->mended) return;
-        if (!copied) memcpy(r->mended, rec->u.sample.stack, len);
-        copied = 1;
-        r->mended[at / 8] = back[i].address;
-    }
-    if (copied) {
-        rec->u.sample.stack = r->mended;
-        rec->u.sample.stack_len = len;
-    }
+    regs->ip = at < SLOT ? call.address : call.entry;
 }
 
 /* The stack of a sample; 0 = no memory for it. STACK_LATER, unless it is asked finally. */
@@ -254,9 +277,9 @@ static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_thread *
     const int in_kernel = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
     const int has_user = has_user_part(p, rec, in_kernel);
     struct sonde_perf_record mended;
-    if (has_user && r->returns && p->pid == r->pid) {
+    if (has_user && r->returns) {
         mended = *rec;
-        mend(r, p, &mended);
+        step_out(r, p, &mended);
         rec = &mended;
     }
     uint32_t stack = has_user ? user_stack(r, t, rec, in_kernel, final, flags) : 0;

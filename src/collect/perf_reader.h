@@ -44,7 +44,6 @@ struct sonde_perf_reader {
     uint64_t ips[SONDE_CPU_FRAMES_MAX];
     struct sonde_perf_blocked asleep;      /* for looking */
     struct sonde_uprobe_returns *returns;  /* borrowed; NULL = there are no probes */
-    uint64_t *mended;                      /* a stack with its return addresses; with the first */
 };
 
 int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,

@@ -26,6 +26,7 @@ struct sonde_perf_thread {
     uint32_t owner, generation; /* whose events' samples count; owner 0 = the first to come */
     char name[16];
     struct sonde_perf_words *words; /* of its stack, beyond what is copied; owned; NULL = none */
+    uint64_t hole;             /* where a copy ended in its stack, filled; 0 = nowhere */
 
     /* Off-CPU. Blocked intervals are added up until they make a sample. */
     uint64_t out_ns;           /* blocked since, or when it was the last time */

@@ -161,8 +161,10 @@ static void take_hit(struct sonde_uprobe *u, const struct sonde_uprobe_event *e,
         sonde__arch_args(&r->u.sample.regs, h.arg);
         if (r->u.sample.stack_len >= sizeof(h.back)) {
             memcpy(&h.back, r->u.sample.stack, sizeof(h.back));
-            if (rule->returns && u->options.returns) {
-                sonde_uprobe_returns_put(u->options.returns, h.tid, h.sp, h.back, h.time_ns);
+            if (u->options.returns) {
+                const struct sonde_uprobe_return call = { h.sp, h.back, r->u.sample.regs.ip,
+                                                          h.time_ns };
+                sonde_uprobe_returns_put(u->options.returns, h.tid, &call);
             }
         }
         if (!sonde_uprobe_batch(r->u.sample.stack, r->u.sample.stack_len, &batch)) {
@@ -328,6 +330,12 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
     struct sonde_uprobe_status status;
     int rc = make(options, &u, err);
     if (rc) return rc;
+    /* First who reads: opening probes takes a second and more, in which hits come. */
+    rc = start_thread(&u->thread, read_loop, "sonde-uprobe", u, err);
+    if (rc) {
+        free_all(u);
+        return rc;
+    }
     if (options->program) {
         sonde_uprobe_files_program(u->files, options->program);
     } else {
@@ -337,11 +345,9 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
     if (status.problem.text[0] && !status.files) {
         rc = sonde_err_set(err, SONDE_EACCES, "%s", status.problem.text);
     }
-    if (!rc) rc = start_thread(&u->thread, read_loop, "sonde-uprobe", u, err);
-    if (!rc && (rc = start_thread(&u->scanner, scan_loop, "sonde-scan", u, err))) {
-        stop_thread(u->thread, u->wake_fd);
-    }
+    if (!rc) rc = start_thread(&u->scanner, scan_loop, "sonde-scan", u, err);
     if (rc) {
+        stop_thread(u->thread, u->wake_fd);
         free_all(u);
         return rc;
     }

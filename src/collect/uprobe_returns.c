@@ -1,24 +1,38 @@
 #include "collect/uprobe_returns.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "profile/intern.h"
 #include "sonde/sonde.h"
 
 enum {
     THREADS = 64,        /* that call probed functions; the one longest silent is forgotten */
-    KEPT = 512,          /* calls of each: some tokens' worth */
+    KEPT = 4096,         /* calls of each: what a busy one makes in 100 ms, and more */
+    PLACES = 256,        /* of each, in sets of WAYS; powers of two */
+    WAYS = 4,
+    ENTRY_BYTES = 16,    /* of a function, among which its probe is */
     WAIT_NS = 20000000
 };
 
+/* The last call of each place is kept however long ago it was, since it may be under way for hours.
+ * Those before it are found through it, as long as they are among the last KEPT of the thread. */
+struct kept_call {
+    struct sonde_uprobe_return call;
+    uint64_t number;     /* of all calls of the thread, from 1 on; 0 = free */
+    uint64_t before;     /* of the one before it at the same place; 0 = none */
+};
+
 struct thread_returns {
-    uint32_t tid;        /* 0 = free */
-    uint32_t next;       /* calls ever put, of which the last KEPT are there */
-    struct sonde_uprobe_return kept[KEPT];
+    uint32_t tid;
+    uint64_t count;      /* calls ever put */
+    struct kept_call last[PLACES];
+    struct kept_call kept[KEPT]; /* by number */
 };
 
 struct sonde_uprobe_returns {
@@ -26,7 +40,7 @@ struct sonde_uprobe_returns {
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t seen;
     uint64_t seen_ns;
-    struct thread_returns *threads; /* THREADS; with the first call */
+    struct thread_returns *threads[THREADS]; /* NULL = free */
 };
 
 int sonde_uprobe_returns_create(struct sonde_uprobe_returns **out)
@@ -51,7 +65,7 @@ void sonde_uprobe_returns_destroy(struct sonde_uprobe_returns *r)
     pthread_cond_destroy(&r->seen);
     pthread_mutex_destroy(&r->lock);
     close(r->fd);
-    sonde__free(r->threads);
+    for (uint32_t i = 0; i < THREADS; i++) sonde__free(r->threads[i]);
     sonde__free(r);
 }
 
@@ -59,38 +73,63 @@ int sonde_uprobe_returns_fd(const struct sonde_uprobe_returns *r) { return r->fd
 
 static uint64_t last_of(const struct thread_returns *t)
 {
-    return t->next ? t->kept[(t->next - 1) % KEPT].time_ns : 0;
+    return t->count ? t->kept[t->count % KEPT].call.time_ns : 0;
 }
 
-static struct thread_returns *find(struct sonde_uprobe_returns *r, uint32_t tid)
+static struct thread_returns *find_thread(const struct sonde_uprobe_returns *r, uint32_t tid)
 {
-    for (uint32_t i = 0; r->threads && i < THREADS; i++) {
-        if (r->threads[i].tid == tid) return &r->threads[i];
+    for (uint32_t i = 0; i < THREADS; i++) {
+        if (r->threads[i] && r->threads[i]->tid == tid) return r->threads[i];
     }
     return NULL;
 }
 
-static struct thread_returns *add(struct sonde_uprobe_returns *r, uint32_t tid)
+/* In the place of the one that was silent for longest, if all are taken. NULL: no memory. */
+static struct thread_returns *add_thread(struct sonde_uprobe_returns *r, uint32_t tid)
 {
-    if (!r->threads) r->threads = sonde__calloc(THREADS, sizeof(*r->threads));
-    if (!r->threads) return NULL;
-    struct thread_returns *oldest = &r->threads[0];
-    for (uint32_t i = 1; i < THREADS; i++) {
-        if (last_of(&r->threads[i]) < last_of(oldest)) oldest = &r->threads[i];
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < THREADS && r->threads[at]; i++) {
+        if (!r->threads[i] || last_of(r->threads[i]) < last_of(r->threads[at])) at = i;
     }
-    oldest->tid = tid;
-    oldest->next = 0;
-    return oldest;
+    struct thread_returns *t = r->threads[at];
+    if (!t) t = r->threads[at] = sonde__alloc(sizeof(*t));
+    if (!t) return NULL;
+    t->tid = tid;
+    t->count = 0;
+    memset(t->last, 0, sizeof(t->last));
+    return t;
 }
 
-void sonde_uprobe_returns_put(struct sonde_uprobe_returns *r, uint32_t tid, uint64_t place,
-                              uint64_t address, uint64_t time_ns)
+static struct kept_call *places_of(struct thread_returns *t, uint64_t place)
+{
+    return &t->last[(place * SONDE_HASH_MUL >> 32) % (PLACES / WAYS) * WAYS];
+}
+
+/* In the place of the one longest ago. Records of several CPUs may come a little out of order. */
+static void put_call(struct thread_returns *t, const struct sonde_uprobe_return *call)
+{
+    struct kept_call *places = places_of(t, call->place), *to = places;
+    for (uint32_t i = 0; i < WAYS; i++) {
+        if (places[i].number && places[i].call.place == call->place) {
+            to = &places[i];
+            break;
+        }
+        if (places[i].number < to->number) to = &places[i];
+    }
+    const int same = to->number && to->call.place == call->place;
+    const struct kept_call new = { *call, ++t->count, same ? to->number : 0 };
+    t->kept[t->count % KEPT] = new;
+    *to = new;
+}
+
+void sonde_uprobe_returns_put(struct sonde_uprobe_returns *r, uint32_t tid,
+                              const struct sonde_uprobe_return *call)
 {
     if (!tid) return;
     pthread_mutex_lock(&r->lock);
-    struct thread_returns *t = find(r, tid);
-    if (!t) t = add(r, tid);
-    if (t) t->kept[t->next++ % KEPT] = (struct sonde_uprobe_return){ place, address, time_ns };
+    struct thread_returns *t = find_thread(r, tid);
+    if (!t) t = add_thread(r, tid);
+    if (t) put_call(t, call);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -116,27 +155,29 @@ void sonde_uprobe_returns_wait(struct sonde_uprobe_returns *r, uint64_t time_ns)
     pthread_mutex_unlock(&r->lock);
 }
 
-static int has_place(const struct sonde_uprobe_return *found, uint32_t count, uint64_t place)
+/* NULL = it is not among the last KEPT any more. */
+static const struct kept_call *call_before(const struct thread_returns *t, const struct kept_call *c)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (found[i].place == place) return 1;
-    }
-    return 0;
+    return c->before && t->count - c->before < KEPT ? &t->kept[c->before % KEPT] : NULL;
 }
 
-uint32_t sonde_uprobe_returns_find(struct sonde_uprobe_returns *r, uint32_t tid, uint64_t low,
-                                   uint64_t high, uint64_t time_ns,
-                                   struct sonde_uprobe_return out[SONDE_UPROBE_RETURNS_MAX])
+int sonde_uprobe_returns_find(struct sonde_uprobe_returns *r, uint32_t tid, uint64_t place,
+                              uint64_t hidden, uint64_t function, uint64_t time_ns,
+                              struct sonde_uprobe_return *out)
 {
-    uint32_t count = 0;
+    const struct kept_call *c = NULL;
     pthread_mutex_lock(&r->lock);
-    const struct thread_returns *t = tid ? find(r, tid) : NULL;
-    const uint32_t there = t ? (t->next < KEPT ? t->next : KEPT) : 0;
-    for (uint32_t i = 0; i < there && count < SONDE_UPROBE_RETURNS_MAX; i++) {
-        const struct sonde_uprobe_return *one = &t->kept[(t->next - 1 - i) % KEPT];
-        if (one->time_ns > time_ns || one->place < low || one->place >= high) continue;
-        if (!has_place(out, count, one->place)) out[count++] = *one;
+    struct thread_returns *t = tid ? find_thread(r, tid) : NULL;
+    for (uint32_t i = 0; t && i < WAYS && !c; i++) {
+        const struct kept_call *last = &places_of(t, place)[i];
+        if (last->number && last->call.place == place) c = last;
     }
+    const struct kept_call *found = NULL;
+    for (; c && (!found || found->call.time_ns > time_ns); c = call_before(t, c)) {
+        if (c->call.address == hidden) continue;
+        if (c->call.time_ns <= time_ns || c->call.entry - function < ENTRY_BYTES) found = c;
+    }
+    if (found) *out = found->call;
     pthread_mutex_unlock(&r->lock);
-    return count;
+    return found ? 0 : -1;
 }

@@ -131,7 +131,8 @@ struct sonde_profile_part {
     X(DENIED, "denied", "since its memory may not be read (run as root, or see "               \
       "kernel.yama.ptrace_scope)")                                                             \
     X(CHANGED, "changed", "since outer frames changed before they were read")                  \
-    X(DEEP, "deep", "of more frames than are walked")
+    X(DEEP, "deep", "of more frames than are walked")                                          \
+    X(PROBED, "probed", "where a probe hides whom a function returns to")
 
 enum sonde_sample_cut {
 #define SONDE__X(id, name, title) SONDE_CUT_##id,

@@ -1,12 +1,13 @@
 /* tall - frames of 100 KB to 1 MB at every level, as no copy of a stack holds them, and for each
  * moment it is known which functions are on the stack: the innermost one tells.
  *
- *   tall [--seconds S] [--threads N] [--alternate]
+ *   tall [--seconds S] [--threads N] [--alternate | --holes]
  *
  * spin_deep is under main (or worker), deep_1 … deep_6; spin_back is called by deep_3 itself, time and
  * again after deep_4 has returned. With --alternate, spin_left is under left, middle, inner and
  * spin_right under right, middle, inner: frames of left and right are alike, so that only a word far
- * out tells them apart, and it changes every millisecond. */
+ * out tells them apart, and it changes every millisecond. --holes is the same with frames that a copy
+ * has room for, in the middle of which is memory that is never used. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@
     frame[0] = frame[sizeof(frame) - 1] = 1
 
 static double seconds = 1;
-static int alternate;
+static int alternate, holes;
 static __thread double until;
 
 static double cpu_s(void)
@@ -65,6 +66,24 @@ NOINLINE static int middle(int (*spin)(void)) { FRAME(1 << 20); return inner(spi
 NOINLINE static int left(void) { FRAME(500 << 10); return middle(spin_left) + frame[0]; }
 NOINLINE static int right(void) { FRAME(500 << 10); return middle(spin_right) + frame[1]; }
 
+/* Only the inner end of the frame is used. */
+#define HOLE(bytes)                                                                            \
+    volatile char frame[bytes];                                                                \
+    frame[0] = 1
+
+NOINLINE static int hole(int (*spin)(void)) { HOLE(20 << 10); return spin() + frame[0]; }
+NOINLINE static int hole_left(void) { HOLE(64); return hole(spin_left) + frame[0]; }
+NOINLINE static int hole_right(void) { HOLE(64); return hole(spin_right) + 2 * frame[0]; }
+
+NOINLINE static void *hole_worker(void *arg)
+{
+    int n = 0;
+    until = cpu_s() + seconds;
+    while (cpu_s() < until) n += hole_left() + hole_right();
+    *(int *)arg = n;
+    return NULL;
+}
+
 NOINLINE static int work(void)
 {
     FRAME(1 << 20);
@@ -91,13 +110,15 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--seconds") && i + 1 < argc) seconds = strtod(argv[++i], NULL);
         else if (!strcmp(argv[i], "--threads") && i + 1 < argc) threads = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--alternate")) alternate = 1;
+        else if (!strcmp(argv[i], "--holes")) holes = 1;
         else return 2;
     }
     if (threads < 0 || threads > 16) return 2;
+    if (holes) threads = 1;
     for (int i = 0; i < threads; i++) {
-        if (pthread_create(&thread[i], NULL, worker, &result[i])) return 1;
+        if (pthread_create(&thread[i], NULL, holes ? hole_worker : worker, &result[i])) return 1;
     }
-    const int n = work() + frame[0];
+    const int n = holes ? 0 : work() + frame[0];
     for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
     printf("%d\n", n);
     return 0;

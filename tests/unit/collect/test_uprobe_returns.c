@@ -14,70 +14,107 @@
 #include "collect/uprobe_returns.h"
 #include "sonde/sonde.h"
 
+#define HIDDEN 0xffff0000u /* what stands there instead */
+
+static struct sonde_uprobe_returns *r;
+
+static void put(uint32_t tid, uint64_t place, uint64_t address, uint64_t time_ns)
+{
+    const struct sonde_uprobe_return call = { place, address, address + 0x1000, time_ns };
+    sonde_uprobe_returns_put(r, tid, &call);
+}
+
+/* The address that was at place; 0 = not known. */
+static uint64_t find_of(uint32_t tid, uint64_t place, uint64_t function, uint64_t time_ns)
+{
+    struct sonde_uprobe_return out;
+    return sonde_uprobe_returns_find(r, tid, place, HIDDEN, function, time_ns, &out) ? 0
+                                                                                     : out.address;
+}
+static uint64_t find(uint32_t tid, uint64_t place, uint64_t time_ns)
+{
+    return find_of(tid, place, 0, time_ns);
+}
+
 static void test_find(void **state)
 {
     (void)state;
-    struct sonde_uprobe_return out[SONDE_UPROBE_RETURNS_MAX];
-    struct sonde_uprobe_returns *r;
     assert_int_equal(sonde_uprobe_returns_create(&r), 0);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 0, UINT64_MAX, 100, out), 0);
-    sonde_uprobe_returns_put(r, 1, 1000, 0xa, 10);
-    sonde_uprobe_returns_put(r, 1, 900, 0xb, 11);
-    sonde_uprobe_returns_put(r, 2, 1000, 0xc, 12);
-    sonde_uprobe_returns_put(r, 1, 1000, 0xd, 13); /* the same place again, later */
-    sonde_uprobe_returns_put(r, 0, 1000, 0xe, 13); /* of no thread */
+    assert_int_equal(find(1, 1000, 100), 0);
+    put(1, 1000, 0xa, 10);
+    put(1, 904, 0xb, 11);
+    put(2, 1000, 0xc, 12);
+    put(1, 1000, 0xd, 13); /* the same place again, later */
+    put(0, 1000, 0xe, 13); /* of no thread */
 
     /* As things were at a time. */
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 0, 5000, 12, out), 2);
-    assert_int_equal(out[0].address, 0xb);
-    assert_int_equal(out[1].address, 0xa);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 0, 5000, 13, out), 2);
-    assert_int_equal(out[0].address, 0xd);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 0, 5000, 9, out), 0);
-    /* Only what lies in the stack that was copied. */
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 901, 1000, 20, out), 0);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 900, 901, 20, out), 1);
-    assert_int_equal(sonde_uprobe_returns_find(r, 2, 0, 5000, 20, out), 1);
-    assert_int_equal(sonde_uprobe_returns_find(r, 3, 0, 5000, 20, out), 0);
-    assert_int_equal(sonde_uprobe_returns_find(r, 0, 0, 5000, 20, out), 0);
+    assert_int_equal(find(1, 904, 12), 0xb);
+    assert_int_equal(find(1, 1000, 12), 0xa);
+    assert_int_equal(find(1, 1000, 13), 0xd);
+    assert_int_equal(find(1, 1000, 9), 0);
+    assert_int_equal(find(1, 912, 20), 0);
+    assert_int_equal(find(2, 1000, 20), 0xc);
+    assert_int_equal(find(3, 1000, 20), 0);
+    assert_int_equal(find(0, 1000, 20), 0);
+
+    /* A function that was jumped to by a probed one: what that one returns to. */
+    put(1, 1000, HIDDEN, 14);
+    assert_int_equal(find(1, 1000, 15), 0xd);
+
+    /* Nothing is known of before: the first call of that function since then, but of no other. */
+    assert_int_equal(find_of(1, 1000, 0x1000 + 0xd, 5), 0xd);
+    assert_int_equal(find_of(1, 1000, 0x1000 + 0xa - 4, 5), 0xa); /* behind endbr64 */
+    assert_int_equal(find_of(1, 1000, 0x5000, 5), 0);
     sonde_uprobe_returns_destroy(r);
     sonde_uprobe_returns_destroy(NULL);
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* A call that goes on while the thread makes any number of others. */
+static void test_long_calls(void **state)
+{
+    (void)state;
+    assert_int_equal(sonde_uprobe_returns_create(&r), 0);
+    put(1, 1000, 0xa, 1);
+    for (uint64_t i = 2; i < 100000; i++) put(1, 512 + i % 8 * 8, i, i);
+    assert_int_equal(find(1, 1000, 1000000), 0xa);
+    assert_int_equal(find(1, 512, 100000), 99992);
+    /* A while ago. */
+    assert_int_equal(find(1, 512, 98000), 98000);
+    assert_int_equal(find(1, 512, 98007), 98000);
+    /* Too long ago. */
+    assert_int_equal(find(1, 512, 50000), 0);
+    sonde_uprobe_returns_destroy(r);
+}
+
 static void test_bounds(void **state)
 {
     (void)state;
-    struct sonde_uprobe_return out[SONDE_UPROBE_RETURNS_MAX];
-    struct sonde_uprobe_returns *r;
     assert_int_equal(sonde_uprobe_returns_create(&r), 0);
-    for (uint64_t i = 1; i <= 10000; i++) sonde_uprobe_returns_put(r, 1, i * 8, i, i);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 0, UINT64_MAX, UINT64_MAX, out),
-                     SONDE_UPROBE_RETURNS_MAX);
-    assert_int_equal(out[0].address, 10000);
-    for (uint32_t tid = 2; tid < 2000; tid++) sonde_uprobe_returns_put(r, tid, 8, tid, 10000 + tid);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1999, 0, 100, UINT64_MAX, out), 1);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 0, 100, UINT64_MAX, out), 0); /* forgotten */
+    for (uint64_t i = 1; i <= 10000; i++) put(1, i * 8, i, i);
+    assert_int_equal(find(1, 80000, UINT64_MAX), 10000);
+    for (uint32_t tid = 2; tid < 2000; tid++) put(tid, 8, tid, 10000 + tid);
+    assert_int_equal(find(1999, 8, UINT64_MAX), 1999);
+    assert_int_equal(find(1, 80000, UINT64_MAX), 0); /* forgotten */
     sonde_uprobe_returns_destroy(r);
 
     sonde__alloc_fail_nth(1);
     assert_int_equal(sonde_uprobe_returns_create(&r), SONDE_ENOMEM);
     assert_int_equal(sonde_uprobe_returns_create(&r), 0);
     sonde__alloc_fail_nth(1);
-    sonde_uprobe_returns_put(r, 1, 8, 8, 8);
+    put(1, 8, 8, 8);
     sonde__alloc_fail_nth(0);
-    assert_int_equal(sonde_uprobe_returns_find(r, 1, 0, 100, 100, out), 0);
+    assert_int_equal(find(1, 8, 100), 0);
     sonde_uprobe_returns_destroy(r);
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
 static void *answer(void *arg)
 {
-    struct sonde_uprobe_returns *r = arg;
     struct pollfd p = { .fd = sonde_uprobe_returns_fd(r), .events = POLLIN };
     uint64_t asked;
     if (poll(&p, 1, 60000) != 1 || read(p.fd, &asked, sizeof(asked)) != sizeof(asked)) return arg;
-    sonde_uprobe_returns_put(r, 1, 8, 0xf, 50);
+    put(1, 8, 0xf, 50);
     sonde_uprobe_returns_seen(r, 100);
     return NULL;
 }
@@ -85,7 +122,6 @@ static void *answer(void *arg)
 static void test_wait(void **state)
 {
     (void)state;
-    struct sonde_uprobe_returns *r;
     pthread_t thread;
     void *failed;
     assert_int_equal(sonde_uprobe_returns_create(&r), 0);
@@ -107,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find),
+        cmocka_unit_test(test_long_calls),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_wait),
     };
