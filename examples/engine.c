@@ -291,6 +291,7 @@ static int parse(int argc, char **argv)
         size_t k = 0;
         if (!strcmp(argv[i], "--truth")) {
             options.truth = 1;
+            setvbuf(stdout, NULL, _IOLBF, 0); /* somebody may follow */
             continue;
         }
         while (k < sizeof(numbers) / sizeof(numbers[0]) && strcmp(argv[i], numbers[k].name)) k++;

@@ -37,7 +37,8 @@ struct entry {
 struct state {
     struct sonde_buf bytes;               /* of the last one; its memory is used again */
     uint64_t activity;                    /* of the model, then */
-    uint64_t written_ns, cost_ns;         /* CLOCK_MONOTONIC */
+    uint64_t written_ns, cost_ns;         /* CLOCK_MONOTONIC; 0 = never */
+    uint64_t touched_ns;                  /* its age was set; 0 = not since it was written */
     uint64_t unsaved;                     /* records of a ring that were drained since, at most */
     int refused;                          /* the last was not written, which has been told */
 };

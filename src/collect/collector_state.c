@@ -18,6 +18,10 @@
  * finds nothing writes nothing. Rejected: a journal of events (it has to be compacted, and the totals
  * are small), shared memory written in place (a kill in the midst leaves neither old nor new).
  *
+ * Its age tells programs whether there was an agent a moment ago: one that ends meanwhile leaves its
+ * segment to the next (record/file.c). So it is written at the start and touched now and then, unless
+ * there are more processes than may leave something.
+ *
  * Whose: of several agents on a directory the one that has the second byte of agent.lock locked (the
  * first ones' flock() is shared). Agents of one program (`run`, `record`) have none: they end with it. */
 #include <errno.h>
@@ -44,6 +48,8 @@
 #define PERIOD_NS 100000000u
 #define COST_MAX 100u           /* writing takes one in so many nanoseconds, at most … */
 #define COST_MAX_BUSY 10u       /* … or one in so many, if rings fill up meanwhile */
+#define TOUCH_NS 5000000000u
+#define LEAVERS_MAX 64u         /* processes that may leave their segments to the next agent */
 #define OWN_TRIES 20            /* 10 ms each: the agent before may be on its way out */
 
 struct header {
@@ -344,15 +350,25 @@ static int state_due(const struct sonde_collector *c, uint64_t now_ns)
     return since_ns >= PERIOD_NS && since_ns >= COST_MAX * t->cost_ns;
 }
 
-void collector_state_save(struct sonde_collector *c, int now)
+/* Young, or so old that nobody leaves anything; now: the agent ends. */
+static void file_touch(struct sonde_collector *c, uint64_t now_ns, int now)
 {
     struct state *t = &c->state;
-    const uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
-    t->unsaved += collector_entries_fullest(c);
-    if (!c->scans || (now ? c->model->activity == t->activity : !state_due(c, began_ns)) ||
-        !state_own(c)) {
-        return;
-    }
+    struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_NOW } };
+    size_t live = 0;
+    int dirfd;
+    if (!now && t->touched_ns && now_ns - t->touched_ns < TOUCH_NS) return;
+    if (!state_own(c) || sonde_discover_open(c->dir, &dirfd, NULL) != 0) return;
+    for (size_t i = 0; i < c->entry_count; i++) live += c->entries[i].segment != NULL;
+    if (live > LEAVERS_MAX) times[1] = (struct timespec){ 0 };
+    utimensat(dirfd, NAME, times, AT_SYMLINK_NOFOLLOW);
+    close(dirfd);
+    t->touched_ns = now_ns;
+}
+
+static void state_write(struct sonde_collector *c, uint64_t began_ns)
+{
+    struct state *t = &c->state;
     struct sonde_state s = { .to = &t->bytes };
     if (!t->bytes.max) sonde_buf_init(&t->bytes, BYTES_MAX);
     sonde_buf_reset(&t->bytes);
@@ -370,4 +386,16 @@ void collector_state_save(struct sonde_collector *c, int now)
     t->activity = activity;
     t->written_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     t->cost_ns = t->written_ns - began_ns;
+    t->touched_ns = 0; /* the new file is young, whether it should be or not */
+}
+
+void collector_state_save(struct sonde_collector *c, int now)
+{
+    struct state *t = &c->state;
+    const uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    t->unsaved += collector_entries_fullest(c);
+    if (!c->scans) return;
+    const int due = now ? c->model->activity != t->activity : state_due(c, began_ns);
+    if ((due || !t->written_ns) && state_own(c)) state_write(c, began_ns);
+    if (t->written_ns) file_touch(c, began_ns, now);
 }

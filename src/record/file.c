@@ -2,7 +2,8 @@
  *
  * It is made under a temporary name, formatted, then renamed to its real one, so no reader ever
  * sees half of it. At a normal end it is removed unless an agent is there (who holds agent.lock)
- * and removes it when it has read the rest. After a crash it stays, for whoever looks; the next
+ * and removes it when it has read the rest; or was there a moment ago, and is being started again,
+ * it seems. After a crash it stays, for whoever looks; the next
  * process to make a segment without an agent sweeps old ones. What is not ours, or not provably
  * dead, is left alone (segment/life.h): the directory may hold anything. */
 #include <errno.h>
@@ -34,6 +35,9 @@
 #define HEAP_MAX (1ull << 30)
 #define HEAP_MAX_SMALL (32ull << 20)
 #define TABLE_CHUNK (16u << 10)
+#define LEAVE_S 60               /* for an agent that was there so long ago … */
+#define LEAVE_BYTES (8u << 20)   /* … a segment is left that takes no more than this … */
+#define LEAVE_KEEP 64            /* … and so many of the dead stay: DEAD_FILES_MAX of the agent */
 #define SWEEP_KEEP 16            /* files of dead processes that may lie around */
 #define SWEEP_AGE_S 600
 #define SWEEP_LIVE 128           /* of live processes looked at, at most … */
@@ -87,6 +91,17 @@ static int agent_present(int dirfd)
     return held;
 }
 
+/* 1 if an agent has been here within LEAVE_S: its agent.state is kept young while it runs, unless it
+ * reads so many processes that what they would leave were too much (collector_state.c). What they
+ * recorded last is for the agent that follows. No call but fstatat: docs/sandbox.md. */
+static int agent_expected(int dirfd)
+{
+    struct stat st;
+    if (fstatat(dirfd, "agent.state", &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) return 0;
+    const int64_t age_s = (int64_t)(sonde__real_ns() / 1000000000u) - (int64_t)st.st_mtime;
+    return age_s >= -LEAVE_S && age_s <= LEAVE_S;
+}
+
 struct scan {              /* of a directory; raw getdents since opendir allocates */
     int fd;
     long at, end;
@@ -126,7 +141,8 @@ static void scan_end(struct scan *s)
     if (s->fd >= 0) close(s->fd);
 }
 
-/* Remove what nothing will write any more: all that is old, and whatever passes SWEEP_KEEP. */
+/* Remove what nothing will write any more: all that is old, and whatever passes SWEEP_KEEP; for an
+ * agent that is expected, as many as it would keep itself. */
 static void sweep(int dirfd)
 {
     struct scan s;
@@ -137,6 +153,7 @@ static void sweep(int dirfd)
     const uint64_t now_s = sonde__real_ns() / 1000000000u;
     int live = 0, dead = 0, removed = 0;
     if (agent_present(dirfd)) return;
+    const int keep = agent_expected(dirfd) ? LEAVE_KEEP : SWEEP_KEEP;
     sonde__here(&here);
     scan_begin(&s, dirfd);
     while (live < SWEEP_LIVE && removed < SWEEP_REMOVE && (name = scan_next(&s))) {
@@ -148,7 +165,7 @@ static void sweep(int dirfd)
         }
         if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW)) continue;
         const int old = (uint64_t)st.st_mtime + SWEEP_AGE_S < now_s;
-        if (temp || old || ++dead > SWEEP_KEEP) {
+        if (temp || old || ++dead > keep) {
             removed += sonde__life_sweep(dirfd, name, &here) == SONDE__LIFE_DEAD;
         }
     }
@@ -533,7 +550,9 @@ void sonde__file_remove(void)
     if (dirfd < 0) return;
     /* The path may lead elsewhere by now: the program may have changed its root or directory. */
     if (!fstatat(dirfd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == sonde__g.file_ino &&
-        st.st_dev == sonde__g.file_dev && !agent_present(dirfd)) {
+        st.st_dev == sonde__g.file_dev && !agent_present(dirfd) &&
+        (__atomic_load_n(&sonde__g.h->populated_bytes, __ATOMIC_RELAXED) > LEAVE_BYTES ||
+         !agent_expected(dirfd))) {
         unlinkat(dirfd, slash + 1, 0);
     }
     close(dirfd);

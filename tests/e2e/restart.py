@@ -1,7 +1,9 @@
 """Kills and starts the agent again, at random, while programs run that count for themselves; in the end
 every counter on /metrics has to be what they counted.
 
-    restart.py SONDE ENGINE SHOP ROUNDS [--hard]
+    restart.py SONDE ENGINE SHOP RECORDER ROUNDS [--hard]
+
+Some programs begin and end while there is no agent, and the engine ends so.
 
 What an agent that is not there cannot read is overwritten in the rings after a while, and that is no
 error. So the programs are stopped from when an agent was killed until the next one listens; with --hard
@@ -15,7 +17,8 @@ import sys
 import time
 import urllib.request
 
-sonde, engine_path, shop_path, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+sonde, engine_path, shop_path, recorder_path = sys.argv[1:5]
+rounds = int(sys.argv[5])
 hard = "--hard" in sys.argv
 CLIENTS, REQUESTS = 4, 24 * rounds
 PATIENCE = 120
@@ -87,8 +90,8 @@ def truth():
     return sums
 
 
-def compare(text):
-    """What disagrees."""
+def compare(text, recorded):
+    """What disagrees. recorded: what the programs that began and ended without an agent counted."""
     t = truth()
     span = "sonde_span_duration_seconds_count"
     pairs = [("jobs", t["jobs"], CLIENTS * REQUESTS)]
@@ -116,6 +119,9 @@ def compare(text):
         # A span for each request, and a counter in the segment.
         ("shop", total(text, span, span="request", process="shop"),
          total(text, "shop_requests_total", process="shop")),
+        ("recorder", total(text, "rec_events_total"), recorded),
+        ("recorder's values", total(text, "rec_wait_seconds_count"), recorded),
+        ("recorder's spans", total(text, span, span="rec.step"), recorded),
     ]
     return ["%s: the agent says %g, the program %g" % p for p in pairs if p[1] != p[2]]
 
@@ -141,24 +147,31 @@ def main():
     shop = subprocess.Popen([shop_path, "--rate", "100", "--threads", "1"], stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL)
     programs = [engine, shop]
-    restarts = 0
-    # It has to be there when the engine ends, which would take its segment with it.
-    while restarts < rounds and truth()["jobs"] < CLIENTS * REQUESTS * 2 // 3:
+    restarts = recorded = 0
+    while restarts < rounds - 1 and truth()["jobs"] < CLIENTS * REQUESTS * 9 // 10:
         time.sleep(random.uniform(0, 1.0))
         agent.end(random.choice([signal.SIGKILL, signal.SIGTERM]))
         if not hard:
             send(programs, signal.SIGSTOP)
+        count = random.randrange(1, 2000)
+        subprocess.run([recorder_path, str(count)], stdout=subprocess.DEVNULL, check=True)
+        recorded += count
         agent = Agent()
         restarts += 1
         send(programs, signal.SIGCONT)
+    while truth()["jobs"] < CLIENTS * REQUESTS - 8 and engine.poll() is None:
+        time.sleep(0.01)
+    agent.end(random.choice([signal.SIGKILL, signal.SIGTERM]))
     engine.wait()
+    agent = Agent()
+    restarts += 1
     shop.terminate()
     shop.wait()
     wrong, until = ["nothing"], time.monotonic() + PATIENCE
     while wrong and time.monotonic() < until:
         time.sleep(0.3)
         text = agent.metrics()
-        wrong = compare(text)
+        wrong = compare(text, recorded)
         if wrong and lost(text):
             break
     # Once more, when all programs have ended: nothing is read again.
@@ -167,7 +180,7 @@ def main():
         agent = Agent()
         time.sleep(3)
         text = agent.metrics()
-        wrong = compare(text)
+        wrong = compare(text, recorded)
     agent.end(signal.SIGTERM)
     print("%d restarts, %d requests, %d records overwritten, %d bytes of state" % (
         restarts, truth()["jobs"], lost(text), os.path.getsize(os.environ["SONDE_DIR"] + "/agent.state")))

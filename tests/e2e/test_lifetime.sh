@@ -59,6 +59,21 @@ done
 for i in "${ends[@]}"; do wait "$i" || complain "lifetime return: exit code $?"; done
 expect_names "forty that end at once"
 
+# An agent that was here a moment ago is being started again: what ends meanwhile is for the next one.
+clear_segments
+touch "$SONDE_DIR/agent.lock" "$SONDE_DIR/agent.state"
+run return
+expect_names "an agent was here" "$pid"
+clear_segments
+touch -d '-5 minutes' "$SONDE_DIR/agent.state"
+run return
+expect_names "an agent was here once"
+rm "$SONDE_DIR/agent.state"
+ln -s . "$SONDE_DIR/agent.state"
+run return
+expect_names "a link for a state"
+rm "$SONDE_DIR/agent.state"
+
 # ---- Sweeping ----------------------------------------------------------------------------------------
 clear_segments
 run kill

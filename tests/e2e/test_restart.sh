@@ -21,7 +21,7 @@ for _ in 1 2 3; do
     clear_segments
     status=0
     timeout 500 python3 "$here/restart.py" "$SONDE_BUILD/sonde" "$SONDE_BUILD/example_engine" \
-        "$SONDE_BUILD/example_shop" 6 || status=$?
+        "$SONDE_BUILD/example_shop" "$programs/recorder" 20 || status=$?
 done
 [ "$status" -eq 0 ] || [ "$status" -eq 77 ] || complain "restart.py: status $status" "$(tail agent.log)"
 
