@@ -66,7 +66,7 @@ static void refuse(struct sonde_http_body *b, const char *problem)
 static void demand(struct sonde_http_body *b, char c, char wanted, enum chunk_state next)
 {
     if (c != wanted) refuse(b, "a chunk's line does not end in CR LF");
-    else b->state = next;
+    else b->state = (int)next;
 }
 
 static void size_byte(struct sonde_http_body *b, char c)

@@ -200,10 +200,10 @@ static void add_facts(struct adding *a, const struct sonde_fold_part *part)
     const uint64_t end = part->to_ns && part->to_ns < from->end_ns ? part->to_ns : from->end_ns;
     const double had = (double)(p->end_ns - p->start_ns);
     const double add = end > start ? (double)(end - start) : 0;
-    if (!p->rate_hz) p->rate_hz = from->rate_hz;
-    if (!p->achieved_hz) {
+    if (p->rate_hz == 0) p->rate_hz = from->rate_hz;
+    if (p->achieved_hz == 0) {
         p->achieved_hz = from->achieved_hz;
-    } else if (from->achieved_hz && had + add > 0) {
+    } else if (from->achieved_hz != 0 && had + add > 0) {
         p->achieved_hz = (p->achieved_hz * had + from->achieved_hz * add) / (had + add);
     }
     if (!p->start_ns || start < p->start_ns) p->start_ns = start;

@@ -150,10 +150,10 @@ static void merge_facts(struct sonde_profile *p, const struct sonde_profile *fro
 {
     const double had = (double)(p->end_ns - p->start_ns);
     const double add = (double)(from->end_ns - from->start_ns);
-    if (!p->rate_hz) p->rate_hz = from->rate_hz;
-    if (!p->achieved_hz) {
+    if (p->rate_hz == 0) p->rate_hz = from->rate_hz;
+    if (p->achieved_hz == 0) {
         p->achieved_hz = from->achieved_hz;
-    } else if (from->achieved_hz && had + add > 0) {
+    } else if (from->achieved_hz != 0 && had + add > 0) {
         p->achieved_hz = (p->achieved_hz * had + from->achieved_hz * add) / (had + add);
     }
     if (!p->start_ns || (from->start_ns && from->start_ns < p->start_ns)) {

@@ -111,8 +111,8 @@ static int get(const char *name, enum kind kind, uint64_t *v, struct sentence *w
         [FLAG] = "0, 1, true or false",
         [SEED] = "a whole number of 0 to 18446744073709551615",
         [COUNT] = "a whole number of 1 to 1048576",
-        [BYTES] = "a whole number of bytes, or one with KB, MB, GB or TB (powers of 1024), and "
-                  "more than 0",
+        [BYTES] = ("a whole number of bytes, or one with KB, MB, GB or TB (powers of 1024), and "
+                   "more than 0"),
     };
     struct variable var;
     if (!find(name, &var)) return 0;

@@ -79,8 +79,8 @@ static void *watch(void *arg)
     while (!q->ending) {
         const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = sweep(&q->asking, now);
         const double reading = sweep(&q->reading, now);
-        const double next = !asking || (reading && reading < asking) ? reading : asking;
-        if (!next) {
+        const double next = asking == 0 || (reading != 0 && reading < asking) ? reading : asking;
+        if (next == 0) {
             pthread_cond_wait(&q->changed, &q->lock);
             continue;
         }

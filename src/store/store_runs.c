@@ -280,16 +280,16 @@ static int copy_rows(struct sonde_store *copy, uint32_t id, int version, struct 
         "INSERT INTO main.head SELECT * FROM src.head WHERE run = ?1",
         "INSERT INTO main.gaps SELECT * FROM src.gaps WHERE run = ?1",
         "INSERT INTO main.profiles SELECT * FROM src.profiles WHERE run = ?1",
-        "INSERT INTO main.chunks SELECT c.id, c.data FROM src.blocks AS b JOIN src.chunks AS c"
-        " ON c.id >= b.id << 24 AND c.id < (b.id + 1) << 24 WHERE b.run = ?1 ORDER BY c.id",
+        ("INSERT INTO main.chunks SELECT c.id, c.data FROM src.blocks AS b JOIN src.chunks AS c"
+         " ON c.id >= b.id << 24 AND c.id < (b.id + 1) << 24 WHERE b.run = ?1 ORDER BY c.id"),
         "INSERT INTO main.blocks SELECT * FROM src.blocks WHERE run = ?1",
         /* A row of head does not say which series it has; without one, chunks do. */
-        "INSERT INTO main.series SELECT * FROM src.series WHERE EXISTS (SELECT 1 FROM main.head)"
-        " OR id IN (SELECT id & 0xffffff FROM main.chunks)",
+        ("INSERT INTO main.series SELECT * FROM src.series WHERE EXISTS (SELECT 1 FROM main.head)"
+         " OR id IN (SELECT id & 0xffffff FROM main.chunks)"),
     };
     static const char *const since_2[] = {
-        "UPDATE main.runs SET (spans, requests) = (SELECT spans, requests FROM src.runs AS r"
-        " WHERE r.id = ?1)",
+        ("UPDATE main.runs SET (spans, requests) = (SELECT spans, requests FROM src.runs AS r"
+         " WHERE r.id = ?1)"),
         "INSERT INTO main.spans SELECT * FROM src.spans WHERE run = ?1",
         "INSERT INTO main.requests SELECT * FROM src.requests WHERE run = ?1",
         "INSERT INTO main.findings SELECT * FROM src.findings WHERE run = ?1",

@@ -37,7 +37,7 @@ static void put_head(struct sonde_buf *out, const struct sonde_profiler_request 
 static int put_report(struct sonde_buf *out, const char *key, const struct sonde_profile *p,
                       enum sonde_sample_kind kind)
 {
-    const struct sonde_report_options o = { .filter.kind = kind, .style = SONDE_REPORT_JSON };
+    const struct sonde_report_options o = { .filter.kind = (int)kind, .style = SONDE_REPORT_JSON };
     struct sonde_profile samples = *p;
     struct sonde_buf report;
     if (!p->weights[kind]) {
