@@ -487,8 +487,17 @@ static void on_end(struct sonde_infer *x, struct infer_flight *f, const struct s
     uint64_t end_ns = e->time_ns;
     if (end_ns < f->r.arrived_ns) end_ns = f->r.arrived_ns;
     if (end_ns < f->last_token_ns) end_ns = f->last_token_ns;
-    const uint32_t outcome = e->outcome < SONDE_INFER_OUTCOMES ? e->outcome : SONDE_ERROR;
-    finish(x, f, outcome, end_ns, e->text, e->value == 1);
+    uint32_t outcome = e->outcome < SONDE_INFER_OUTCOMES ? e->outcome : SONDE_ERROR;
+    const char *error = e->text;
+    if (outcome == SONDE_CANCELLED && f->r.source == SONDE_INFER_FRONT &&
+        strcmp(error, "bad_request") != 0) {
+        infer_client_gone(x, f, end_ns);
+    }
+    if (f->client_gone && outcome == SONDE_OK) {
+        outcome = SONDE_CANCELLED;
+        error = "client_closed";
+    }
+    finish(x, f, outcome, end_ns, error, e->value == 1);
 }
 
 void infer_on_event(struct sonde_infer *x, const struct infer_event *in)

@@ -2,6 +2,7 @@
  *
  *   inference.c         attaching, names, the order of events, ticks
  *   inference_flight.c  requests in flight: what each event does to them
+ *   inference_join.c    what the front knows of an engine's requests
  *   inference_done.c    figures of a request that ended; the ring of them, timelines that are kept
  *   inference_series.c  which series there are, and recording to them
  *   inference_model.c   models: batches, memory, caches, rates
@@ -78,6 +79,7 @@ struct infer_flight {
     uint32_t last_token_tid;
     int exact;                             /* tokens_out is what the server says */
     uint32_t quiet_slot;                   /* of x->quiet, and 1; 0 = it is in flight */
+    int client_gone;                       /* as the front saw: what ends then was cancelled */
     int told;                              /* it ended, and was counted */
     int counted;                           /* it ended before, for being silent, and went on … */
     uint64_t counted_serial;               /* … this is its entry of the ring */
@@ -165,6 +167,12 @@ void infer_flight_link(struct sonde_infer *x, struct infer_flight *f);
 void infer_flight_quiet(struct sonde_infer *x, struct infer_flight *f);
 /* What an item of a timeline is called: items are compared by the address of their name. */
 const char *infer_item_name(struct sonde_infer *x, uint32_t kind, const char *text);
+
+/* ---- inference_join.c ---- */
+
+/* The client of this request of the front's went away at end_ns: so did that of the engine's request
+ * behind it, if it can be told which that is. */
+void infer_client_gone(struct sonde_infer *x, const struct infer_flight *front, uint64_t end_ns);
 
 /* ---- inference_done.c ---- */
 

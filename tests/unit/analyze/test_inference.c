@@ -961,6 +961,83 @@ static void models(void **state)
     play_release(&g);
 }
 
+/* ---- The front and the engine behind it ------------------------------------------------------ */
+
+static void play_from(struct play *g, uint32_t source, uint32_t type, uint64_t id, double ms,
+                      uint64_t tokens, uint32_t outcome)
+{
+    struct sonde_infer_event e = { .type = (uint16_t)type, .source = (uint16_t)source, .id = id,
+                                   .time_ns = MS(ms), .model = "tiny", .tokens = tokens,
+                                   .outcome = outcome };
+    if (outcome == SONDE_CANCELLED) strcpy(e.text, "client_closed");
+    e.tid = (uint32_t)ms; /* tokens of one time are told once */
+    play_event(g, &e);
+}
+
+enum { FRONT = SONDE_INFER_FRONT, HOOK = SONDE_INFER_HOOK };
+
+/* Its calls look as if it had said all; the front saw its client leave. */
+static void client_gone(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_from(&g, FRONT, SONDE_INFER_REQUEST, 1, 0, 0, 0);
+    play_from(&g, HOOK, SONDE_INFER_REQUEST, 2, 3, 0, 0);
+    play_from(&g, FRONT, SONDE_INFER_REQUEST, 3, 100, 0, 0); /* another, which is not cancelled */
+    play_from(&g, HOOK, SONDE_INFER_REQUEST, 4, 104, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        play_from(&g, HOOK, SONDE_INFER_TOKENS, 2, 150 + 10 * i, 1, 0);
+        play_from(&g, FRONT, SONDE_INFER_TOKENS, 1, 151 + 10 * i, 1, 0);
+        play_from(&g, HOOK, SONDE_INFER_TOKENS, 4, 152 + 10 * i, 1, 0);
+        play_from(&g, FRONT, SONDE_INFER_TOKENS, 3, 153 + 10 * i, 1, 0);
+    }
+    play_from(&g, FRONT, SONDE_INFER_END, 1, 200, 0, SONDE_CANCELLED);
+    play_from(&g, HOOK, SONDE_INFER_END, 2, 210, 0, SONDE_OK);
+    play_from(&g, HOOK, SONDE_INFER_END, 4, 300, 0, SONDE_OK);
+    play_from(&g, FRONT, SONDE_INFER_END, 3, 301, 0, SONDE_OK);
+    play_until(&g, 1000);
+    assert_int_equal(need(&g, 1)->outcome, SONDE_CANCELLED);
+    assert_int_equal(need(&g, 2)->outcome, SONDE_CANCELLED);
+    assert_string_equal(need(&g, 2)->error, "client_closed");
+    assert_int_equal(need(&g, 3)->outcome, SONDE_OK);
+    assert_int_equal(need(&g, 4)->outcome, SONDE_OK);
+    play_release(&g);
+}
+
+/* Where the engine's may be one or the other, neither is called cancelled; nor is one that the front
+ * has never seen, or one whose tokens are not the front's. */
+static void client_gone_unclear(void **state)
+{
+    (void)state;
+    struct play g;
+    play_init(&g, NULL);
+    play_from(&g, FRONT, SONDE_INFER_REQUEST, 1, 0, 0, 0);
+    play_from(&g, FRONT, SONDE_INFER_REQUEST, 2, 1, 0, 0);
+    play_from(&g, HOOK, SONDE_INFER_REQUEST, 3, 4, 0, 0);
+    play_from(&g, HOOK, SONDE_INFER_REQUEST, 4, 5, 0, 0);
+    play_from(&g, FRONT, SONDE_INFER_END, 1, 200, 0, SONDE_CANCELLED);
+    play_from(&g, HOOK, SONDE_INFER_END, 3, 210, 0, SONDE_OK);
+    play_from(&g, HOOK, SONDE_INFER_END, 4, 300, 0, SONDE_OK);
+    play_from(&g, FRONT, SONDE_INFER_END, 2, 301, 0, SONDE_OK);
+    play_until(&g, 1000);
+    assert_int_equal(need(&g, 3)->outcome, SONDE_OK);
+    assert_int_equal(need(&g, 4)->outcome, SONDE_OK);
+
+    play_from(&g, HOOK, SONDE_INFER_REQUEST, 10, 2000, 0, 0); /* before the front's */
+    play_from(&g, FRONT, SONDE_INFER_REQUEST, 11, 2100, 0, 0);
+    play_from(&g, HOOK, SONDE_INFER_REQUEST, 12, 2104, 0, 0);
+    for (int i = 0; i < 30; i++) play_from(&g, FRONT, SONDE_INFER_TOKENS, 11, 2110 + i, 1, 0);
+    play_from(&g, HOOK, SONDE_INFER_TOKENS, 12, 2200, 1, 0); /* one, where the front saw 30 */
+    play_from(&g, FRONT, SONDE_INFER_END, 11, 2300, 0, SONDE_CANCELLED);
+    play_from(&g, HOOK, SONDE_INFER_END, 10, 2400, 0, SONDE_OK);
+    play_from(&g, HOOK, SONDE_INFER_END, 12, 2400, 0, SONDE_OK);
+    play_until(&g, 3000);
+    assert_int_equal(need(&g, 10)->outcome, SONDE_OK);
+    assert_int_equal(need(&g, 12)->outcome, SONDE_OK);
+    play_release(&g);
+}
+
 /* ---- Events of other threads ------------------------------------------------------------------ */
 
 struct poster { struct sonde_infer *x; uint64_t first; };
@@ -1191,6 +1268,7 @@ int main(void)
         cmocka_unit_test(memory_of_the_dead),
         cmocka_unit_test(aliases),
         cmocka_unit_test(models),
+        cmocka_unit_test(client_gone), cmocka_unit_test(client_gone_unclear),
         cmocka_unit_test(posted_by_threads),
         cmocka_unit_test(validate_names_the_field),
         cmocka_unit_test(a_run_keeps_requests),
