@@ -6,6 +6,7 @@
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
+#include "cli/progress.h"
 #include "present/flamegraph.h"
 #include "profile/tree.h"
 #include "sonde/sonde.h"
@@ -103,15 +104,19 @@ static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int 
     struct sonde_tree_options how = sonde_flamegraph_tree(&o, html);
     how.invert = v->invert;
     how.by_thread = v->by_thread;
+    struct sonde_progress progress;
     struct sonde_tree *tree;
-    struct sonde_err err = { "" };
-    int rc = sonde_tree_build(p, &filter, &how, &tree, &err);
-    if (rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
-    if (rc) return sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
-
     struct sonde_buf out;
+    struct sonde_err err = { "" };
     sonde_buf_init(&out, OUTPUT_MAX);
-    rc = html ? sonde_flamegraph_html(tree, &o, &out) : sonde_flamegraph_svg(tree, &o, &out);
+    sonde_progress_begin(&progress, cli, "drawing", v->output ? v->output : "a flame graph");
+    int rc = sonde_tree_build(p, &filter, &how, &tree, &err);
+    const int is_built = !rc;
+    if (!rc) rc = html ? sonde_flamegraph_html(tree, &o, &out) : sonde_flamegraph_svg(tree, &o, &out);
+    sonde_progress_end(&progress);
+    if (!is_built && rc == SONDE_EINVAL) return sonde_cli_usage(cli, "%s", err.text);
+    if (!is_built) return sonde_cli_fail(cli, "%s: %s", cli->operands[0], err.text);
+
     if (rc == SONDE_EFULL) status = sonde_cli_fail(cli, "the picture is larger than 1 GiB");
     else if (rc) status = sonde_cli_fail(cli, "%s", sonde_strerror(rc));
     else status = sonde_cli_write(cli, v->output, &out);

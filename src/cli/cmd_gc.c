@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "cli/store.h"
 #include "present/text.h"
 #include "present/units.h"
@@ -43,8 +44,11 @@ static int run(struct sonde_cli *cli)
         rc = sonde_store_sqlite.open(&o, &s, &err);
     }
     if (!rc) {
+        struct sonde_progress progress;
+        sonde_progress_begin(&progress, cli, "deleting from", o.path);
         rc = sonde_store_sqlite.gc(s, &keep, &freed, &err);
         sonde_store_sqlite.close(s);
+        sonde_progress_end(&progress);
     }
     if (rc == SONDE_ENOENT || rc == SONDE_EINVAL || rc == SONDE_EVERSION ||
         rc == SONDE_EFORMAT) {

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "base/strip.h"
 #include "cli/profile.h"
+#include "cli/progress.h"
 #include "profile/format.h"
 #include "profile/strip.h"
 #include "sonde/sonde.h"
@@ -92,15 +93,16 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
     }
     base = base ? base + 1 : path;
     snprintf(name, sizeof(name), "import of %.40s", strcmp(path, "-") ? base : "standard input");
+    struct sonde_progress progress;
+    sonde_progress_begin(&progress, cli, "reading", path);
     int rc = sonde_exchange_read(in->len ? in->data : "", in->len,
                                  (enum sonde_exchange_format)format, &x, &result, &err);
+    const int is_read = !rc;
     int status = SONDE_EXIT_OK;
-    if (rc) {
-        status = sonde_cli_fail(cli, "%s: %s", path, err.text);
-    } else {
-        rc = sonde_exchange_import(&sonde_store_sqlite, v->output, name, &x, &err);
-        if (rc) status = sonde_cli_fail(cli, "%s", err.text);
-    }
+    if (!rc) rc = sonde_exchange_import(&sonde_store_sqlite, v->output, name, &x, &err);
+    sonde_progress_end(&progress);
+    if (rc) status = is_read ? sonde_cli_fail(cli, "%s", err.text)
+                             : sonde_cli_fail(cli, "%s: %s", path, err.text);
     if (!status && !cli->quiet) {
         sonde_visible_printf(STDERR_FILENO, "sonde: %s: %llu points of %llu series\n", v->output,
                 (unsigned long long)result.points, (unsigned long long)result.series);
@@ -141,7 +143,10 @@ static int import_profile(struct sonde_cli *cli)
     int status = load_profile(cli, &p);
     if (status) return status;
     struct sonde_err err = { "" };
+    struct sonde_progress progress;
+    sonde_progress_begin(&progress, cli, "writing", v->output);
     const int rc = sonde_run_save(v->output, p, &err);
+    sonde_progress_end(&progress);
     if (rc == SONDE_EINVAL) status = sonde_cli_usage(cli, "--output: %s", err.text);
     else if (rc) status = sonde_cli_fail(cli, "%s", err.text);
     else if (!cli->quiet) {
@@ -172,7 +177,10 @@ static int run(struct sonde_cli *cli)
     struct sonde_err err = { "" };
     sonde_buf_init(&in, series_max_bytes);
     int status = SONDE_EXIT_OK;
+    struct sonde_progress progress;
+    sonde_progress_begin(&progress, cli, "reading", path);
     const int rc = read_all(path, &in, &err);
+    sonde_progress_end(&progress);
     const int format = v->format ? series : rc ? -1 : format_of(in.data, in.len);
     if (rc && v->format) status = sonde_cli_fail(cli, "%s", err.text);
     else if (format < 0) {

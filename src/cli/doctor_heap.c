@@ -8,6 +8,7 @@
 
 #include "cli/child.h"
 #include "cli/doctor.h"
+#include "collect/preloaded.h"
 #include "collect/mem.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
@@ -80,7 +81,8 @@ void sonde_doctor_heap(struct sonde_doctor *d)
 {
     const char *dir = d->cli->config.agent_dir[0] ? d->cli->config.agent_dir : NULL;
     char own[384];
-    struct sonde_err err = { "" };
+    struct sonde_err err = { "" }, none = { "" };
+    char library[512];
     uint64_t allocations = 0;
     make_dir(dir, own, sizeof(own));
     const int rc = try_heap(own[0] ? own : dir, &allocations, &err);
@@ -91,8 +93,10 @@ void sonde_doctor_heap(struct sonde_doctor *d)
                          (unsigned long long)allocations);
     } else {
         sonde_doctor_add(d, SONDE_DOCTOR_WARN,
-                         "install libsonde_preload.so beside sonde or in its library directory; "
-                         "until then memory is seen from outside only",
+                         sonde_preloaded_library(library, sizeof(library), &none) != 0
+                             ? "install libsonde_preload.so beside sonde or in its library directory; "
+                               "until then memory is seen from outside only"
+                             : "until then memory is seen from outside only",
                          "the heap cannot be profiled: %s", err.text);
     }
 }

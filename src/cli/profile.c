@@ -12,6 +12,7 @@
 #include "base/trace_id.h"
 #include "base/visible.h"
 #include "cli/heap.h"
+#include "cli/progress.h"
 #include "present/text.h"
 #include "present/units.h"
 #include "profile/format.h"
@@ -253,14 +254,17 @@ static int fetch(const struct sonde_cli *cli, const char *url, double seconds, i
     if (strstr(full, SAMPLE_ROUTE) && !cli->quiet && isatty(STDERR_FILENO)) {
         sonde_visible_printf(STDERR_FILENO, "sonde: the agent at %s samples for %g s\n", url, seconds);
     }
+    struct sonde_progress progress;
     struct sonde_buf body;
     struct sonde_err err = { "" };
+    int status = SONDE_EXIT_OK;
+    sonde_progress_begin(&progress, cli, "waiting for", url);
     int rc = sonde_cli_fetch(full, FETCH_MAX, seconds + SONDE_CLI_FETCH_S, &body, &err);
-    int status = rc ? sonde_cli_fail(cli, "%s", err.text) : SONDE_EXIT_OK;
-    if (!rc) {
-        rc = sonde_run_load_bytes(body.data ? body.data : "", body.len, full, out, &err);
-        if (rc) status = tell_failure(cli, rc, &err);
-    }
+    const int fetched = !rc;
+    if (!rc) rc = sonde_run_load_bytes(body.data ? body.data : "", body.len, full, out, &err);
+    sonde_progress_end(&progress);
+    if (!fetched) status = sonde_cli_fail(cli, "%s", err.text);
+    else if (rc) status = tell_failure(cli, rc, &err);
     sonde_buf_release(&body);
     return status;
 }
@@ -289,13 +293,16 @@ static int read_store(const struct sonde_cli *cli, const char *path, const char 
     struct sonde_store_found found;
     struct sonde_store *store = NULL;
     struct sonde_buf data;
+    struct sonde_progress progress;
     struct sonde_err err = { "" };
     sonde_buf_init(&data, FETCH_MAX);
+    sonde_progress_begin(&progress, cli, "reading", path);
     int rc = ops->open(&o, &store, &err);
     if (!rc) rc = sonde_store_profile_find(ops, store, name, &found, &err);
     if (!rc) rc = ops->profile_get(store, found.id, &data, &err);
     if (!rc) rc = sonde_run_load_bytes(data.data, data.len, name, out, &err);
     ops->close(store);
+    sonde_progress_end(&progress);
     sonde_buf_release(&data);
     if (!rc) return SONDE_EXIT_OK;
     struct sonde_err where;
@@ -345,10 +352,13 @@ static int load_history(const struct sonde_cli *cli, const char *path, const str
 {
     const struct sonde_store_options o = { .path = path, .read_only = 1 };
     struct sonde_store *store = NULL;
+    struct sonde_progress progress;
     struct sonde_err err = { "" };
+    sonde_progress_begin(&progress, cli, "reading", path);
     int rc = sonde_store_sqlite.open(&o, &store, &err);
     if (!rc) rc = sonde_history_merge(&sonde_store_sqlite, store, &r->q, out, &err);
     sonde_store_sqlite.close(store);
+    sonde_progress_end(&progress);
     if (!rc) return SONDE_EXIT_OK;
     const int status = sonde_cli_fail(cli, "%s: %s", path, err.text);
     return rc == SONDE_ENOENT ? SONDE_EXIT_USAGE : status;
@@ -367,10 +377,13 @@ int sonde_cli_import(const struct sonde_cli *cli, const char *path, struct sonde
                      struct sonde_profile **out)
 {
     struct sonde_profile *p;
+    struct sonde_progress progress;
     struct sonde_err err = { "" };
+    sonde_progress_begin(&progress, cli, "reading", path);
     const int rc = sonde_run_import(path, how, &p, &err);
+    if (!rc && how->addresses) name_addresses(p);
+    sonde_progress_end(&progress);
     if (rc) return tell_failure(cli, rc, &err);
-    if (how->addresses) name_addresses(p);
     if (how->note.text[0] && !cli->quiet) {
         struct sonde_err note;
         sonde_err_set(&note, 0, "%s: %s", strcmp(path, "-") ? path : "standard input", how->note.text);

@@ -27,6 +27,7 @@ enum {
     THREADS = 4,
     CONNECTIONS_OVER = 256,  /* that are on their way out */
     STREAMS_END_S = 2,       /* in which streams are told that they end */
+    FILES_MIN = 64,          /* with fewer that may be open, those are what is missing */
 };
 
 /* What is not set; as the defaults of the settings. */
@@ -164,9 +165,12 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     if (start_daemon(s, fd, where.address.any.sa_family == AF_INET6) != 0) {
         /* fd is not closed: some failures in there have done it already. */
         const int tls = s->tls.key != NULL;
+        struct rlimit files;
+        const int no_files = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MIN;
         release(s);
         return sonde_err_set(err, SONDE_EIO, "cannot start the server's threads: %s",
-                             tls ? "the certificate and its key do not go together, or out of "
+                             no_files ? "too few files may be open (ulimit -n)"
+                             : tls ? "the certificate and its key do not go together, or out of "
                                    "memory or threads"
                                  : "out of memory or threads");
     }

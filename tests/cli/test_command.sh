@@ -2,6 +2,7 @@
 # A command that goes on after its recording: what is waited for is said, and --stop ends it. A flame
 # graph of a command in one step.
 . "$(dirname "$0")/common.sh"
+here=$(cd "$(dirname "$0")" && pwd)
 cd "$scratch" || exit 1
 burn=$programs/burn
 
@@ -41,6 +42,9 @@ status 0 "$sonde" record -q -o burn.run -- "$burn" --seconds 0.2
 status 2 "$sonde" flamegraph burn.run -o a.svg another
 status 0 "$sonde" flamegraph burn.run -o file.svg
 has "files as ever" '<svg' file.svg
+
+# ---- what takes longer than a second says so -------------------------------------------------------
+python3 "$here/progress.py" "$sonde" "$scratch" >progress.out 2>&1 || complain "progress:" "$(cat progress.out)"
 
 # ---- what the library does itself is not the program's --------------------------------------------
 status 0 "$sonde" record --heap=full -o own.run -- "$programs/mem_host" threads 40
