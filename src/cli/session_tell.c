@@ -348,9 +348,17 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
         session_tell(s, "no samples: it used %s of CPU time, and one is taken every %s of it", a,
                      sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
     } else if (sampled_s < used_s * SAMPLED_SHARE && used_s - sampled_s > UNSAMPLED_S) {
-        session_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s",
+        /* Its own time is sampled whatever happens; that of children as they last long enough. */
+        const int brief = !s->refused[0] && s->o->children && sampled_s < children_s * SAMPLED_SHARE;
+        const int timer = !strcmp(sonde_profile_str(p, p->engine), "timer");
+        session_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s%s",
                      sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,
-                     s->refused[0] ? ": " : "", s->refused);
+                     s->refused[0] ? ": " : "", s->refused,
+                     !brief ? ""
+                     : timer ? ": processes that end within one sampling period are missed. "
+                               "--engine perf sees them"
+                             : ": processes that end within one sampling period are missed. Sample "
+                               "more often (-F 1000)");
     }
     if (!s->o->children && children_s > UNSAMPLED_S) {
         session_tell(s, "its children used %s of CPU time and were not recorded (--no-children)",
