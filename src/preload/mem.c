@@ -166,7 +166,7 @@ void sonde__mem_start(void)
         if (!sonde__live_init() && !sonde__mem_nodes_init()) {
             madvise(g, sizeof(*g), MADV_WIPEONFORK);
             g->filter_mask = m->mode == SONDE__MEM_SAMPLED ? SONDE__MEM_FILTER_FIRST - 1 : 0;
-            g->filter[0] = m->mode == SONDE__MEM_FULL;
+            g->filter[0] = m->mode == SONDE__MEM_FULL ? ~0ull : 0;
             __atomic_store_n(&g->mode, m->mode, __ATOMIC_RELEASE);
             __atomic_store_n(&sonde__g.h->mem, (uint64_t)((char *)m - sonde__g.base),
                              __ATOMIC_RELEASE);

@@ -4,10 +4,11 @@
  * Sampled. Each thread counts down bytes, drawn from an exponential distribution, so that every
  * byte has the same chance to be the one at which an allocation is looked at. All others cost a
  * comparison, a subtraction and a jump. What was sampled is in a table of addresses; a free looks
- * at one byte of a filter first, which is nearly always zero. Bytes are counted with one more for
+ * at one bit of a filter first, which is nearly always zero. Bytes are counted with one more for
  * each call: so the countdown moves with every allocation.
  *
- * Full. The countdown stays at 0 and the filter's one byte at 1: everything takes the slow way.
+ * Full. The countdown stays at 0 and the filter's one word has all bits set: everything takes the
+ * slow way.
  * A thread remembers the stacks it has seen lately and finds by comparing words that it is in one
  * of them again (mem_stack.h), adds to rows that it alone writes, and keeps blocks in a table whose
  * parts belong to stretches of addresses, which threads hardly share (mem_live.h).
@@ -52,19 +53,23 @@ struct sonde__mem_real {
     void *(*mremap)(void *, size_t, size_t, int, ...);
 };
 
+/* For what the fast ways use: a declaration alone does not say that it is in this library, and would
+ * be reached by way of the global offset table. */
+#define SONDE__MEM_HERE __attribute__((visibility("hidden")))
+
 /* Never NULL: until they are found, functions that find them. */
-extern struct sonde__mem_real sonde__mem_real;
+extern struct sonde__mem_real sonde__mem_real SONDE__MEM_HERE;
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
-#define SONDE__MEM_FILTER_FIRST (1u << 13) /* bytes; it grows up to … */
-#define SONDE__MEM_FILTER (1u << 16)    /* … this many */
+#define SONDE__MEM_FILTER_FIRST (1u << 8) /* words; it grows up to … */
+#define SONDE__MEM_FILTER (1u << 12)    /* … this many */
 #define SONDE__MEM_OFF (1ull << 63)     /* a countdown that never ends */
 #define SONDE__MEM_PASSING 2u           /* busy in a function of the allocator's that may call us */
 
 /* Zero in a child that was forked. */
 struct sonde__mem_gate {
-    uint64_t filter_mask;       /* 0: only the first byte counts */
+    uint32_t filter_mask;       /* 0: only the first word counts */
     uint32_t mode;              /* SONDE__MEM_SAMPLED, SONDE__MEM_FULL; 0 = off */
     uint32_t missed;            /* 1: calls went past us, in handlers. Blocks may be known that are
                                    not there any more */
@@ -73,21 +78,25 @@ struct sonde__mem_gate {
     uint32_t thread_lock;       /* threads' blocks that are free */
     uint32_t side_lock;         /* side records of the live table */
     uint32_t map_lock;          /* mappings */
-    uint32_t filter_lock;       /* to add to the filter */
+    uint32_t filter_lock;       /* to change the filter */
     uint32_t filter_used;       /* blocks in it */
     uint32_t peak_lock;         /* tried, never waited for */
     uint32_t arena_lock;        /* so is this */
-    uint8_t filter[SONDE__MEM_FILTER] __attribute__((aligned(SONDE__PAGE))); /* sampled addresses
-                                   by hash, counted up to 255, which stays */
+    uint64_t filter[SONDE__MEM_FILTER] __attribute__((aligned(64))); /* sampled addresses: a bit by
+                                   hash. At first all that a free looks at is in one page */
+    uint8_t filter_count[SONDE__MEM_FILTER * 64]; /* of each bit, up to 255, which stays */
 } __attribute__((aligned(SONDE__PAGE)));
 
-extern struct sonde__mem_gate sonde__mem_gate;
+extern struct sonde__mem_gate sonde__mem_gate SONDE__MEM_HERE;
 
-static inline uint8_t *sonde__mem_filter(uint64_t addr)
+/* A larger mask adds bits to the number of the word and changes none of those before. */
+static inline uint64_t sonde__mem_filter_word(uint64_t addr)
 {
-    /* Neighbours have neighbouring bytes, so that the filter is in the cache when they are. */
-    return &sonde__mem_gate.filter[(addr >> 4 ^ addr >> 20) & sonde__mem_gate.filter_mask];
+    _Static_assert(SONDE__MEM_FILTER <= 1u << (32 - 19), "the hash has as many bits");
+    return (uint32_t)addr * 0x9e3779b1u >> 19 & sonde__mem_gate.filter_mask;
 }
+
+static inline uint32_t sonde__mem_filter_bit(uint64_t addr) { return addr >> 4 & 63; }
 
 struct sonde__mem_state {
     struct sonde__mem *area;    /* in the segment */
@@ -119,7 +128,8 @@ struct sonde__mem_tls {
     uint32_t waited;            /* mem.c: it has been told when to begin */
 };
 
-extern __thread struct sonde__mem_tls sonde__mem_tls __attribute__((tls_model("initial-exec")));
+extern __thread struct sonde__mem_tls sonde__mem_tls
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Put in front of what must not see a handler of this thread, and behind it. */
 static inline void sonde__mem_busy(uint32_t busy)

@@ -8,18 +8,24 @@
 #define SLOW __attribute__((noinline)) static
 #define LIKELY(x) (__builtin_expect(!!(x), 1) != 0)
 
-/* Is the slow way needed for n more bytes? If not, they are taken off. */
+/* Is the slow way needed for n more bytes? If not, they are taken off, with one more. Adding ~n does
+ * both: the sum is countdown - n - 1, and carries if countdown is more than n. */
 static inline int passes(size_t n)
 {
-    struct sonde__mem_tls *tls = &sonde__mem_tls;
-    if (!LIKELY(n < tls->countdown)) return 0;
-    tls->countdown -= n + 1;
+    uint64_t left;
+    const int more = __builtin_add_overflow(sonde__mem_tls.countdown, ~(uint64_t)n, &left);
+    if (!LIKELY(more)) return 0;
+    sonde__mem_tls.countdown = left;
     return 1;
 }
 
 static inline int unsampled(const void *p)
 {
-    return LIKELY(!*sonde__mem_filter((uint64_t)(uintptr_t)p));
+    const uint64_t addr = (uint64_t)(uintptr_t)p;
+    const uint64_t *filter = sonde__mem_gate.filter;
+    __asm__("" : "+r"(filter)); /* else gcc adds where it begins to the number of the word */
+    const uint64_t word = __atomic_load_n(&filter[sonde__mem_filter_word(addr)], __ATOMIC_RELAXED);
+    return LIKELY(!(word >> sonde__mem_filter_bit(addr) & 1));
 }
 
 /* In full mode, by a thread that was here before, in no handler. */

@@ -126,7 +126,7 @@ static inline int sonde__live_take(uint64_t addr, struct sonde__live_entry *out)
         e->key &= SONDE__LIVE_PAST;
         s->count--;
         found = 1;
-    } else {
+    } else if (sonde__live_past(&s->bucket[sonde__live_home(s, key)])) {
         found = sonde__live_take_far(s, key, out);
     }
     sonde__mem_unlock(&s->lock);

@@ -1,5 +1,6 @@
 /* mem_sampled_hot.c - a sampled allocation, and the end of one. All add to lane 0. */
 #include <stddef.h>
+#include <string.h>
 
 #include "preload/mem_live.h"
 
@@ -9,47 +10,53 @@ static void add(uint64_t *cell, uint64_t v) { sonde__mem_add(cell, v, 1); }
 
 /* ---- The filter ------------------------------------------------------------------------------ */
 
-#define FILTER_ROOM 64u     /* bytes for a block, as long as it can grow */
+#define FILTER_ROOM 128u    /* bits for a block, as long as it can grow */
 
 /* Every free looks into it: small, it stays in the first-level cache, which is a hundredth of what a
- * malloc and a free take; but of frees that it does not tell apart one in so many bytes of it, for
+ * malloc and a free take; but of frees that it does not tell apart one in so many bits of it, for
  * each block in it, goes the slow way. So it doubles as blocks come. Both halves are then what it was:
  * a block that is removed later leaves its count in the half that it is not in, which costs a few slow
  * ways and loses none. With the lock. */
 static void filter_grow(struct sonde__mem_gate *g)
 {
-    const uint64_t size = g->filter_mask + 1;
-    for (uint64_t i = 0; i < size; i++) {
-        g->filter[size + i] = __atomic_load_n(&g->filter[i], __ATOMIC_RELAXED);
-    }
+    const uint32_t words = g->filter_mask + 1;
+    memcpy(g->filter + words, g->filter, words * sizeof(*g->filter));
+    memcpy(g->filter_count + words * 64, g->filter_count, words * 64);
     /* Whoever frees a block that comes after this has seen it: it came to him from who added it. */
-    __atomic_store_n(&g->filter_mask, 2 * size - 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&g->filter_mask, 2 * words - 1, __ATOMIC_RELEASE);
 }
 
-static void filter_add(uint64_t addr)
+/* Blocks that share the bit of addr. */
+static uint8_t *filter_count(struct sonde__mem_gate *g, uint64_t addr)
+{
+    return &g->filter_count[sonde__mem_filter_word(addr) * 64 + sonde__mem_filter_bit(addr)];
+}
+
+static int filter_add(uint64_t addr)
 {
     struct sonde__mem_gate *g = &sonde__mem_gate;
-    const int locked = !sonde__mem_lock(&g->filter_lock);
-    const uint32_t used = __atomic_add_fetch(&g->filter_used, 1, __ATOMIC_RELAXED);
-    if (locked && g->filter_mask + 1 < SONDE__MEM_FILTER &&
-        (uint64_t)used * FILTER_ROOM > g->filter_mask) {
-        filter_grow(g);
-    }
-    uint8_t *f = sonde__mem_filter(addr);
-    uint8_t n = __atomic_load_n(f, __ATOMIC_RELAXED);
-    while (n < UINT8_MAX && !__atomic_compare_exchange_n(f, &n, (uint8_t)(n + 1), 0,
-                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
-    if (locked) sonde__mem_unlock(&g->filter_lock);
+    if (sonde__mem_lock(&g->filter_lock)) return -1;
+    const uint64_t room = ++g->filter_used * (uint64_t)FILTER_ROOM;
+    if (g->filter_mask + 1 < SONDE__MEM_FILTER && room > g->filter_mask * 64ull) filter_grow(g);
+    uint8_t *count = filter_count(g, addr);
+    if (*count < UINT8_MAX) ++*count;
+    __atomic_fetch_or(&g->filter[sonde__mem_filter_word(addr)],
+                      1ull << sonde__mem_filter_bit(addr), __ATOMIC_RELAXED);
+    sonde__mem_unlock(&g->filter_lock);
+    return 0;
 }
 
 static void filter_remove(uint64_t addr)
 {
-    uint8_t *f = sonde__mem_filter(addr);
-    __atomic_sub_fetch(&sonde__mem_gate.filter_used, 1, __ATOMIC_RELAXED);
-    uint8_t n = __atomic_load_n(f, __ATOMIC_RELAXED);
-    while (n && n < UINT8_MAX &&
-           !__atomic_compare_exchange_n(f, &n, (uint8_t)(n - 1), 0, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED)) {}
+    struct sonde__mem_gate *g = &sonde__mem_gate;
+    if (sonde__mem_lock(&g->filter_lock)) return; /* some frees go the slow way for nothing */
+    uint8_t *count = filter_count(g, addr);
+    g->filter_used--;
+    if (*count && *count < UINT8_MAX && !--*count) {
+        __atomic_fetch_and(&g->filter[sonde__mem_filter_word(addr)],
+                           ~(1ull << sonde__mem_filter_bit(addr)), __ATOMIC_RELAXED);
+    }
+    sonde__mem_unlock(&g->filter_lock);
 }
 
 /* ---- Allocations ----------------------------------------------------------------------------- */
@@ -61,13 +68,15 @@ static int put(const struct sonde__mem_block *b)
     struct sonde__mem_block before;
     if (sonde__live_pack(b, &e)) return -1;
     const int rc = sonde__live_put(e, &old);
-    if (!rc) {
-        filter_add(b->addr);
+    if (rc > 0) {
+        sonde__live_unpack(&old, &before);
+        sonde__mem_sampled_freed(&before);
         return 0;
     }
-    sonde__live_unpack(rc < 0 ? &e : &old, &before);
-    if (rc > 0) sonde__mem_sampled_freed(&before);
-    return rc < 0 ? -1 : 0;
+    if (!rc && !filter_add(b->addr)) return 0;
+    /* Not in the table; or it was and must not be, since its free would not be seen. */
+    if (rc < 0 || sonde__live_take(b->addr, &e)) sonde__live_unpack(&e, &before);
+    return -1;
 }
 
 static void count(struct sonde__mem_lane *lane, struct sonde__mem_row *row, uint64_t size,
