@@ -184,7 +184,8 @@ void session_tell_end(const struct session *s, int ended, int status)
     if (!s->o->argv) {
         session_tell(s, "watched %s for %s%s", s->name, time, ended ? ", until it ended" : "");
     } else if (!ended) {
-        session_tell(s, "%s goes on; it was recorded for %s", s->name, time);
+        session_tell(s, s->o->stop ? "%s was recorded for %s" : "%s goes on; it was recorded for %s",
+                     s->name, time);
     } else if (WIFEXITED(status)) {
         session_tell(s, "%s ran %s, exit status %d", s->name, time, WEXITSTATUS(status));
     } else {

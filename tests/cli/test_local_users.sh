@@ -40,6 +40,14 @@ else
     same "OTLP of another user" 200 "$(other /v1/metrics -H 'Content-Type: application/json' -d '{}')"
     same "nothing was started" 200 "$(own "$url/admin/profile/status")"
     has "nothing was started" '"status":"idle"' body
+    # In a user namespace it calls itself root, and is none.
+    as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+    if [ "$("${as_nobody[@]}" unshare -r id -u 2>/dev/null)" = 0 ]; then
+        same "root of a namespace" 403 \
+            "$("${as_nobody[@]}" unshare -r curl -s -o /dev/null -w '%{http_code}' "$url/api/processes")"
+    else
+        echo "not tried: a user namespace (not permitted)"
+    fi
     mkdir -m 700 doctor && chown 65534 doctor
     status 0 setpriv --reuid=65534 --regid=65534 --clear-groups "$sonde" doctor --listen 127.0.0.1:0 --dir "$scratch/doctor"
     has "doctor of another user" 'ok +http +user 65534 and root may ask' out

@@ -85,6 +85,23 @@ SONDE_PROFILE_MEMORY=0 start_agent log
 same "serve by SONDE_PROFILE_MEMORY" 404 "$(code -X POST "$url/admin/profile/memory")"
 has "serve by SONDE_PROFILE_MEMORY: why" 'memory.enabled is false' body
 end
+run run.log SONDE_PROFILE_MEMORY=false --
+same "run by SONDE_PROFILE_MEMORY" 404 "$(code -X POST "$url/admin/profile/memory")"
+has "run by SONDE_PROFILE_MEMORY: why" 'memory.enabled is false' body
+end
+NLOCAL_PROFILE_CPU=0 start_agent log
+check_off "serve by NLOCAL_PROFILE_CPU"
+end
+SONDE_PROFILE_ENABLED=false start_agent log
+check_off "serve by SONDE_PROFILE_ENABLED"
+same "memory" 404 "$(code -X POST "$url/admin/profile/memory")"
+end
+for name in NLOCAL_PROFILE_GPU SONDE_PROFILE_GPU; do
+    status 0 env $name=1 "$sonde" run --no-http --no-heap -- true
+    has "$name" 'have no effect in this version: gpu.enabled' err
+    status 0 env $name=1 "$sonde" doctor --listen 127.0.0.1:0
+    has "doctor: $name" 'warn +config +gpu.enabled has no effect' out
+done
 status 2 env NLOCAL_PROFILE_CPU=perhaps "$sonde" run -- true
 has "a bad one" 'NLOCAL_PROFILE_CPU is "perhaps", but must be 0, 1, true or false' err
 

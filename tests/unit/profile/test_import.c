@@ -57,6 +57,16 @@ static const struct {
       SONDE_SAMPLE_OTHER, "a;😀 3\n", 3, 3, "" },
     { "a mark of UTF-8, CRLF", "folded", BYTES("\xef\xbb\xbf" "a;b 3\r\n\r\nc 2\r\n"),
       SONDE_SAMPLE_OTHER, "a;b 3\nc 2\n", 5, 5, "" },
+    { "perf script, comments first, CRLF", "perf-script",
+      BYTES("# ========\r\n# captured on : today\r\n#\r\nx 1/2 3.25: 1 cycles:\r\n\t1 g+0x1 (/b)\r\n"
+            "\t2 main (/b)\r\n\r\n"), SONDE_SAMPLE_OTHER, "main;g 1\n", 1, 1, "" },
+    { "perf script without stacks", "perf-script",
+      BYTES("x  12  1.5:          1 cycles:  ffffffff81234 do_it+0x1 ([kernel.kallsyms])\n"
+            "x  12  1.6:          1 cycles:  401234 main+0x1 (/b)\n"), SONDE_SAMPLE_OTHER,
+      "do_it_[k] 1\nmain 1\n", 2, 2, "" },
+    { "perf script, UTF-16", "perf-script",
+      BYTES("\xff\xfe" "x\0 \0" "1\0 \0" "2\0.\0" "5\0:\0 \0c\0y\0c\0l\0e\0s\0:\0\n\0\t\0" "1\0 \0m\0 \0"
+            "(\0/\0b\0)\0\n\0\n\0"), SONDE_SAMPLE_OTHER, "m 1\n", 1, 1, "" },
     { "some bad lines", "folded", BYTES("Warning: no map\na;b 3\nc 2\na;b\nd 1\n"), SONDE_SAMPLE_OTHER,
       "a;b 3\nc 2\nd 1\n", 6, 6, "2 of 5 lines are no stacks" },
     { "callgrind", "callgrind", BYTES(CALLGRIND), SONDE_SAMPLE_OTHER,
