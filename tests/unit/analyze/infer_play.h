@@ -2,6 +2,7 @@
 #ifndef SONDE_TESTS_INFER_PLAY_H
 #define SONDE_TESTS_INFER_PLAY_H
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,24 @@ static inline const struct sonde_infer_request *play_done(const struct play *g, 
         if (r->id == id) return r;
     }
     return NULL;
+}
+
+#define NEAR(a, b) assert_true(fabs((a) - (double)(b)) <= 1e-9 + fabs((double)(b)) * 1e-9)
+#define WITHIN(a, b, share) assert_true(fabs((a) - (b)) <= (b) * (share))
+
+static inline const struct sonde_infer_request *need(const struct play *g, uint64_t id)
+{
+    const struct sonde_infer_request *r = play_done(g, id);
+    assert_non_null(r);
+    assert_string_equal(r->invalid, "");
+    assert_int_equal(sonde_infer_validate(r, NULL, NULL), 0);
+    return r;
+}
+
+static inline uint64_t counter(const struct play *g, const char *family, const char *labels)
+{
+    const struct sonde_model_series *s = play_series(g, family, labels);
+    return s ? s->counter : 0;
 }
 
 #endif
