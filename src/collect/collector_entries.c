@@ -19,6 +19,8 @@
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
 #define DEAD_FILES_MAX 64u            /* kept for an agent that comes later: they are memory */
 #define MAPPED_MAX 64u                /* segments of which what was read stays mapped */
+#define ENDING_LOOKS 40               /* at a process that is just ending … */
+#define ENDING_US 5000u               /* … and between two of them */
 
 /* Take down why path was refused. */
 static void refuse(struct sonde_collector *c, const char *path, const char *reason)
@@ -112,6 +114,7 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
     const struct sonde__header *h = sonde_segment_header(e->segment);
     const char *program = h->program;
     e->pid_ns = h->pid_ns;
+    e->group = h->group;
     e->elsewhere = !sonde__is_here(h, &c->here);
     if (!program[0]) program = "unknown";
     if (!entry_wanted(c, e) || !entry_supersedes(c, e, program)) {
@@ -393,14 +396,42 @@ uint32_t collector_entries_fullest(const struct sonde_collector *c)
     return fullest;
 }
 
-/* The agent of a single program is not started again, so it leaves nothing behind. */
+/* One that was still running when its parent was gone could have been anybody's (see entry_wanted).
+ * If it is of the same job and has ended in good order since, it has left its file to an agent. */
+static int left_to_us(const struct sonde_collector *c, const struct entry *e, int dirfd)
+{
+    struct sonde_segment *segment;
+    if (e->elsewhere || !c->group || e->group != c->group || e->id.start < c->pid_start ||
+        sonde_segment_open(dirfd, e->name, 0, &segment, NULL) != 0) {
+        return 0;
+    }
+    const int closed = sonde_segment_closed(segment);
+    sonde_segment_close(segment);
+    return closed;
+}
+
+/* The agent of a single program is not started again, so it leaves nothing behind. It ceases to be
+ * an agent first: programs that end from now on remove their files themselves. Those that ended
+ * since the last look, as helpers do when the program is gone, have left theirs to us; one that is
+ * just ending is waited for. */
 static void remove_ended(struct sonde_collector *c)
 {
-    int dirfd;
-    if (!c->agent || c->pid == 0 || sonde_discover_open(c->dir, &dirfd, NULL) != 0) return;
+    if (!c->agent || c->pid == 0 || access(c->dir, F_OK) != 0) return;
+    const int dirfd = scan(c);
+    if (dirfd < 0) return;
+    if (c->lock_fd >= 0) close(c->lock_fd);
+    c->lock_fd = -1;
     for (size_t i = 0; i < c->entry_count; i++) {
         struct entry *e = &c->entries[i];
-        if (e->wanted && e->ended) file_remove(c, e, dirfd);
+        if (!e->seen || (!e->wanted && !left_to_us(c, e, dirfd))) continue;
+        int looks = e->segment && sonde_segment_closed(e->segment) ? ENDING_LOOKS : 0;
+        sonde_segment_close(e->segment); /* or it would have a writer: us */
+        e->segment = NULL;
+        file_remove(c, e, dirfd);
+        for (; looks && e->seen && !e->left_alone; looks--) {
+            usleep(ENDING_US);
+            file_remove(c, e, dirfd);
+        }
     }
     close(dirfd);
 }
