@@ -8,6 +8,7 @@
 
 #define CODE_BEFORE 2048u /* of a function's code, to find its beginning in */
 #define CODE_AFTER 64u
+#define HIDES_MAX 4096u   /* bytes of a frame that are searched for another one */
 #define ENTRY_CODE 64u    /* of the dynamic linker before it jumps to the program's own beginning */
 
 struct stack {
@@ -124,7 +125,25 @@ struct walk {
     enum sonde__landing landing; /* what to think of the first of those */
 };
 
-static enum sonde__step one_step(struct walk *w, const struct rule *rule, int innermost)
+/* Code that no table describes, and of which it is not known that it keeps a frame pointer, at pc.
+ * If it does not, fp is of a frame further out, and the return address lies between sp and there.
+ * So if nothing there returns behind a call, no frame was skipped. Of what earlier calls have left
+ * there some does, and the doubt stays. */
+static int hides_call(struct sonde_aspace *as, const struct stack *s, uint64_t pc, uint64_t sp,
+                      uint64_t fp)
+{
+    if (fp < sp || fp - sp > HIDES_MAX || sp < s->addr || fp - s->addr > s->len) return 1;
+    for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= fp; at += 8) {
+        uint64_t word;
+        memcpy(&word, s->copy + (at - s->addr), sizeof(word));
+        if (word < 4096 || word >> 63 || !sonde_aspace_find(as, word - 1)) continue;
+        if (sonde_aspace_call(as, word, pc) != SONDE_ASPACE_CALL_NOT) return 1;
+    }
+    return 0;
+}
+
+static enum sonde__step one_step(struct sonde_aspace *as, struct walk *w, const struct rule *rule,
+                                 uint64_t pc, int innermost)
 {
     int signal = 0;
     enum sonde__step step;
@@ -140,10 +159,13 @@ static enum sonde__step one_step(struct walk *w, const struct rule *rule, int in
         }
         w->jumps |= jumps;
     } else {
+        const uint64_t sp = w->regs.sp, fp = w->regs.bp;
         step = sonde__unwind_fp(&w->regs, read_stack, &w->stack);
         /* In code that does not keep a frame pointer it may be 0 for any reason. */
         if (innermost && step == SONDE__STEP_END) step = SONDE__STEP_FAIL;
-        if (rule->kind == RULE_FP_DOUBT && step == SONDE__STEP_OK) w->doubt = 1;
+        if (rule->kind == RULE_FP_DOUBT && step == SONDE__STEP_OK) {
+            w->doubt |= hides_call(as, &w->stack, pc, sp, fp);
+        }
     }
     w->exact = signal;
     return step;
@@ -157,7 +179,7 @@ static enum sonde__step any_step(struct sonde_aspace *as, struct walk *w, const 
     const struct walk before = *w;
     w->stack.beyond = 0;
     if (outer) outer->frame(outer->arg, pc, 0);
-    enum sonde__step step = one_step(w, rule, innermost);
+    enum sonde__step step = one_step(as, w, rule, pc, innermost);
     for (int again = 0; w->stack.beyond; again++) {
         w->mended = 1;
         /* A word of 0 ends stacks that are made by hand, but memory may be 0 for any reason. */
@@ -173,7 +195,7 @@ static enum sonde__step any_step(struct sonde_aspace *as, struct walk *w, const 
         *w = before;
         w->stack = after;
         outer->frame(outer->arg, pc, 1);
-        step = one_step(w, rule, innermost);
+        step = one_step(as, w, rule, pc, innermost);
     }
     return step;
 }
