@@ -35,6 +35,10 @@
 #define MISSED_SHARE 0.1
 #define WIDTH_NS 20000000u    /* between looks */
 
+/* More time in the kernel, where that may not be sampled, is worth a word. */
+#define KERNEL_SHARE 0.02
+#define KERNEL_LEAST_NS 20000000u
+
 struct sonde_cpu_engine {
     struct sonde_perf_set set;
     struct sonde_perf_rings rings;
@@ -228,6 +232,20 @@ static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
     poll(e->polls, count + 1, mends ? MEND_MS : look ? LOOK_MS : WAIT_MS);
 }
 
+/* Of the time that events of the software clock ran, what came as samples was in user code. */
+static uint64_t kernel_ns(const struct sonde_cpu_engine *e, const struct sonde_cpu_counts *c)
+{
+    const double user_ns = (double)(c->samples + c->lost) * 1e9 / e->set.options.rate_hz;
+    return (double)c->cpu_ns > user_ns ? c->cpu_ns - (uint64_t)user_ns : 0;
+}
+
+static int misses_kernel(const struct sonde_cpu_engine *e, const struct sonde_cpu_counts *c)
+{
+    return e->set.plan.exclude_kernel && !e->set.plan.hardware &&
+           (double)kernel_ns(e, c) > KERNEL_SHARE * (double)c->cpu_ns &&
+           kernel_ns(e, c) > KERNEL_LEAST_NS;
+}
+
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
 {
     uint64_t count;
@@ -245,7 +263,13 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
                  "another user", e->forbidden);
         out->note = e->note;
     }
-    if (e->missed && misses_threads(e)) {
+    if (misses_kernel(e, out)) {
+        snprintf(e->note, sizeof(e->note), "time in the kernel is not in it, %.3g s of %.3g s: the "
+                 "kernel permits that with kernel.perf_event_paranoid <= 1, CAP_PERFMON or to root; "
+                 "--engine timer sees it too", (double)kernel_ns(e, out) * 1e-9,
+                 (double)out->cpu_ns * 1e-9);
+        out->note = e->note;
+    } else if (e->missed && misses_threads(e)) {
         out->note = "there are fewer samples than the CPU time says: threads or processes that end "
                     "within one sampling period are missed. Sample more often (-F 1000), or record "
                     "as root, which permits sampling whole CPUs";
