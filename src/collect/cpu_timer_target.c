@@ -103,7 +103,8 @@ static void on_sample(void *arg, const struct sonde_segment_sample *s)
         .thread = sonde_profile_thread(r->profile, g->t->base.id.pid, s->tid, ""),
         .count = stands_for > UINT32_MAX ? UINT32_MAX : (uint32_t)stands_for,
         .kind = SONDE_SAMPLE_CPU,
-        .flags = truncated ? SONDE_SAMPLE_TRUNCATED : 0,
+        .flags = !truncated ? 0 : sonde_sample_cut_flags(s->flags & SONDE__SAMPLE_CODE ? SONDE_CUT_CODE
+                                                                          : SONDE_CUT_UNKNOWN),
     };
     sonde_profile_add_sample(r->profile, &sample);
     r->figures.samples += stands_for;

@@ -46,6 +46,7 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
             __atomic_fetch_add(&sonde__timer.area->cut, 1, __ATOMIC_RELAXED);
         }
         if (step == SONDE__STEP_END) *flags = 0;
+        if (step == SONDE__STEP_FAIL && w.rule != SONDE__RULE_UNKNOWN) *flags |= SONDE__SAMPLE_CODE;
         if (step != SONDE__STEP_OK) break;
     }
     *jumps = w.jumps;

@@ -279,6 +279,7 @@ enum {
 
 #define SONDE__SAMPLE_TRUNCATED 1u  /* the stack does not reach the thread's start */
 #define SONDE__SAMPLE_LATE 2u       /* the signal was blocked for a while: the time was spent before */
+#define SONDE__SAMPLE_CODE 4u       /* truncated in code that no table describes */
 
 struct sonde__chunk {   /* 64 bytes */
     uint64_t seq_type;
