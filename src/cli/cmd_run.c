@@ -6,6 +6,7 @@
 #include "cli/foreign.h"
 #include "cli/heap.h"
 #include "cli/push.h"
+#include "cli/recording.h"
 #include "cli/store.h"
 
 struct run_values {
@@ -13,6 +14,7 @@ struct run_values {
     int no_http, no_cpu, no_inference;
     struct sonde_cli_heap heap;
     struct sonde_cli_children children;
+    const char *engine;
     const char *record;
     const char *continuous;
     struct sonde_cli_list scrape;
@@ -26,6 +28,8 @@ static const struct sonde_cli_opt options[] = {
       .max = 1e9, .help = "keep serving this long after CMD has ended", AT(keep_s) },
     { .name = "rate", .letter = 'F', .type = SONDE_OPT_SETTING, .value = "HZ",
       .setting = "cpu.sample_rate_hz", .help = "stack samples per second and thread (default 99)" },
+    { .name = "engine", .type = SONDE_OPT_STR, .value = "ENGINE", .choices = SONDE_ENGINE_CHOICES,
+      AT(engine), .help = "how to sample (default auto)" },
     { .name = "no-cpu", .type = SONDE_OPT_FLAG, .help = "do not sample the CPU", AT(no_cpu) },
     SONDE_OPT_HEAP(struct run_values, heap),
     SONDE_OPT_NO_HEAP(struct run_values, heap),
@@ -65,6 +69,7 @@ static int run(struct sonde_cli *cli)
         .continuous = v->continuous,
         .scrape = &v->scrape,
     };
+    if (v->engine) o.cpu_options.engine = (enum sonde_cpu_engine_kind)sonde_engine_find(v->engine);
     const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
     return status ? status : sonde_session_run(cli, &o);
 }
