@@ -18,6 +18,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -239,20 +240,22 @@ int sonde_child_wait(struct sonde_child *c, double seconds, int *status)
 {
     sigset_t watched;
     watched_signals(&watched);
-    const double until = sonde_clock_s(CLOCK_MONOTONIC) + seconds;
+    const double until = seconds > 0 ? sonde_clock_s(CLOCK_MONOTONIC) + seconds : INFINITY;
     /* It may have ended or stopped before we came here; its SIGCHLD is pending then. */
     for (;;) {
         siginfo_t info;
         int got;
-        if (seconds > 0) {
-            const double left = until - sonde_clock_s(CLOCK_MONOTONIC);
+        const double now = sonde_clock_s(CLOCK_MONOTONIC);
+        const double look = c->look ? c->look(c->look_arg, now) : INFINITY;
+        const double left = (look < until ? look : until) - now;
+        if (left < INFINITY) {
             const struct timespec t = sonde_clock_timespec_s(left > 0 ? left : 0);
             got = sigtimedwait(&watched, &info, &t);
-            if (got < 0 && errno == EAGAIN) return 0;
+            if (got < 0 && errno == EAGAIN && sonde_clock_s(CLOCK_MONOTONIC) >= until) return 0;
         } else {
             got = sigwaitinfo(&watched, &info);
         }
-        if (got < 0) continue; /* EINTR: stopped and continued */
+        if (got < 0) continue; /* EINTR: stopped and continued; EAGAIN: time to look */
         if (info.si_signo != SIGCHLD) pass_on(c, &info);
         else if (child_changed(c, status)) return 1;
     }

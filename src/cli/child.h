@@ -19,6 +19,9 @@ struct sonde_child {
     sigset_t found_mask; /* as we found it when we were started */
     uint64_t cpu_ns;     /* once it has ended: CPU time of it, */
     uint64_t children_cpu_ns; /* and of the processes that it waited for */
+    /* Called while it is waited for: returns when to be called again, CLOCK_MONOTONIC. NULL = never. */
+    double (*look)(void *arg, double now_s);
+    void *look_arg;
 };
 
 /* Fork a child that waits. From here on the signals that are passed on are blocked in the

@@ -473,6 +473,17 @@ static size_t child_environment(struct session *s, char out[SONDE_CHILD_ENV_MAX]
     return cpu_size + mem_size + llama_size;
 }
 
+static double look_below(void *arg, double now_s) { return sonde_unseen_look(arg, now_s); }
+
+/* Nothing is wanted from inside of children, or nothing comes from them anyway: not worth a word. */
+static void watch_below(struct session *s)
+{
+    if (!s->o->children || s->refused[0]) return;
+    sonde_unseen_start(&s->unseen, s->pid, session_clock_s());
+    s->child.look = look_below;
+    s->child.look_arg = &s->unseen;
+}
+
 static int run_child(struct session *s)
 {
     char env[SONDE_CHILD_ENV_MAX];
@@ -487,10 +498,12 @@ static int run_child(struct session *s)
     }
     int status = 0;
     int stopped = 0;
+    watch_below(s);
     if (sonde_child_wait(&s->child, s->o->duration_s, &status)) {
         end_recording(s, 1, status);
         keep_serving(s);
     } else {
+        s->child.look = NULL;
         end_recording(s, 0, 0);
         stopped = s->o->stop;
         session_tell_waiting(s);

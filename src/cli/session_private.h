@@ -10,6 +10,7 @@
 #include "cli/recording.h"
 #include "cli/session.h"
 #include "cli/store.h"
+#include "cli/unseen.h"
 #include "collect/uprobe_returns.h"
 #include "serve/continuous.h"
 #include "serve/profiler.h"
@@ -35,6 +36,7 @@ struct session {
     struct sonde_uprobe_returns *returns; /* from them to who unwinds; NULL alike */
     struct sonde_outside outside;      /* of a process that runs and has no heap profile */
     int from_outside;                  /* outside is looking */
+    struct sonde_unseen unseen;        /* processes below it that the library cannot come into */
     char refused[320];                 /* why libsonde_preload is not in it; "" = it is */
     double started_s;                  /* CLOCK_MONOTONIC */
     double elapsed_s;                  /* from then to the end of the recording */
@@ -75,7 +77,7 @@ void session_tell_probes(const struct session *s);
 void session_tell_outside(struct session *s);
 
 /* What was sampled: counts, loss, completeness, the first functions. */
-void session_tell_profile(const struct session *s, const struct sonde_profile *p,
+void session_tell_profile(struct session *s, const struct sonde_profile *p,
                           const char *file);
 
 #endif

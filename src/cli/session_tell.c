@@ -449,7 +449,20 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
     if (samples) tell_top(s, p);
 }
 
-void session_tell_profile(const struct session *s, const struct sonde_profile *p, const char *file)
+/* Programs that the command has started, and that run without the library. */
+static void tell_unseen(struct session *s)
+{
+    struct sonde_buf line;
+    sonde_buf_init(&line, 1 << 12);
+    sonde_unseen_tell(&s->unseen, sonde_text_locale_ascii(), &line);
+    if (line.len && !line.error) {
+        session_tell(s, "nothing is recorded from inside of some programs that it started (heap, calls "
+                     "of llama.cpp, CPU by the timer engine): %.700s", line.data);
+    }
+    sonde_buf_release(&line);
+}
+
+void session_tell_profile(struct session *s, const struct sonde_profile *p, const char *file)
 {
     if (s->o->cpu != SONDE_SESSION_NO || !p->heap) {
         tell_cpu(s, p, file);
@@ -461,4 +474,5 @@ void session_tell_profile(const struct session *s, const struct sonde_profile *p
         }
     }
     if (p->heap || s->recording.heap_note[0]) tell_heap(s, p);
+    tell_unseen(s);
 }
