@@ -69,6 +69,20 @@ with multiprocessing.Pool(3) as pool: print(sum(pool.map(work, range(3), 1)))'
     same "$engine: each of them" 3 "$(sed -n '/^PROCESS/,/^$/p' report.txt | grep -cE '^python3 +[0-9]+ .* [2-4][0-9][0-9] ms')"
 done
 
+# By other programs, one behind the other, and detached from it.
+for engine in "${engines[@]}"; do
+    status 0 "$sonde" record -q --engine "$engine" -o ways.run -- sh -c '
+env A=b "$0" --seconds 0.2 >/dev/null
+nice -n 1 timeout 60 taskset -c "$(taskset -cp $$ | sed "s/.*: *//; s/[-,].*//")" "$0" --seconds 0.2 >/dev/null
+nohup setsid -w "$0" --seconds 0.2 >/dev/null 2>&1
+(exec -a other "$0" --seconds 0.2 >/dev/null) 2>/dev/null || "$0" --seconds 0.2 >/dev/null
+echo --seconds 0.2 | xargs "$0" >/dev/null' "$burn"
+    "$sonde" report --json ways.run >report.json
+    same "$engine: however they are started" 5 "$(python3 -c '
+import json
+print(sum(0.3e9 < p["weight"] < 0.6e9 for p in json.load(open("report.json"))["processes"]))')"
+done
+
 # ---- not, if that is asked for -------------------------------------------------------------------
 status 0 "$sonde" record --no-children -o none.run -- sh -c '"$0" --seconds 0.3 >/dev/null; true' "$burn"
 has "what was left out" 'its children used .*s of CPU time and were not recorded \(--no-children\)' err
@@ -99,6 +113,18 @@ status 0 "${run[@]}" -v -- sh -c 'i=0; while [ $i -lt 100 ]; do /bin/true; i=$((
 same "no segment is left" "" "$(find "$SONDE_DIR" -name '[0-9]*')"
 series=$(sed -n 's/^sonde: \([0-9]*\) series.*/\1/p' err)
 [ "${series:-9999}" -lt 200 ] || complain "a hundred children that do nothing have $series series"
+# A helper that ends when it notices that the program is gone, as Python's resource tracker does: it
+# has left its segment to an agent that looks no more, or that has gone.
+for _ in 1 2 3 4 5; do
+    status 0 "${run[@]}" -q --heap=full -- python3 -c '
+import os, subprocess, sys
+r, w = os.pipe()
+helper = subprocess.Popen([sys.executable, "-c", "import os, sys; os.read(int(sys.argv[1]), 1)", str(r)],
+                          pass_fds=[r])
+while not any(n.startswith(f"{helper.pid}.") for n in os.listdir(sys.argv[1])): pass
+os._exit(0)' "$SONDE_DIR"
+    until_true sh -c '[ -z "$(find "$SONDE_DIR" -name "[0-9]*")" ]'
+done
 # Those that allocate are in the profile.
 status 0 "${run[@]}" -q --heap --record heap.run -- sh -c '"$0" -c "
 blocks = [bytearray(100000) for i in range(200)]"; true' python3
@@ -129,6 +155,13 @@ for kind in "${kinds[@]}"; do
 done
 status 7 "${run[@]}" -q -- ./by_asan
 status 7 "${run[@]}" -q -- sh -c './by_asan; exit $?'
+# Deep in the tree they are called by name.
+printf '#include <time.h>\nint main(void) { while (clock() < CLOCKS_PER_SEC / 2) { } return 0; }' | gcc -static -x c - -o busy
+for engine in "${engines[@]}"; do
+    status 0 "${run[@]}" -v --engine "$engine" -- sh -c 'env ./busy; exit $?'
+    has "$engine: which program the library is not in" \
+        'nothing is recorded from inside of some programs .*: busy \([0-9]+\), at least .*s of CPU time, is linked statically' err
+done
 printf 'int main(void) { return 0; }' | gcc -static -x c - -o zero
 status 0 "${run[@]}" -q --heap=full -- ./zero
 has "in words" 'linked statically' err

@@ -219,8 +219,35 @@ chmod 777 "$open"
 if "${nobody[@]}" "$sonde" doctor 2>/dev/null | grep -q '^ok *cpu  *perf.* no kernel frames'; then
     status 0 "${nobody[@]}" "$sonde" record --kernel -o "$open/k.run" -- true
     has "--kernel that is not permitted" 'no frames of the kernel, which does not permit' err
+    # Nor is its time, which must be said, and not be taken for threads that were missed.
+    status 0 "${nobody[@]}" "$sonde" record --engine perf -o "$open/k.run" -- \
+        dd if=/dev/zero of=/dev/null bs=1M count=20000
+    has "time in the kernel" 'time in the kernel is not in it, [0-9.]+ s of [0-9.]+ s: .*--engine timer' err
 fi
 rm -rf "$open"
+
+# ---- code without tables that keeps a frame pointer, farther from its beginning than is looked ----
+cat >far.c <<'END'
+#include <time.h>
+volatile long x;
+#define FOUR(s) s s s s
+#define MANY(s) FOUR(FOUR(FOUR(FOUR(s))))
+__attribute__((noinline)) static long far(void)
+{
+    MANY(x++;)
+    while (clock() < CLOCKS_PER_SEC / 2) for (long i = 0; i < 100000; i++) x += i;
+    return x;
+}
+int main(void) { return far() == 1; }
+END
+gcc -O1 -fno-omit-frame-pointer -fno-asynchronous-unwind-tables -fno-unwind-tables far.c -o far
+if "$sonde" doctor 2>/dev/null | grep -q 'perf events by'; then
+    status 0 "$sonde" record -q --engine perf -o far.run -- ./far
+    "$sonde" report --json far.run >far.json
+    same "far from its beginning: complete" True "$(python3 -c '
+import json
+print(json.load(open("far.json"))["complete"] > 0.9)')"
+fi
 
 # A program is called as it was started, also by a link, in both engines.
 ln -s "$burn" started-as
