@@ -1,19 +1,27 @@
-/* front.c - what the front adds to a request and to a token on their way. This thread is client and
- * upstream at once: it sends into one end of a connection and reads at the other, with the front
- * between them or without. So a direct way takes no change of threads, and all that one through the
- * front takes is the front's. Each round gives the median of its requests, and those of both ways
- * take turns within it. */
+/* front.c - what the front adds to a request and to a token on their way. Each round gives the median
+ * of its requests, and those of both ways take turns within it.
+ *
+ * Requests: the upstream is a thread that sleeps until one comes, and the client one that sleeps until
+ * the answer does, with the front between them or without. Both are woken on either way, so what is
+ * left is the front's: its work, and its own being woken. Where CPUs sleep that is what takes long.
+ *
+ * Rejected for them: this thread as client and upstream at once. On the direct way it then never
+ * sleeps, and its being woken twice, which any client and any upstream are, counted as the front's.
+ *
+ * Tokens: this thread is both, so the client's being woken is in the figure. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "front/figures.h"
-#include "front/front.h"
+#include "front/front_private.h"
 #include "harness.h"
 
 enum { SAMPLES_MAX = 4096 };
@@ -31,7 +39,9 @@ static const char token[] =
     "\"delta\":{\"content\":\" token\"},\"finish_reason\":null}]}\n\n\r\n";
 
 struct way { int client, upstream; };
-static struct way direct, through, streaming; /* the last: a token's, through the front */
+static struct way direct, through;           /* to a thread that answers */
+static struct way plain, streaming;          /* for tokens: this thread is at both ends */
+static pthread_t servers[2];
 static int listener;
 static struct sonde_front *front;
 static struct sonde_figures *figures;
@@ -88,6 +98,27 @@ static void get(int fd, const char *end)
     }
 }
 
+/* ---- The upstream --------------------------------------------------------------------------- */
+
+static int has_request(int fd)
+{
+    char text[4096];
+    size_t len = 0;
+    do {
+        const ssize_t n = recv(fd, text + len, sizeof(text) - len, 0);
+        if (n <= 0) return 0;
+        len += (size_t)n;
+    } while (text[len - 1] != '}');
+    return 1;
+}
+
+static void *serve(void *arg)
+{
+    const int fd = *(const int *)arg;
+    while (has_request(fd)) put(fd, answer, sizeof(answer) - 1);
+    return NULL;
+}
+
 /* ---- Setting up ---------------------------------------------------------------------------- */
 
 static void on_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
@@ -128,12 +159,15 @@ static void setup(void)
     }
     inner = sonde_figures_observer(figures);
     struct sonde_front_options o = { .listen_fd = listen_on(&at),
+                                     .poll_percent = FRONT_POLL_PERCENT,
                                      .observer = { on_event, on_tick, &inner } };
     strcpy(o.upstream.authority, "127.0.0.1");
     memcpy(&o.upstream.address[0], &up, sizeof(up));
     o.upstream.address_count = 1;
     start_front(&o);
 
+    plain.client = dial(&up);
+    plain.upstream = take_connection();
     direct.client = dial(&up);
     direct.upstream = take_connection();
     through.client = dial(&at);
@@ -153,6 +187,10 @@ static void setup(void)
     get(streaming.client, "\r\n\r\n");
     put(through.upstream, answer, sizeof(answer) - 1);
     get(through.client, "{}");
+    if (pthread_create(&servers[0], NULL, serve, &direct.upstream) ||
+        pthread_create(&servers[1], NULL, serve, &through.upstream)) {
+        bench_die("cannot start a thread");
+    }
 }
 
 static void teardown(void)
@@ -160,8 +198,10 @@ static void teardown(void)
     sonde_front_stop(front);
     sonde_figures_destroy(figures);
     sonde_model_destroy(model);
-    const struct way *all[] = { &direct, &through, &streaming };
-    for (size_t i = 0; i < 3; i++) close(all[i]->client), close(all[i]->upstream);
+    const struct way *all[] = { &direct, &through, &plain, &streaming };
+    for (size_t i = 0; i < 4; i++) close(all[i]->client);
+    for (size_t i = 0; i < 2; i++) pthread_join(servers[i], NULL);
+    for (size_t i = 0; i < 4; i++) close(all[i]->upstream);
     close(listener);
 }
 
@@ -171,8 +211,6 @@ static uint64_t send_request(const struct way *w)
 {
     const uint64_t begin = bench_now_ns();
     put(w->client, request, sizeof(request) - 1);
-    get(w->upstream, "}");
-    put(w->upstream, answer, sizeof(answer) - 1);
     get(w->client, "{}");
     return bench_now_ns() - begin;
 }
@@ -200,37 +238,56 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* n times the median of ours, less that of the direct way. */
-static uint64_t medians(uint64_t n, uint64_t (*measure)(const struct way *w),
-                        const struct way *ours, const struct way *less)
+/* n times the median of ours, less that of the direct way; or another of a thousand parts. */
+static uint64_t quantile(uint64_t n, uint64_t (*measure)(const struct way *w),
+                         const struct way *ours, const struct way *less, uint64_t thousandth)
 {
     static uint64_t a[SAMPLES_MAX], b[SAMPLES_MAX];
     const uint64_t count = n < SAMPLES_MAX ? n : SAMPLES_MAX;
+    const uint64_t at = count * thousandth / 1000;
     for (uint64_t i = 0; i < count; i++) {
         if (less) b[i] = measure(less);
         a[i] = measure(ours);
     }
     qsort(a, count, sizeof(a[0]), by_size);
     qsort(b, less ? count : 0, sizeof(b[0]), by_size);
-    const uint64_t base = less ? b[count / 2] : 0;
-    return n * (a[count / 2] > base ? a[count / 2] - base : 1);
+    const uint64_t base = less ? b[at] : 0;
+    return n * (a[at] > base ? a[at] - base : 1);
 }
 
-#define VARIANT(id, measure, ours, less)                                                       \
+/* CPU time of the front's thread for n requests, one after the other. */
+static uint64_t request_cpu(uint64_t n, unsigned thread)
+{
+    clockid_t clock;
+    struct timespec before, after;
+    (void)thread;
+    if (pthread_getcpuclockid(front->thread, &clock)) bench_die("the front's clock is not known");
+    clock_gettime(clock, &before);
+    for (uint64_t i = 0; i < n; i++) send_request(&through);
+    clock_gettime(clock, &after);
+    return (uint64_t)((after.tv_sec - before.tv_sec) * 1000000000l + after.tv_nsec - before.tv_nsec);
+}
+
+#define VARIANT(id, measure, ours, less, thousandth)                                           \
     static uint64_t id(uint64_t n, unsigned thread)                                            \
     {                                                                                          \
-        return (void)thread, medians(n, measure, ours, less);                                  \
+        return (void)thread, quantile(n, measure, ours, less, thousandth);                     \
     }
-VARIANT(request_direct, send_request, &direct, NULL)
-VARIANT(request_added, send_request, &through, &direct)
-VARIANT(token_direct, send_token, &direct, NULL)
-VARIANT(token_added, send_token, &streaming, &direct)
-VARIANT(token_seen, token_late, &streaming, NULL)
+VARIANT(request_direct, send_request, &direct, NULL, 500)
+VARIANT(request_added, send_request, &through, &direct, 500)
+VARIANT(request_late, send_request, &through, &direct, 990)
+VARIANT(token_direct, send_token, &plain, NULL, 500)
+VARIANT(token_added, send_token, &streaming, &plain, 500)
+VARIANT(token_seen, token_late, &streaming, NULL, 500)
 
 static const struct bench_row rows[] = {
     { .id = "front_request", .figure = "front: added to a request, p50", .unit = "us",
       .ours = "request added", .bare = "request direct", .budget = 150,
-      .note = "request and answer, both through the front" },
+      .note = "client and upstream sleep until something comes, on both ways" },
+    { .id = "front_request_p99", .figure = "front: added to a request, p99", .unit = "us",
+      .ours = "request added, p99", .bare = "request direct" },
+    { .id = "front_request_cpu", .figure = "front: its CPU time for a request", .unit = "us",
+      .ours = "request cpu", .note = "one after the other; looking for events included" },
     { .id = "front_token", .figure = "front: added to a token, p50", .unit = "us",
       .ours = "token added", .bare = "token direct" },
     { .id = "front_seen", .figure = "front: a token's time, after it was sent, p50", .unit = "us",
@@ -246,6 +303,8 @@ BENCH_GROUP(group) = {
     .variants = {
         { .name = "request direct", .run = request_direct, .round_ms = 5 },
         { .name = "request added", .run = request_added, .round_ms = 5 },
+        { .name = "request added, p99", .run = request_late, .round_ms = 20 },
+        { .name = "request cpu", .run = request_cpu, .round_ms = 5 },
         { .name = "token direct", .run = token_direct, .round_ms = 5 },
         { .name = "token added", .run = token_added, .round_ms = 5 },
         { .name = "token seen", .run = token_seen, .round_ms = 5 },

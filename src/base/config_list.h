@@ -88,6 +88,7 @@ SONDE_NUM(server, answer_seconds, 300, 1, 86400, "an answer that has not been ta
 SONDE_NUM(server, rate_per_second, 100, 0, 1000000, "requests of one client address; 0 = any number. Health, and programs of this machine, are not counted")
 SONDE_INT(server, rate_burst, 1000, 1, 10000000, "requests of one client address at once")
 SONDE_STR(server, upstream, "", "inference server that `sonde serve` is the front of, http://HOST:PORT; empty = none")
+SONDE_INT(server, upstream_poll_percent, 5, 0, 100, "with an upstream, how much of a CPU, over a minute, may go into looking for the next event instead of sleeping; 0 = none")
 SONDE_BOOL(server, own_health, 0, "with an upstream, answer /health, /healthz, /livez and /readyz here instead of there")
 SONDE_LIST(scrape, targets, "[]", "exporters to read: URLs, or objects with url, job, instance, labels, interval_seconds, timeout_seconds, bearer_token_file")
 SONDE_NUM(scrape, interval_seconds, 15, 0.1, 86400, "between scrapes of a target")

@@ -154,7 +154,9 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
 {
     struct sonde_front_options o = { .own = owns, .adopt = adopt, .who = who,
                                      .arg = r,
-                                     .host_ok = is_here, .drain_ms = DRAIN_MS };
+                                     .host_ok = is_here, .drain_ms = DRAIN_MS,
+                                     .poll_percent =
+                                         (uint32_t)cli->config.server_upstream_poll_percent };
     struct sonde_listen where;
     char url[80], token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options s = { .url = url, .collector = r->collector,
@@ -287,6 +289,8 @@ static int serve(struct sonde_cli *cli, struct running *r, const sigset_t *set)
     } else {
         announce(cli, r);
         wait_for_end(set);
+        sonde_front_stop(r->front); /* how its requests end is counted and handed on */
+        r->front = NULL;
         sonde_continuous_stop(r->continuous);
         sonde_collector_stop(r->collector);
         if (cli->log_path) sonde_log(SONDE_LOG_INFO, "ending");

@@ -168,8 +168,10 @@ static void bury(struct sonde_front *f)
     }
 }
 
-/* For as long as poll.h says: how many events there are. */
-static int look(struct sonde_front *f, struct epoll_event *events, uint64_t begin_ns, uint32_t most)
+/* For as long as poll.h says: how many events there are, and how long it looked, without the time that
+ * another thread had the CPU. */
+static int look(struct sonde_front *f, struct epoll_event *events, uint32_t most, uint64_t begin_ns,
+                uint64_t *looked_ns)
 {
     uint64_t now = begin_ns;
     int n;
@@ -178,8 +180,12 @@ static int look(struct sonde_front *f, struct epoll_event *events, uint64_t begi
         n = epoll_wait(f->epoll, events, EVENTS, 0);
         if (n == 0) sched_yield();
         now = front_now_ns();
-        if (now - before > FRONT_POLL_BUSY_NS) break;
+        if (n == 0 && now - before > FRONT_POLL_BUSY_NS) {
+            *looked_ns = before - begin_ns + 1;
+            return 0;
+        }
     } while (n == 0 && now - begin_ns < most);
+    *looked_ns = now - begin_ns + 1; /* 0 is for those that did not look */
     return n;
 }
 
@@ -194,10 +200,7 @@ static int wait_for_events(struct sonde_front *f, struct epoll_event *events)
     const uint32_t most = front_poll_time(&f->poll, kind, begin);
     uint64_t looked = 0;
     int n = 0;
-    if (most) {
-        n = look(f, events, begin, most);
-        looked = front_now_ns() - begin;
-    }
+    if (most) n = look(f, events, most, begin, &looked);
     if (n > 0) {
         front_poll_done(&f->poll, kind, looked, looked, 1);
     } else {
@@ -277,7 +280,8 @@ int sonde_front_start(const struct sonde_front_options *options, struct sonde_fr
     f->listener = (struct front_socket){ .kind = FRONT_LISTENER, .fd = options->listen_fd };
     f->wake = (struct front_socket){ .kind = FRONT_WAKE, .fd = -1 };
     f->epoll = -1;
-    f->poll.off = sysconf(_SC_NPROCESSORS_ONLN) < 2;
+    /* With one CPU, looking keeps the others from working. */
+    front_poll_init(&f->poll, sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 0 : options->poll_percent);
     /* Told apart from other fronts that a request may pass. */
     if (getrandom(&random, sizeof(random), 0) != sizeof(random)) random = (uint32_t)getpid();
     snprintf(f->name, sizeof(f->name), "sonde-%08x", random);

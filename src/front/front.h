@@ -165,6 +165,7 @@ struct sonde_front_options {
     uint32_t idle_timeout_ms;        /* connections of clients without a request; 0 = 75000 */
     uint32_t stall_timeout_ms;       /* of those that do not send the rest of one, or do not take the
                                         answer; 0 = 75000 */
+    uint32_t poll_percent;           /* of a CPU, to look for events before sleeping; 0 = not; poll.h */
     uint32_t drain_ms;               /* how long stop waits for requests under way; 0 = not */
 };
 
