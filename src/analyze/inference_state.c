@@ -325,10 +325,6 @@ static void flight_load(struct io *io, int quiet)
     if (f->r.source == SONDE_INFER_HOOK && f->process && f->process->gap_ns < f->r.arrived_ns) {
         f->process->gap_ns = f->r.arrived_ns;
     }
-    /* The front passed it on, or probes saw it: both ended with their agent. */
-    if (f->r.source == SONDE_INFER_FRONT || f->r.source == SONDE_INFER_PROBE) {
-        infer_lose(x, f, "agent_ended");
-    }
 }
 
 /* ---- Events that wait --------------------------------------------------------------------------- */
@@ -387,6 +383,32 @@ static void event_load(struct io *io)
     if (!io->s->bad && !io->gone && e.e.type < SONDE_INFER_EVENT_TYPES) infer_wait(io->x, &e);
 }
 
+/* Its end is among the events that wait. */
+static int end_waits(const struct sonde_infer *x, const struct infer_flight *f)
+{
+    for (uint32_t i = 0; i < x->waiting.count; i++) {
+        const struct infer_event *in = sonde_timeq_item(&x->waiting, i);
+        if (in->e.type == SONDE_INFER_END && in->e.id == f->r.id && in->e.pid == f->r.pid &&
+            in->e.source == f->r.source) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The front passed them on, or probes saw them: both ended with their agent, and of those that it did
+ * not see end nothing will be heard. An agent that is told to end breaks off the front's, and says so. */
+static void lose_unended(struct sonde_infer *x)
+{
+    for (struct infer_flight *f = x->oldest, *next; f; f = next) {
+        next = f->after;
+        if ((f->r.source == SONDE_INFER_FRONT || f->r.source == SONDE_INFER_PROBE) &&
+            !end_waits(x, f)) {
+            infer_lose(x, f, "agent_ended");
+        }
+    }
+}
+
 /* ---- All of it ---------------------------------------------------------------------------------- */
 
 void infer_save(void *arg, struct sonde_state *s)
@@ -431,4 +453,5 @@ void infer_load(void *arg, struct sonde_state *s, const struct sonde_model_known
     for (uint64_t i = 0; i < n && !s->bad; i++) flight_load(&io, 1);
     sonde_state_count(s, &n, INFER_WAITING_MAX);
     for (uint64_t i = 0; i < n && !s->bad; i++) event_load(&io);
+    lose_unended(io.x);
 }

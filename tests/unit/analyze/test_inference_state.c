@@ -243,6 +243,41 @@ static void process_gone(void **state)
     play_release(&second);
 }
 
+static void front_event(struct play *g, uint32_t type, uint64_t id, double ms, uint32_t outcome)
+{
+    play_event(g, &(struct sonde_infer_event){ .type = (uint16_t)type, .source = SONDE_INFER_FRONT,
+                                               .id = id, .time_ns = MS(ms), .model = "tiny",
+                                               .outcome = outcome });
+}
+
+/* The front ends with its agent: what it broke off then has ended so; of what it did not see end
+ * nothing is heard any more. */
+static void front_ended(void **state)
+{
+    (void)state;
+    struct play first, next;
+    struct sonde_buf b;
+    play_init(&first, NULL);
+    front_event(&first, SONDE_INFER_REQUEST, 1, 10, 0);
+    front_event(&first, SONDE_INFER_REQUEST, 2, 20, 0);
+    play_until(&first, 500);
+    front_event(&first, SONDE_INFER_END, 1, 1600, SONDE_CANCELLED); /* waits when it is saved */
+    save(&first, &b);
+    play_init(&next, NULL);
+    assert_int_equal(load(&next, b.data, b.len, 1), 0);
+    play_until(&next, 3000);
+    const struct sonde_infer_request *broken = play_done(&next, 1), *lost = play_done(&next, 2);
+    assert_non_null(broken);
+    assert_non_null(lost);
+    assert_int_equal(broken->outcome, SONDE_CANCELLED);
+    assert_int_equal(lost->outcome, SONDE_INFER_LOST);
+    assert_string_equal(lost->error, "agent_ended");
+    assert_int_equal(sonde_infer_invalid(next.x, SONDE_INFER_BAD_after_end), 0);
+    sonde_buf_release(&b);
+    play_release(&first);
+    play_release(&next);
+}
+
 /* Bytes that are wrong are bad or other values, never a crash; for the sanitizers. */
 static void damaged(void **state)
 {
@@ -277,6 +312,7 @@ int main(void)
         cmocka_unit_test(cut_anywhere),
         cmocka_unit_test(no_leap),
         cmocka_unit_test(process_gone),
+        cmocka_unit_test(front_ended),
         cmocka_unit_test(damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
