@@ -55,11 +55,7 @@ struct event {
 
 static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
 {
-    const struct sonde_budget b = { .used = &s->bytes, .max = s->p->bytes_max };
-    void *grown = sonde_table_grow(*table, count, cap, size, &b);
-    if (!grown) return sonde_import_no_room(s->p, s->err);
-    *table = grown;
-    return 0;
+    return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
 /* ---- Events ----------------------------------------------------------------------------------- */

@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "profile/formats/import.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
@@ -50,37 +49,23 @@ struct reader {
 
 static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
 {
-    const struct sonde_budget b = { .used = &s->bytes, .max = s->p->bytes_max };
-    void *grown = sonde_table_grow(*table, count, cap, size, &b);
-    if (!grown) return sonde_import_no_room(s->p, s->err);
-    *table = grown;
-    return 0;
+    return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------ */
 
 static int read_call_frame(struct reader *s, struct node *n)
 {
-    struct sonde_json_text key, name = { "", 0 }, url = { "", 0 };
-    double line = -1;
-    if (!sonde_json_enter(&s->r, '{')) return 0;
-    while (sonde_json_member(&s->r, &key)) {
-        const char comes = sonde_json_peek(&s->r);
-        if (comes == '"' && sonde_json_text_is(key, "functionName")) {
-            sonde_json_string(&s->r, &s->text, &name);
-        } else if (comes == '"' && sonde_json_text_is(key, "url")) {
-            sonde_json_string(&s->r, &s->other, &url);
-        } else if (comes == '0' && sonde_json_text_is(key, "lineNumber")) {
-            sonde_json_number(&s->r, &line);
-        } else {
-            sonde_json_skip(&s->r);
-        }
+    static const struct sonde_import_frame_keys keys = { "functionName", "url", "lineNumber" };
+    struct sonde_import_frame_text f;
+    if (!sonde_import_frame_read(&s->r, &keys, &s->text, &s->other, &f) ||
+        sonde_json_text_is(f.name, "(root)")) {
+        return 0;
     }
-    if (s->r.error || sonde_json_text_is(name, "(root)")) return 0;
-    n->idle = sonde_json_text_is(name, "(idle)");
+    n->idle = sonde_json_text_is(f.name, "(idle)");
     /* Lines count from 0. */
-    const uint32_t at = line >= 0 && line < 1e9 ? (uint32_t)line + 1 : 0;
-    n->location = sonde_import_frame(s->p, name, url, at);
+    const uint32_t at = f.line >= 0 && f.line < 1e9 ? (uint32_t)f.line + 1 : 0;
+    n->location = sonde_import_frame(s->p, f.name, f.file, at);
     return n->location ? 0 : sonde_import_no_room(s->p, s->err);
 }
 

@@ -47,6 +47,38 @@ uint32_t sonde_import_frame(struct sonde_profile *p, struct sonde_json_text name
     return f.name && at.function ? sonde_profile_lines_location(p, 0, 0, &at, 1) : 0;
 }
 
+int sonde_import_frame_read(struct sonde_json_reader *r, const struct sonde_import_frame_keys *keys,
+                            struct sonde_buf *name, struct sonde_buf *file,
+                            struct sonde_import_frame_text *out)
+{
+    struct sonde_json_text key;
+    *out = (struct sonde_import_frame_text){ { "", 0 }, { "", 0 }, -1 };
+    if (!sonde_json_enter(r, '{')) return 0;
+    while (sonde_json_member(r, &key)) {
+        const char comes = sonde_json_peek(r);
+        if (comes == '"' && sonde_json_text_is(key, keys->name)) {
+            sonde_json_string(r, name, &out->name);
+        } else if (comes == '"' && sonde_json_text_is(key, keys->file)) {
+            sonde_json_string(r, file, &out->file);
+        } else if (comes == '0' && sonde_json_text_is(key, keys->line)) {
+            sonde_json_number(r, &out->line);
+        } else {
+            sonde_json_skip(r);
+        }
+    }
+    return !r->error;
+}
+
+int sonde_import_grow(const struct sonde_profile *p, size_t *bytes, void **table, uint32_t count,
+                      uint32_t *cap, size_t size, struct sonde_err *err)
+{
+    const struct sonde_budget b = { .used = bytes, .max = p->bytes_max };
+    void *grown = sonde_table_grow(*table, count, cap, size, &b);
+    if (!grown) return sonde_import_no_room(p, err);
+    *table = grown;
+    return 0;
+}
+
 double sonde_import_unit_ns(struct sonde_json_text unit)
 {
     static const struct { const char *name; double ns; } units[] = {

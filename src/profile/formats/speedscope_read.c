@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "profile/formats/import.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
@@ -45,36 +44,20 @@ static void note_place(struct reader *s, struct sonde_json_reader *place)
 
 static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
 {
-    const struct sonde_budget b = { .used = &s->bytes, .max = s->p->bytes_max };
-    void *grown = sonde_table_grow(*table, count, cap, size, &b);
-    if (!grown) return sonde_import_no_room(s->p, s->err);
-    *table = grown;
-    return 0;
+    return sonde_import_grow(s->p, &s->bytes, table, count, cap, size, s->err);
 }
 
 /* ---- Frames ----------------------------------------------------------------------------------- */
 
 static int read_frame(struct reader *s)
 {
-    struct sonde_json_text key, name = { "", 0 }, file = { "", 0 };
-    uint64_t line = 0;
-    if (!sonde_json_enter(&s->r, '{')) return 0;
-    while (sonde_json_member(&s->r, &key)) {
-        const char comes = sonde_json_peek(&s->r);
-        if (comes == '"' && sonde_json_text_is(key, "name")) {
-            sonde_json_string(&s->r, &s->text, &name);
-        } else if (comes == '"' && sonde_json_text_is(key, "file")) {
-            sonde_json_string(&s->r, &s->other, &file);
-        } else if (comes == '0' && sonde_json_text_is(key, "line")) {
-            sonde_json_number_u64(&s->r, &line);
-        } else {
-            sonde_json_skip(&s->r);
-        }
-    }
-    if (s->r.error) return 0;
+    static const struct sonde_import_frame_keys keys = { "name", "file", "line" };
+    struct sonde_import_frame_text f;
+    if (!sonde_import_frame_read(&s->r, &keys, &s->text, &s->other, &f)) return 0;
     const int rc = grow(s, (void **)&s->frames, s->frame_count, &s->frame_cap, sizeof(*s->frames));
     if (rc) return rc;
-    const uint32_t id = sonde_import_frame(s->p, name, file, line < UINT32_MAX ? (uint32_t)line : 0);
+    const uint32_t line = f.line >= 0 && f.line < 1e9 ? (uint32_t)f.line : 0;
+    const uint32_t id = sonde_import_frame(s->p, f.name, f.file, line);
     if (!id) return sonde_import_no_room(s->p, s->err);
     s->frames[s->frame_count++] = id;
     return 0;
