@@ -112,11 +112,12 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
         return;
     }
     const struct sonde__header *h = sonde_segment_header(e->segment);
-    const char *program = h->program;
+    char program[64];
+    sonde_segment_program(e->segment, program);
     e->pid_ns = h->pid_ns;
     e->group = h->group;
     e->elsewhere = !sonde__is_here(h, &c->here);
-    if (!program[0]) program = "unknown";
+    if (!program[0]) strcpy(program, "unknown");
     if (!entry_wanted(c, e) || !entry_supersedes(c, e, program)) {
         sonde_segment_close(e->segment);
         e->segment = NULL;
@@ -138,8 +139,21 @@ static void entry_open(struct sonde_collector *c, int dirfd, struct entry *e)
     p->elsewhere = e->elsewhere;
     p->ended_s = 0;
     e->process = p;
+    e->named = strcmp(program, h->program) != 0;
     e->wanted = 1;
     e->mono0_ns = sonde_segment_header(e->segment)->mono0_ns;
+}
+
+/* Under `sonde run` it is the preloaded library that makes the segment, before the program says what
+ * it is called. */
+static void entry_rename(struct sonde_collector *c, struct entry *e)
+{
+    char program[64];
+    if (e->named || !e->process) return;
+    sonde_segment_program(e->segment, program);
+    if (!program[0] || strcmp(program, sonde_segment_header(e->segment)->program) == 0) return;
+    /* Where the name is taken, by an image before this one, it stays as it is. */
+    if (sonde_model_process_rename(c->model, e->process, program) != SONDE_ENOMEM) e->named = 1;
 }
 
 /* ---- Scanning ----------------------------------------------------------------------------- */
@@ -281,6 +295,7 @@ static void entry_step(struct sonde_collector *c, struct entry *e, int dirfd, do
     int replaced = entry_replaced(c, e);
     int alive = !replaced &&
                 sonde_discover_alive(dirfd, e->name, &e->id, e->segment, &c->here, &st);
+    if (e->segment) entry_rename(c, e);
     if (e->segment) entry_read(c, e, !alive);
     if (!alive) entry_end(c, e, replaced, now_s);
     else if (e->process) e->process->threads = st.threads;

@@ -24,6 +24,7 @@ struct entry {
     int seen;                             /* in the last scan */
     int wanted;                           /* had a process in the model */
     uint32_t group;                       /* of processes that it was started in */
+    int named;                            /* a name that came after the segment is the process's */
     uint64_t pid_ns;                      /* of its process, 0 = not known */
     int elsewhere;                        /* its process is in another namespace, or boot */
     int left_alone;                       /* the file is not ours to remove */

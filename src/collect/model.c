@@ -555,6 +555,86 @@ struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t 
     return p;
 }
 
+/* Labels of s as they are with another name of its process; they end with process and pid. */
+static struct sonde_model_series *series_renamed(const struct sonde_model_series *s,
+                                                 const char *program)
+{
+    struct label_set set;
+    set.count = s->label_count;
+    memcpy(set.label, s->labels, set.count * sizeof(set.label[0]));
+    set.label[set.count - 2].value = program;
+    struct sonde_model_series *out = series_alloc(&set);
+    if (out) out->hash = label_set_hash(&set, s->family, s->process);
+    return out;
+}
+
+/* Others have pointers to s, so it stays where it is. */
+static void series_rename(struct sonde_model_index *x, struct sonde_model_series *s,
+                          struct sonde_model_series *to)
+{
+    series_unlink(x, s);
+    s->hash = to->hash;
+    s->chain = x->series[slot_of(s->hash, x->series_slots)];
+    x->series[slot_of(s->hash, x->series_slots)] = s;
+    s->labels = to->labels;
+    s->label_text = to->label_text;
+    s->label_text_len = to->label_text_len;
+    s->stored = 0;
+    sonde__free(s->renamed);
+    s->renamed = to;
+}
+
+/* The next series of p, in the order of families; NULL = that was all. */
+static struct sonde_model_series *process_series(const struct sonde_model *m,
+                                                 const struct sonde_model_process *p, size_t *family,
+                                                 size_t *at)
+{
+    for (; *family < m->family_count; ++*family, *at = 0) {
+        const struct sonde_model_family *f = m->families[*family];
+        while (*at < f->series_count) {
+            struct sonde_model_series *s = f->series[(*at)++];
+            if (s->process == p) return s;
+        }
+    }
+    return NULL;
+}
+
+int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process *p,
+                               const char *program)
+{
+    struct sonde_model_series *s, *first = NULL, **last = &first;
+    size_t family = 0, at = 0;
+    if (sonde_strip_on()) program = sonde_model_strip(m, "process", program);
+    char *name = program ? sonde__strdup(program) : NULL;
+    if (!name) return SONDE_ENOMEM;
+    int rc = 0;
+    for (size_t i = 0; i < m->process_count; i++) {
+        const struct sonde_model_process *o = m->processes[i];
+        if (o != p && o->pid == p->pid && strcmp(o->program, name) == 0) rc = SONDE_EEXIST;
+    }
+    /* All of them, or none. */
+    while (rc == 0 && (s = process_series(m, p, &family, &at))) {
+        *last = series_renamed(s, name);
+        if (!*last) rc = SONDE_ENOMEM;
+        else last = &(*last)->chain;
+    }
+    family = at = 0;
+    while (first) {
+        struct sonde_model_series *to = first;
+        first = first->chain;
+        if (rc == 0) series_rename(m->index, process_series(m, p, &family, &at), to);
+        else sonde__free(to);
+    }
+    if (rc == 0) {
+        sonde_model_spans_rename(m, p->pid, p->program, name);
+        sonde__free(p->program);
+        p->program = name;
+    } else {
+        sonde__free(name);
+    }
+    return rc;
+}
+
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p)
 {
     if (m->infer_ops) m->infer_ops->forget(m->infer, m, p);

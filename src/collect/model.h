@@ -96,6 +96,7 @@ struct sonde_model_series {
     /* Private to the model. */
     uint64_t hash;
     struct sonde_model_series *chain;
+    struct sonde_model_series *renamed;  /* where labels are since the process was; NULL = it was not */
     uint64_t counter_prev;               /* as of the last tick … */
     double real_prev;                    /* … or this */
     struct sonde_hist_value *hist_prev;
@@ -299,6 +300,10 @@ void sonde_model_exemplar(struct sonde_model_series *s, const struct sonde_exemp
 struct sonde_model_process *sonde_model_process(struct sonde_model *m, uint32_t pid,
                                                 uint64_t start_time, const char *program);
 void sonde_model_process_forget(struct sonde_model *m, struct sonde_model_process *p);
+/* Its series and recent spans too. SONDE_EEXIST: another one of its pid has that name; SONDE_ENOMEM:
+ * nothing has changed. */
+int sonde_model_process_rename(struct sonde_model *m, struct sonde_model_process *p,
+                               const char *program);
 
 /* Copies span; its strings are interned, attrs copied (at most SONDE_SPAN_ATTRS_MAX), and parts,
  * unless there are too many of all spans. */

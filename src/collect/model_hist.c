@@ -108,6 +108,7 @@ void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s
     sonde_hist_value_free(s->hist_prev);
     sonde__free(s->exemplar);
     sonde__free(s->le);
+    sonde__free(s->renamed);
     sonde__free(s);
 }
 

@@ -41,6 +41,8 @@ int sonde_model_grow(void **array, size_t *cap, size_t count, size_t item_bytes)
 const char *sonde_model_strip(struct sonde_model *m, const char *name, const char *value);
 void sonde_model_strip_free(struct sonde_model *m);
 
+/* Spans of pid that have the program's old name. */
+void sonde_model_spans_rename(struct sonde_model *m, uint32_t pid, const char *old, const char *now);
 void sonde_model_series_free(struct sonde_model *m, struct sonde_model_series *s);
 void sonde_model_spans_free(struct sonde_model *m);
 

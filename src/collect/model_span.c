@@ -87,6 +87,18 @@ void sonde_model_spans_free(struct sonde_model *m)
     }
 }
 
+void sonde_model_spans_rename(struct sonde_model *m, uint32_t pid, const char *old, const char *now)
+{
+    for (size_t i = 0; i < m->spans_max && i < m->span_next; i++) {
+        struct sonde_model_span *s = &m->spans[i];
+        if (s->pid != pid || !s->program || strcmp(s->program, old) != 0) continue;
+        const char *program = intern(m->index, now);
+        if (!program) return;
+        intern_drop(m->index, s->program);
+        s->program = program;
+    }
+}
+
 static void strip(struct sonde_model_attr *a)
 {
     const enum sonde_strip_kind kind = sonde_strip_kind(a->key);

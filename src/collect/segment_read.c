@@ -203,6 +203,17 @@ void sonde_segment_close(struct sonde_segment *s)
 
 const struct sonde__header *sonde_segment_header(const struct sonde_segment *s) { return &s->h; }
 
+void sonde_segment_program(const struct sonde_segment *s, char out[64])
+{
+    memcpy(out, s->h.program, sizeof(s->h.program));
+    if (__atomic_load_n(&s->live->named, __ATOMIC_ACQUIRE) != SONDE__NAMED) return;
+    char name[sizeof(s->live->name)];
+    memcpy(name, s->live->name, sizeof(name)); /* looked at as it was, whoever writes */
+    const char *end = memchr(name, '\0', sizeof(name));
+    if (!end || end == name || !sonde__utf8_valid(name, (size_t)(end - name))) return;
+    memcpy(out, name, sizeof(name));
+}
+
 int sonde_segment_closed(const struct sonde_segment *s)
 {
     return __atomic_load_n(&s->live->closed, __ATOMIC_ACQUIRE) != 0;

@@ -24,6 +24,8 @@ void sonde_segment_close(struct sonde_segment *s);  /* NULL is fine */
 
 /* The checked copy of the header; only its immutable part means anything. */
 const struct sonde__header *sonde_segment_header(const struct sonde_segment *s);
+/* What the process calls itself, valid UTF-8: the header's program, or a name that it gave later. */
+void sonde_segment_program(const struct sonde_segment *s, char out[64]);
 /* 1 if the process said that it came to its normal end. */
 int sonde_segment_closed(const struct sonde_segment *s);
 

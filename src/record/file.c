@@ -239,10 +239,31 @@ static void budget(struct sonde__header *h, int fd)
     }
 }
 
-static void identify(struct sonde__header *h, uint32_t parent_pid)
+/* A child that was forked is called as its parent is. */
+static const char *own_name(const struct sonde__header *from)
+{
+    if (sonde__g.name[0]) return sonde__g.name;
+    if (from && __atomic_load_n(&from->named, __ATOMIC_ACQUIRE) == SONDE__NAMED) return from->name;
+    return program_invocation_short_name;
+}
+
+/* To a segment that another copy of the library made, which did not know the name. */
+static void tell_name(struct sonde__header *h)
+{
+    uint32_t not = SONDE__NAMED_NOT;
+    if (!sonde__g.name[0] || !strcmp(sonde__g.name, h->program) ||
+        !__atomic_compare_exchange_n(&h->named, &not, SONDE__NAMED_NOW, 0, __ATOMIC_ACQUIRE,
+                                     __ATOMIC_RELAXED)) {
+        return;
+    }
+    memcpy(h->name, sonde__g.name, sizeof(h->name) - 1); /* which is 0 at its end, as in g */
+    __atomic_store_n(&h->named, SONDE__NAMED, __ATOMIC_RELEASE);
+}
+
+static void identify(struct sonde__header *h, const struct sonde__header *from)
 {
     const void *random = (const void *)getauxval(AT_RANDOM);
-    const char *name = sonde__g.name[0] ? sonde__g.name : program_invocation_short_name;
+    const char *name = own_name(from);
     struct sonde__here here;
     int changed = 0;
 
@@ -251,7 +272,7 @@ static void identify(struct sonde__header *h, uint32_t parent_pid)
     h->pid = sonde__g.pid;
     h->uid = getuid();
     h->start_time = sonde__start_time(0);
-    h->parent_pid = parent_pid;
+    h->parent_pid = from ? from->pid : 0;
     h->group = (uint32_t)getpgrp();
     sonde__here(&here);
     memcpy(h->boot_id, here.boot_id, sizeof(h->boot_id));
@@ -345,7 +366,7 @@ static int inherit(struct sonde__header *h, const struct sonde__header *from)
 static int format(struct sonde__header *plan, int fd, const struct sonde__header *from)
 {
     budget(plan, fd);
-    identify(plan, from ? from->pid : 0);
+    identify(plan, from);
     plan->family_count = plan->series_count = 1; /* 0 is "none" and the sink */
     plan->string_used = 1;                       /* offset 0 is the empty string */
     if (from) {
@@ -468,6 +489,7 @@ static int attach(int fd)
     sonde__g.copy = __atomic_add_fetch(&mapped->copies, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&mapped->copies_live, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&mapped->closed, 0, __ATOMIC_RELAXED);
+    tell_name(mapped);
     return 0;
 }
 

@@ -91,7 +91,8 @@
  *   THREAD  tid, CPU ns it used in all, name (16 bytes): a thread that has ended
  *   MORE    7 words
  *
- * Versions. abi changes whenever any of this does; a reader refuses what it does not know. The
+ * Versions. abi changes whenever any of this does, but for what is appended to the header and means
+ * nothing while it is zero; a reader refuses what it does not know. The
  * immutable part of the header, and each family and series, carries a check sum, so a damaged
  * file is refused rather than believed.
  *
@@ -179,7 +180,14 @@ struct sonde__header {
     uint64_t mem;            /* offset of struct sonde__mem (mem.h); 0 = the heap is not profiled */
 
     uint64_t drops[SONDE__DROP_COUNT] __attribute__((aligned(64)));
+
+    /* What the program calls itself (sonde_config.name), where its segment had been made before it
+     * said so, by libsonde_preload. Once. All zero in segments of libraries that do not know it. */
+    uint32_t named __attribute__((aligned(64))); /* enum sonde__named; release */
+    char name[64];           /* as program, above */
 };
+
+enum sonde__named { SONDE__NAMED_NOT, SONDE__NAMED_NOW, SONDE__NAMED };
 
 #define SONDE__HEADER_FIXED offsetof(struct sonde__header, family_count)
 

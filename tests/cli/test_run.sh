@@ -97,6 +97,25 @@ kill -TERM "$keeper"
 wait "$keeper"
 same "end of --keep" 0 "$?"
 
+# ---- a program that has a name of its own -------------------------------------------------------
+curl_has() { # PATTERN
+    curl -sf "$(url_in "$scratch/named.log")/metrics" >"$scratch/metrics" && grep -qE "$1" "$scratch/metrics"
+}
+"${run[@]}" --keep 60 --log "$scratch/named.log" -- "$SONDE_BUILD/example_engine" --clients 1 --requests 2 \
+    --decode-ms 0 --prefill-us 0 --tokens 2 >"$scratch/out" &
+keeper=$!
+started+=("$keeper")
+until_line 'for 60 s more' "$scratch/named.log"
+until_true curl_has '^sonde_infer_requests_total\{.*process="engine"'
+has "its name on /metrics" '^sonde_infer_requests_total\{.*process="engine"' "$scratch/metrics"
+lacks "the executable's" 'process="example_engine"' "$scratch/metrics"
+curl -sf "$(url_in "$scratch/named.log")/api/processes" >"$scratch/out"
+has "its name among processes" '"engine"' "$scratch/out"
+status 0 "$sonde" ls
+has "its name in ls" ' engine ' "$scratch/out"
+kill -TERM "$keeper"
+wait "$keeper"
+
 # ---- ports ------------------------------------------------------------------------------------
 python3 -c '
 import socket, time

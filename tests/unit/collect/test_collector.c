@@ -622,6 +622,48 @@ static void probes(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* Under `sonde run` the segment is there before the program says what it is called. */
+static void named_later(void **state)
+{
+    (void)state;
+    uint32_t me = (uint32_t)getpid(), named = SONDE__NAMED;
+    uint64_t start = sonde__start_time(me);
+    char file[48];
+    snprintf(file, sizeof(file), "%u.%llu", me, (unsigned long long)start);
+    int dirfd = open(dir, O_RDONLY | O_DIRECTORY);
+    write_sample(dirfd, me, start, 0, "executable");
+    struct sonde_collector *c = collector(0, 60, 0);
+    struct sonde_model *m = sonde_collector_model(c);
+    int fd = openat(dirfd, file, O_RDWR);
+    const off_t name_at = offsetof(struct sonde__header, name);
+    const off_t named_at = offsetof(struct sonde__header, named);
+    const struct { const char *bytes, *shown; } cases[] = {
+        { "", "executable" }, { "\xff\xfe", "executable" }, { "its name", "its name" },
+    };
+    assert_true(fd >= 0);
+    sonde_collector_step(c);
+    assert_int_equal(pwrite(fd, &named, sizeof(named), named_at), sizeof(named));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char name[64] = "";
+        strcpy(name, cases[i].bytes);
+        assert_int_equal(pwrite(fd, name, sizeof(name), name_at), sizeof(name));
+        sonde_collector_step(c);
+        assert_int_equal(m->process_count, 1);
+        assert_string_equal(m->processes[0]->program, cases[i].shown);
+        const struct sonde_model_series *s = find(c, "sonde_segment_bytes", me);
+        assert_string_equal(s->labels[0].value, cases[i].shown);
+    }
+    close(fd);
+    close(dirfd);
+    sonde_collector_destroy(c);
+    /* Who comes later knows it at once. */
+    c = collector(0, 60, 0);
+    sonde_collector_step(c);
+    assert_int_equal(sonde_collector_model(c)->process_count, 1);
+    assert_string_equal(sonde_collector_model(c)->processes[0]->program, "its name");
+    sonde_collector_destroy(c);
+}
+
 /* KB of segments that are mapped here and count as this process's memory. */
 static unsigned long mapped_kb(void)
 {
@@ -667,7 +709,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(exited_and_killed), TEST(main_thread_ends), TEST(retention),
-        TEST(children_that_ended), TEST(many_dead), TEST(many_live), TEST(file_is_gone),
+        TEST(children_that_ended), TEST(many_dead), TEST(many_live), TEST(named_later), TEST(file_is_gone),
         TEST(lock_tells_of_agents),
         TEST(images_of_one_process), TEST(pid_comes_back), TEST(refusals), TEST(directories),
         TEST(one_process_only), TEST(watched), TEST(watched_then_recording), TEST(thread),

@@ -168,6 +168,55 @@ static double newest(const struct sonde_model *m, const struct sonde_model_serie
     return s->history[(m->tick - 1) % SONDE_HISTORY];
 }
 
+static void processes_are_renamed(void **state)
+{
+    (void)state;
+    struct sonde_model *m = model_new(0, 0, 4);
+    struct sonde_model_process *p = sonde_model_process(m, 7, 1, "before");
+    struct sonde_model_process *other = sonde_model_process(m, 7, 1, "taken");
+    struct sonde_model_family *f = family(m, "a_total", SONDE_COUNTER);
+    struct sonde_label own = { "code", "200" };
+    struct sonde_model_series *a = sonde_model_series(m, f, p, &own, 1);
+    struct sonde_model_series *b = sonde_model_series(m, family(m, "b", SONDE_GAUGE), p, NULL, 0);
+    struct sonde_model_series *c = sonde_model_series(m, f, other, &own, 1);
+    a->counter = 5;
+    a->stored = 1;
+    assert_int_equal(sonde_model_process_rename(m, p, "taken"), SONDE_EEXIST);
+    assert_string_equal(p->program, "before");
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "again" : "a \"name\"";
+        uint64_t nth = 0;
+        int rc = SONDE_ENOMEM;
+        while (rc == SONDE_ENOMEM) {
+            sonde__alloc_fail_nth(++nth);
+            rc = sonde_model_process_rename(m, p, name);
+            sonde__alloc_fail_nth(0);
+            if (rc != 0) assert_true(strstr(a->label_text, i ? "a \\\"name" : "before") != NULL);
+        }
+        assert_int_equal(rc, 0);
+        assert_true(nth >= 3);
+        assert_string_equal(p->program, name);
+        assert_string_equal(a->labels[1].value, name);
+        assert_string_equal(a->label_text, i ? "code=\"200\",process=\"again\",pid=\"7\""
+                                             : "code=\"200\",process=\"a \\\"name\\\"\",pid=\"7\"");
+        assert_ptr_equal(sonde_model_series(m, f, p, &own, 1), a);
+        assert_ptr_equal(sonde_model_series(m, b->family, p, NULL, 0), b);
+        assert_ptr_equal(sonde_model_process(m, 7, 1, name), p);
+    }
+    assert_int_equal(a->counter, 5);
+    assert_int_equal(a->stored, 0);
+    assert_int_equal(m->series_count, 3);
+    assert_string_equal(c->labels[1].value, "taken");
+    sonde_model_span(m, &(struct sonde_model_span){ .name = "s", .program = "again", .pid = 7 });
+    sonde_model_span(m, &(struct sonde_model_span){ .name = "s", .program = "again", .pid = 8 });
+    assert_int_equal(sonde_model_process_rename(m, p, "last"), 0);
+    assert_string_equal(m->spans[0].program, "last");
+    assert_string_equal(m->spans[1].program, "again");
+    sonde_model_process_forget(m, p);
+    assert_int_equal(m->series_count, 1);
+    sonde_model_destroy(m);
+}
+
 static void counter_history_is_increase(void **state)
 {
     (void)state;
@@ -454,6 +503,7 @@ int main(void)
         cmocka_unit_test_teardown(labels_are_escaped, teardown),
         cmocka_unit_test_teardown(series_are_found_again, teardown),
         cmocka_unit_test_teardown(forgetting_frees_everything, teardown),
+        cmocka_unit_test_teardown(processes_are_renamed, teardown),
         cmocka_unit_test_teardown(counter_history_is_increase, teardown),
         cmocka_unit_test_teardown(history_wraps, teardown),
         cmocka_unit_test_teardown(hist_history_is_sparse, teardown),
