@@ -82,11 +82,12 @@ static int is_ours(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
     return rc;
 }
 
-static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t)
+static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t, int last)
 {
     struct sonde_err err;
     if (!t->base.segment) return;
-    sonde_preloaded_look(&e->found, &t->base);
+    /* Who has just been sampled lives; if it has ended since, the next round will see no sample. */
+    if (!t->busy || last) sonde_preloaded_look(&e->found, &t->base);
     if (!t->base.ours) {
         const int rc = is_ours(e, t);
         if (rc != 0) {
@@ -100,7 +101,9 @@ static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t
                            sonde_segment_header(t->base.segment)->program);
         e->described = 1;
     }
+    const uint64_t before = e->reader.figures.samples;
     const int rc = sonde_timer_read(&e->reader, t, t->base.gone, &err);
+    t->busy = e->reader.figures.samples != before;
     if (rc != 0) {
         sonde_log(SONDE_LOG_WARN, "samples of %s/%s: %s", e->found.dir, t->base.name, err.text);
     }
@@ -111,11 +114,13 @@ static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t
 
 static void engine_drain(struct sonde_cpu_engine *e, int last)
 {
-    (void)last; /* records that are being written when sampling ends are nobody's */
+    /* Records that are being written when sampling ends are nobody's. */
     sonde_tick_clock_update(&e->clock);
     e->reader.now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     sonde_preloaded_scan(&e->found);
-    for (uint32_t i = 0; i < e->found.target_count; i++) target_read(e, target_at(e, i));
+    for (uint32_t i = 0; i < e->found.target_count; i++) {
+        target_read(e, target_at(e, i), last);
+    }
 }
 
 static void engine_wait(struct sonde_cpu_engine *e, int wake_fd)

@@ -32,6 +32,7 @@ struct sonde_timer_target {
     struct sonde_sampler_info info;   /* valid if it is ours */
     struct sonde_aspace *as;
     uint32_t layout;
+    int busy;                         /* there were samples when it was last read */
     uint64_t cpu_ns;                  /* used while it was sampled */
     uint64_t lost;
     struct { uint32_t tid; uint64_t at_ns; } named[SONDE_TIMER_NAMES]; /* when the name was read */

@@ -20,6 +20,8 @@
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 
+#define LISTED_NS 1000000000u  /* names are gone through so often, whatever the directory says */
+#define SETTLED_NS 100000000   /* a directory's time is the last change's when it is so old */
 #define TARGETS_MAX 65536u
 #define SCAN_EVERY_NS 200000000u
 #define SEGMENT_LEAST ((uint64_t)2 << 20) /* bytes that a segment with samples in it takes */
@@ -213,6 +215,24 @@ static void free_removed(struct sonde_preloaded *p)
     p->target_count = kept;
 }
 
+/* Has nothing been made or removed since the last time? The clock of files stands still for some
+ * milliseconds at a time, in which a change may follow another: a time that is so new says nothing. */
+static int is_unchanged(struct sonde_preloaded *p, uint64_t now_ns)
+{
+    struct timespec now;
+    struct stat st;
+    if (fstat(p->dirfd, &st) != 0 || clock_gettime(CLOCK_REALTIME, &now) != 0) return 0;
+    if (st.st_mtim.tv_sec == p->changed.tv_sec && st.st_mtim.tv_nsec == p->changed.tv_nsec &&
+        now_ns - p->listed_ns < LISTED_NS) {
+        return 1;
+    }
+    const int64_t age_ns = (int64_t)(now.tv_sec - st.st_mtim.tv_sec) * 1000000000 +
+                           (now.tv_nsec - st.st_mtim.tv_nsec);
+    p->changed = age_ns > SETTLED_NS ? st.st_mtim : (struct timespec){ 0 };
+    p->listed_ns = now_ns;
+    return 0;
+}
+
 void sonde_preloaded_scan(struct sonde_preloaded *p)
 {
     struct sonde_err err;
@@ -221,8 +241,15 @@ void sonde_preloaded_scan(struct sonde_preloaded *p)
         p->dirfd = -1;
         return;
     }
+    if (is_unchanged(p, began_ns)) {
+        all_scanned(p, began_ns);
+        return;
+    }
     for (uint32_t i = 0; i < p->target_count; i++) p->targets[i]->seen = 0;
-    if (sonde_discover_scan(p->dirfd, found, p, &err) != 0) return;
+    if (sonde_discover_scan(p->dirfd, found, p, &err) != 0) {
+        p->changed = (struct timespec){ 0 };
+        return;
+    }
     free_removed(p);
     all_scanned(p, began_ns);
 }

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "collect/aspace.h"
@@ -62,6 +63,9 @@ struct sonde_preloaded {
     uint32_t target_count, target_cap;
     struct sonde_preloaded *next;     /* of all there are in this process, as the next */
     uint64_t scanned_ns;              /* CLOCK_MONOTONIC when the last scan began; 0 = none yet */
+    uint64_t listed_ns;               /* the same of the last that went through all names */
+    struct timespec changed;          /* time of the directory then; 0 = it may be that of more
+                                         changes to come */
 };
 
 /* dir NULL or "" = the default one; made if need be. new_session: with a number of its own. On
