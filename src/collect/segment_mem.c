@@ -384,6 +384,10 @@ static int peak_copy(struct sonde_segment *s, struct segment_counts *c, uint64_t
             SUM(bytes);
             SUM(bytes_var);
             SUM(count_var);
+            /* Rows are read while threads go on, so a block may be seen to be freed and not to have
+             * been allocated. */
+            if ((int64_t)to->bytes < 0) to->bytes = 0;
+            if ((int64_t)to->count < 0) to->count = 0;
         }
     }
     return 0;

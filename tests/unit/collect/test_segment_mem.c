@@ -208,6 +208,12 @@ static void reads_the_peak_that_holds(void **state)
     assert_int_equal(sonde_segment_mem_peak(f.s, peak, 64, &f.err), 0);
     assert_int_equal(peak[40].bytes, 200);
     assert_int_equal(peak[f.site].bytes, 0);
+    /* Freed, and not seen to have been allocated, while the table was written. */
+    *build_peak(&f.b, 0, 40) = (struct sonde__mem_peak){ (uint64_t)-1, (uint64_t)-16, 0, 0 };
+    assert_int_equal(fixture_read(&f), 0);
+    assert_int_equal(sonde_segment_mem_peak(f.s, peak, 64, &f.err), 0);
+    assert_int_equal(peak[40].bytes, 0);
+    assert_int_equal(peak[40].count, 0);
     fixture_release(&f);
 }
 
