@@ -34,7 +34,8 @@ import time
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 KERNEL_TICK_S = 1.0 / 250   # by which utime and stime are told apart; rougher at 100 Hz
 LOOK_S = 0.02               # between looks at /proc
-ENOUGH_S = 0.4              # CPU time that a process must have used to be judged alone
+ENOUGH_S = 1.0              # CPU time that a process must have used to be judged alone
+SOME_S = 0.2                # … and to be counted as one that worked
 COMPLETE_LEAST = 0.99
 
 failures = []
@@ -148,7 +149,8 @@ class Program:
     packages = ()           # of Debian, for those who lack them
     needs = ()              # programs that must be there
     processes = 1           # that must have enough CPU time to be judged
-    inside = True           # libsonde_preload can come in
+    inside = True           # libsonde_preload can come in, and write where it must
+    why = "is linked statically"  # else
     complete = COMPLETE_LEAST
     user = None             # who runs it, sonde and all; None = whoever runs this
     hint = None             # what the report must advise
@@ -240,8 +242,9 @@ class Postgres(Program):
 
 
 class PostgresByRoot(Postgres):
-    """sonde as root, the server as its own user below it."""
+    """sonde as root, the server as its own user below it, which may not write to root's segments."""
     user = None
+    inside, why = False, "changes its user|only .* of CPU time that it used was sampled"
 
     def as_user(self, argv):
         return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *argv]
@@ -355,13 +358,93 @@ if __name__ == "__main__":
         return ["/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3", self.file]
 
 
+class Compiled(Program):
+    """Two threads that compute, in another language or linked otherwise."""
+    suffix = ".c"
+    text = r"""
+#include <stdio.h>
+int main(void)
+{
+    unsigned long sum = 0;
+#pragma omp parallel for reduction(+ : sum) num_threads(2)
+    for (long k = 0; k < 16; k++) {
+        unsigned long x = (unsigned long)k;
+        for (long i = 0; i < 250000000; i++) x = x * 31 + (unsigned long)i;
+        sum += x;
+    }
+    printf("%lu\n", sum);
+    return 3;
+}
+"""
+    stop_status = 3
+
+    def compiler(self): return ["gcc", "-O2", "-fopenmp"]
+
+    def prepare(self):
+        source = self.dir + "/main" + self.suffix
+        with open(source, "w") as f:
+            f.write(self.text)
+        client(*self.compiler(), "-o", self.dir + "/program", source, cwd=self.dir)
+
+    def command(self): return [self.dir + "/program"]
+
+
+class OpenMp(Compiled):
+    packages, needs = ("gcc",), ("gcc",)
+
+
+class Static(OpenMp):
+    inside = False
+    def compiler(self): return ["gcc", "-O2", "-static"]
+
+
+class Rust(Compiled):
+    packages, needs, suffix = ("rustc",), ("rustc",), ".rs"
+    text = r"""
+fn work(k: u64) -> u64 { (0..2_000_000_000u64).fold(k, |x, i| x.wrapping_mul(31).wrapping_add(std::hint::black_box(i))) }
+fn main() {
+    let threads: Vec<_> = (0..2).map(|k| std::thread::spawn(move || work(k))).collect();
+    let sum = threads.into_iter().fold(0u64, |s, t| s.wrapping_add(t.join().unwrap()));
+    println!("{}", sum);
+    std::process::exit(3);
+}
+"""
+    def compiler(self): return ["rustc", "-O"]
+
+
+class Go(Compiled):
+    packages, needs, suffix = ("golang-go",), ("go",), ".go"
+    inside = False
+    text = r"""
+package main
+
+import ("fmt"; "os")
+
+func work(k uint64, out chan uint64) {
+	x := k
+	for i := uint64(0); i < 2000000000; i++ { x = x*31 + i }
+	out <- x
+}
+
+func main() {
+	out := make(chan uint64)
+	for k := uint64(0); k < 2; k++ { go work(k, out) }
+	fmt.Println(<-out + <-out)
+	os.Exit(3)
+}
+"""
+    def compiler(self): return ["env", "CGO_ENABLED=0", "GOCACHE=" + self.dir + "/cache", "GOFLAGS=-mod=mod", "go", "build"]
+
+
 PROGRAMS = {"nginx": Nginx, "postgres": Postgres, "postgres-by-root": PostgresByRoot, "redis": Redis,
-            "ffmpeg": Ffmpeg, "node": Node, "python": Python}
+            "ffmpeg": Ffmpeg, "node": Node, "python": Python,
+            "openmp": OpenMp, "static": Static, "rust": Rust, "go": Go}
+OPTIONAL = ("openmp", "static", "rust", "go")  # if there is a compiler
 
 # ---- Running -------------------------------------------------------------------------------------
 
 MODES = {"perf": ["-F", "997", "--engine", "perf"], "timer": ["-F", "997", "--engine", "timer"],
-         "heap": ["--heap=full"], "default": []}
+         "heap": ["-F", "997", "--heap=full"], "default": []}
 
 
 class Run:
@@ -433,7 +516,7 @@ def run(program, build, mode, work):
                              capture_output=True)
         if got.returncode == 0:
             r.report = json.loads(got.stdout)
-        else:
+        elif program.inside or mode != "timer":
             complain("%s, %s: sonde report: %s" % (program.name, mode, got.stderr.decode()[-300:]))
     return r
 
@@ -451,6 +534,15 @@ def tolerance_s(cpu_s, threads, period_s, user_only, all_s):
 def judge(program, mode, r, bare):
     """A row of the table."""
     where = "%s, %s" % (program.name, mode)
+    if not program.inside and mode == "timer":
+        # Nothing can be sampled, nothing may be claimed, and it must be said why.
+        if not any(re.search(program.why, line) for line in r.said):
+            complain("%s: it does not say why: %s" % (where, " | ".join(r.said)))
+        if any(" 0 samples" in line and ("complete" in line or "none lost" in line) for line in r.said):
+            complain("%s: success over nothing: %s" % (where, " | ".join(r.said)))
+        if r.status != bare.status or r.result != bare.result:
+            complain("%s: exit status %s, %r" % (where, r.status, r.result[-200:]))
+        return None
     if r.report is None:
         complain("%s: there is no recording; %s" % (where, " | ".join(r.said[-4:])))
         return None
@@ -458,13 +550,15 @@ def judge(program, mode, r, bare):
     user_only = any("in the kernel" in line for line in r.said)
     period_s = 1.0 / rep["rate_hz"]
     sampled = {p["pid"]: p["weight"] * 1e-9 for p in rep["processes"]}
-    judged, worst, proc_s, sonde_s, threads = 0, 0.0, 0.0, 0.0, 0
+    judged, worked, worst, proc_s, sonde_s, threads, all_s = 0, 0, 0.0, 0.0, 0.0, 0, 0.0
     for pid, (user, system, comm, count) in sorted(r.cpu.items()):
         want = user if user_only else user + system
         got = sampled.pop(pid, 0.0)
         proc_s += want
         sonde_s += got
         threads += count
+        all_s += user + system
+        worked += user + system >= SOME_S
         if user + system < ENOUGH_S:
             continue
         judged += 1
@@ -474,9 +568,9 @@ def judge(program, mode, r, bare):
             complain("%s: %s (%d): %.2f s of samples, %.2f s in /proc (%.2f user, %.2f system), %+.1f %%" %
                      (where, comm, pid, got, want, user, system, 100 * off))
     sonde_s += sum(sampled.values())   # gone between two looks
-    if judged < program.processes:
-        complain("%s: %d processes had enough CPU time, not %d: %s" % (where, judged, program.processes, r.cpu))
-    if abs(sonde_s - proc_s) > tolerance_s(proc_s, threads, period_s, user_only, proc_s):
+    if worked < program.processes:
+        complain("%s: %d processes worked, not %d: %s" % (where, worked, program.processes, r.cpu))
+    if abs(sonde_s - proc_s) > tolerance_s(proc_s, threads, period_s, user_only, all_s):
         complain("%s: in all %.2f s of samples, %.2f s in /proc" % (where, sonde_s, proc_s))
     if rep["complete"] < program.complete:
         complain("%s: %.2f %% of the stacks are complete" % (where, 100 * rep["complete"]))
@@ -513,6 +607,9 @@ def main():
     for name in a.only.split(","):
         kind = PROGRAMS[name]
         missing = [n for n in kind.needs if not shutil.which(n)]
+        if missing and name in OPTIONAL:
+            note("%s: left out, there is no %s" % (name, ", ".join(missing)))
+            continue
         if missing:
             complain("%s: %s is not there: apt install %s" % (name, ", ".join(missing), " ".join(kind.packages)))
             continue
