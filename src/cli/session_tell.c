@@ -350,7 +350,8 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
                      sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
     } else if (sampled_s < used_s * SAMPLED_SHARE && used_s - sampled_s > UNSAMPLED_S) {
         /* Its own time is sampled whatever happens; that of children as they last long enough. */
-        const int brief = !s->refused[0] && s->o->children && sampled_s < children_s * SAMPLED_SHARE;
+        const int brief = !s->refused[0] && !s->unseen.count && s->o->children &&
+                          sampled_s < children_s * SAMPLED_SHARE;
         const int timer = !strcmp(sonde_profile_str(p, p->engine), "timer");
         session_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s%s",
                      sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,

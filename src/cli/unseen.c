@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -29,21 +30,42 @@ static struct sonde_unseen_process *row_find(struct sonde_unseen *u, uint32_t pi
     return NULL;
 }
 
+/* 1 = it was executed by another user, whom the directory of segments does not let in. One that only
+ * changed its user goes on writing to the segment that it has; the kernel shows it as root's. */
+static int is_stranger(uint32_t pid)
+{
+    char path[32];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%u", pid);
+    return stat(path, &st) == 0 && st.st_uid != 0 && st.st_uid != geteuid();
+}
+
+/* Why the library is not in the process, as a text that follows "it is"; NULL = it may be, or nothing
+ * can be said since it is ending. */
+static const char *process_why(uint32_t pid)
+{
+    char exe[32];
+    if (is_stranger(pid)) {
+        return "run by another user, who may not write where sonde reads (--engine perf samples it)";
+    }
+    snprintf(exe, sizeof(exe), "/proc/%u/exe", pid);
+    const int fd = open(exe, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return NULL;
+    snprintf(exe, sizeof(exe), "/proc/self/fd/%d", fd);
+    const char *why = sonde_preloaded_refused(exe);
+    close(fd);
+    return why;
+}
+
 static void process_look(struct sonde_unseen *u, uint32_t pid)
 {
     struct sonde_proc_stat st;
-    char exe[32], name[sizeof(u->rows[0].name)];
+    char name[sizeof(u->rows[0].name)];
     if (sonde_proc_stat(pid, &st) != 0) return;
     snprintf(name, sizeof(name), "%.15s", st.comm);
     struct sonde_unseen_process *row = row_find(u, pid, name);
     if (!row) {
-        /* Of one that is ending, or another user's, nothing can be said. */
-        snprintf(exe, sizeof(exe), "/proc/%u/exe", pid);
-        const int fd = open(exe, O_RDONLY | O_CLOEXEC);
-        if (fd < 0) return;
-        snprintf(exe, sizeof(exe), "/proc/self/fd/%d", fd);
-        const char *why = sonde_preloaded_refused(exe);
-        close(fd);
+        const char *why = process_why(pid);
         if (!why) return;
         if (u->count == SONDE_UNSEEN_MAX) {
             u->more++;

@@ -162,6 +162,16 @@ for engine in "${engines[@]}"; do
     has "$engine: which program the library is not in" \
         'nothing is recorded from inside of some programs .*: busy \([0-9]+\), at least .*s of CPU time, is linked statically' err
 done
+# And so are those of a user who may not write to the directory of segments.
+if [ "$(id -u)" -eq 0 ]; then
+    printf '#include <time.h>\nint main(void) { while (clock() < CLOCKS_PER_SEC / 2) { } return 0; }' | gcc -x c - -o stranger
+    chmod 755 stranger
+    cp stranger /tmp/sonde-stranger.$$
+    status 0 "${run[@]}" -v --engine timer -- setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "/tmp/sonde-stranger.$$; exit \$?"
+    rm -f /tmp/sonde-stranger.$$
+    has "whose program it is" 'sonde-stranger.* is run by another user' err
+    lacks "another reason" 'end within one sampling period' err
+fi
 printf 'int main(void) { return 0; }' | gcc -static -x c - -o zero
 status 0 "${run[@]}" -q --heap=full -- ./zero
 has "in words" 'linked statically' err
