@@ -136,8 +136,15 @@ static int hides_call(struct sonde_aspace *as, const struct stack *s, uint64_t p
     for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= fp; at += 8) {
         uint64_t word;
         memcpy(&word, s->copy + (at - s->addr), sizeof(word));
-        if (word < 4096 || word >> 63 || !sonde_aspace_find(as, word - 1)) continue;
-        if (sonde_aspace_call(as, word, pc) != SONDE_ASPACE_CALL_NOT) return 1;
+        const struct sonde_mapping *m =
+            word < 4096 || word >> 63 ? NULL : sonde_aspace_find(as, word - 1);
+        uint8_t code;
+        if (!m) continue;
+        /* What cannot be read may be a call. */
+        if (sonde_aspace_call(as, word, pc) != SONDE_ASPACE_CALL_NOT ||
+            sonde_module_code(m, as->pid, word - 1, &code, sizeof(code))) {
+            return 1;
+        }
     }
     return 0;
 }
