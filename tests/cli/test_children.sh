@@ -55,7 +55,7 @@ for engine in "${engines[@]}"; do
     status 1 "$sonde" record -q --engine "$engine" --heap -o script.run -- ./script
     same "$engine: the environment of children is their own" 0 "$(cat out)"
     "$sonde" report script.run >report.txt
-    has "$engine: a script" '^burn +[0-9]+ +' report.txt
+    has "$engine: a script" '^burn(-[0-9])? +[0-9]+ +' report.txt
     status 0 "$sonde" record -q --engine "$engine" -o multi.run -- python3 -c '
 import multiprocessing, time
 def work(n):

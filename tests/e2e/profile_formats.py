@@ -71,7 +71,7 @@ def report(ours, theirs):
     rows, _ = read_top(theirs)
     rows = {n: (number(f), number(c)) for n, (f, c) in rows.items()}
     # Code that nothing names is a row an address here and one row a module there.
-    for name in [n for n in rows if re.fullmatch(r"\[.+\]", n)]:
+    for name in [n for n in rows if re.fullmatch(r"\[.+\]", n) and n not in mine]:
         places = [n for n in mine if n.startswith(name[1:-1] + "+0x") and n not in rows]
         if sum(mine.pop(n)[0] for n in places) != rows.pop(name)[0] or not places:
             sys.exit("report and pprof -top: %s is not the sum of %s" % (name, places))

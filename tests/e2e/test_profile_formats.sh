@@ -136,7 +136,7 @@ assert spin > 0 and abs(own - spin * 1000) < 1000, (own, spin)
 EOF
 
 say "jemalloc's heap profile"
-jemalloc=$(ls /usr/lib/*/libjemalloc.so.2 2>/dev/null | head -1)
+jemalloc=$(ls /usr/lib/*/libjemalloc.so.2 | head -1)
 (cd "$work" && MALLOC_CONF=prof:true,prof_final:true,lg_prof_sample:0,prof_prefix:je LD_PRELOAD=$jemalloc \
     python3 -c 'x = [bytes(5000) for i in range(100)]') 2>"$work/je.log"
 heap=$(ls "$work"/je.*.heap | head -1)
@@ -171,7 +171,7 @@ if command -v valgrind >/dev/null; then
     same "callgrind's total" "$(sed -n 's/^\(totals\|summary\): *//p' "$work/callgrind.out" | head -1)" \
         "$(sum_of samples "$work/callgrind.out")"
 fi
-profiler=$(ls /usr/lib/*/libprofiler.so.0 2>/dev/null | head -1)
+profiler=$(ls /usr/lib/*/libprofiler.so.0 2>/dev/null | head -1 || true)
 if [ -n "$profiler" ]; then
     say "gperftools' CPU profile"
     CPUPROFILE=$work/cpu.prof LD_PRELOAD=$profiler "$SONDE_BUILD/programs/burn" --seconds 0.7 \

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -455,8 +456,14 @@ static void alternate(size_t bytes, int n)
     printf("handled %d\n", (int)handled);
 }
 
-static void mode_tiny_stack(int n) { alternate(2048, n); }
-static void mode_alt_stack(int n) { alternate(16384, n); }
+/* Room for what the kernel puts there (512 bytes on some CPUs, 11 KB on others) and for our handler,
+ * but not for another one. */
+static void mode_tiny_stack(int n)
+{
+    const size_t kernel = getauxval(AT_MINSIGSTKSZ);
+    alternate((kernel ? kernel : 1024) + 1024, n);
+}
+static void mode_alt_stack(int n) { alternate(32768, n); }
 
 static ucontext_t outside, inside;
 
