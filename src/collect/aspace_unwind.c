@@ -53,7 +53,7 @@ static enum rule_kind guess(const struct sonde_aspace *as, const struct sonde_ma
     const uint64_t after = m->end - ip < CODE_AFTER ? m->end - ip : CODE_AFTER;
     if (sonde_module_code(m, as->pid, ip - before, code, before + after)) return RULE_FP_DOUBT;
     if (sonde__unwind_guess(code, before + after, before, exact, row)) return RULE_ROW;
-    return sonde__unwind_keeps_fp(code, before) ? RULE_FP : RULE_FP_DOUBT;
+    return sonde__unwind_keeps_fp(code, before, ip - before) ? RULE_FP : RULE_FP_DOUBT;
 }
 
 /* Where a process begins, in code that no table describes from gap on: glibc's dynamic linker. It

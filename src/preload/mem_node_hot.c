@@ -103,7 +103,7 @@ __attribute__((noinline)) static uint32_t module_look(uint64_t pc)
 {
     struct dl_find_object o;
     struct text t = { .pc = pc };
-    if (!_dl_find_object((void *)(uintptr_t)pc, &o)) sonde__module_texts(&o, module_find, &t);
+    if (!sonde__module_find(pc, &o)) sonde__module_texts(&o, module_find, &t);
     return t.id;
 }
 

@@ -11,6 +11,19 @@
 #define PAGE 4096u
 
 struct sonde__paths sonde__paths;
+struct sonde__program sonde__program;
+
+int sonde__module_find(uint64_t pc, struct dl_find_object *out)
+{
+    const struct sonde__program *p = &sonde__program;
+    if (_dl_find_object((void *)(uintptr_t)pc, out)) return -1;
+    if ((uint64_t)(uintptr_t)out->dlfo_map_start > p->start &&
+        (uint64_t)(uintptr_t)out->dlfo_map_end <= p->end) {
+        out->dlfo_map_start = (void *)(uintptr_t)p->start;
+        out->dlfo_map_end = (void *)(uintptr_t)p->end;
+    }
+    return 0;
+}
 
 struct program {                /* of the module */
     const ElfW(Phdr) *phdr;

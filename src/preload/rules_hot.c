@@ -7,12 +7,17 @@
 
 #include "preload/timer.h"
 #include "preload/walk.h"
+#include "unwind/arch_call.h"
 
 #include "base/hot_banned.h"
 
 #define RULES 4096u
 #define CODE_BEFORE 24u
 #define CODE_LEN 56u
+#define CODE_FAR 2048u     /* of code before an address, to find out whether it keeps a frame pointer */
+#define CODE_NEAR (1ull << 27) /* code that is compiled as it runs lies this close together */
+#define HIDES_MAX 4096u    /* bytes of a frame that are searched for another one */
+#define CALL_LEN 7u        /* of the longest call without a prefix */
 #define PAGE 4096u
 
 static struct entry { uint64_t key, row[2], check; } rules[RULES];
@@ -62,18 +67,92 @@ static int guess(uint64_t ip, int exact, struct sonde__unwind_row *row)
                                exact, row);
 }
 
+/* Code before ip that no table describes, from `from` on, as far as it can be read. */
+static enum sonde__rule by_fp(uint64_t from, uint64_t ip)
+{
+    uint64_t begin = ip;
+    if (ip - from > CODE_FAR) from = ip - CODE_FAR;
+    while (begin > from) {
+        const uint64_t page = (begin - 1) & ~(uint64_t)(PAGE - 1);
+        if (!sonde__readable(page)) break;
+        begin = page > from ? page : from;
+    }
+    const uint8_t *code = (const uint8_t *)(uintptr_t)begin;
+    return sonde__unwind_keeps_fp(code, ip - begin, begin) ? SONDE__RULE_FP : SONDE__RULE_FP_DOUBT;
+}
+
+static struct sonde__unwind_object object_of(const struct dl_find_object *o)
+{
+    return (struct sonde__unwind_object){ (uint64_t)(uintptr_t)o->dlfo_map_start,
+                                          (uint64_t)(uintptr_t)o->dlfo_map_end,
+                                          (uint64_t)(uintptr_t)o->dlfo_eh_frame };
+}
+
+/* A function that a table describes, and that does not just jump on, as those of a PLT do. */
+static int is_described(uint64_t pc)
+{
+    struct dl_find_object o;
+    struct sonde__unwind_row row = { 0 };
+    uint8_t code[8];
+    if (sonde__module_find(pc, &o) || !o.dlfo_eh_frame) return 0;
+    const struct sonde__unwind_object object = object_of(&o);
+    if (sonde__unwind_find(&object, pc, &row) || !sonde__readable(pc & ~7ull) || !sonde__readable((pc + 7) & ~7ull)) {
+        return 0;
+    }
+    memcpy(code, (const void *)(uintptr_t)pc, sizeof(code));
+    const size_t skip = sonde__arch_bytes(code, sizeof(code), 0, "\xf3\x0f\x1e\xfa", 4) ? 4 : 0;
+    return !sonde__arch_bytes(code, sizeof(code), skip, "\xff\x25", 2) &&
+           !sonde__arch_bytes(code, sizeof(code), skip, "\xf2\xff\x25", 3);
+}
+
+/* Can code without tables at pc have been called from what returns to word? */
+static int may_return_to(uint64_t word, uint64_t pc, int in_module)
+{
+    struct dl_find_object o;
+    uint64_t to = 0, got;
+    const uint64_t far = word > pc ? word - pc : pc - word, code = word - CALL_LEN;
+    if (word < PAGE || word >> 63 || sonde__on_stack(word)) return 0;
+    if (sonde__module_find(word - 1, &o) && (in_module || far > CODE_NEAR)) return 0;
+    /* What cannot be read may be a call. */
+    if (!sonde__readable(code & ~7ull) || !sonde__readable((word - 1) & ~7ull)) return 1;
+    switch (sonde__arch_call_before((const uint8_t *)(uintptr_t)code, CALL_LEN, word, &to)) {
+    case SONDE__CALL_NONE: return 0;
+    case SONDE__CALL_INDIRECT: return 1;
+    case SONDE__CALL_DIRECT: break;
+    case SONDE__CALL_GOT:
+        if (to % 8 || !sonde__readable(to)) return 1;
+        memcpy(&got, (const void *)(uintptr_t)to, sizeof(got));
+        to = got;
+        break;
+    }
+    return !is_described(to);
+}
+
+int sonde__rule_hides_call(struct sonde__memory *m, uint64_t pc, uint64_t sp, uint64_t fp)
+{
+    struct dl_find_object o;
+    const int in_module = !sonde__module_find(pc, &o);
+    if (fp < sp || fp - sp > HIDES_MAX) return 1;
+    for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= fp; at += 8) {
+        uint64_t word;
+        if (sonde__walk_word(m, at, &word) || may_return_to(word, pc, in_module)) return 1;
+    }
+    return 0;
+}
+
 static enum sonde__rule look(uint64_t pc, int exact, struct sonde__unwind_row *row)
 {
     struct dl_find_object o;
-    if (_dl_find_object((void *)(uintptr_t)pc, &o)) {
-        return sonde__readable(pc & ~7ull) ? SONDE__RULE_FP : SONDE__RULE_NOWHERE;
+    const uint64_t ip = exact ? pc : pc + 1;
+    if (sonde__module_find(pc, &o)) {
+        return sonde__readable(pc & ~7ull) ? by_fp(0, ip) : SONDE__RULE_NOWHERE;
     }
     if (sonde__timer.area) sonde__timer_announce(&o);
-    const struct sonde__unwind_object object = { (uint64_t)(uintptr_t)o.dlfo_map_start,
-                                                 (uint64_t)(uintptr_t)o.dlfo_map_end,
-                                                 (uint64_t)(uintptr_t)o.dlfo_eh_frame };
-    if (o.dlfo_eh_frame && !sonde__unwind_find(&object, pc, row)) return SONDE__RULE_ROW;
-    return guess(exact ? pc : pc + 1, exact, row) ? SONDE__RULE_ROW : SONDE__RULE_FP;
+    const struct sonde__unwind_object object = object_of(&o);
+    const int found = o.dlfo_eh_frame ? sonde__unwind_find(&object, pc, row) : 1;
+    if (!found) return SONDE__RULE_ROW;
+    const uint64_t from = found > 0 ? object.start + row->pc : ip;
+    return guess(ip, exact, row) ? SONDE__RULE_ROW : by_fp(from, ip);
 }
 
 enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,

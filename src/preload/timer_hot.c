@@ -6,27 +6,35 @@
 
 #include "preload/timer.h"
 #include "preload/walk.h"
+#include "unwind/arch_here.h"
 
 #include "base/hot_banned.h"
 
 #define FRAMES_MAX 4096u      /* walked of a stack; depth_max of them are kept */
 #define LATE_NS 100000000u    /* more CPU time than this at once: the signal was blocked. Ticks of
                                  virtual machines are missing for tens of milliseconds at times */
+#define SPARE_LOOKS 1000u     /* for the spare stack, while another thread is on it */
 #define ROOM_TO_WALK 1536u    /* stack that walking by rules that are remembered may take */
 
-/* *jumps: it went through a function that ends in a jump, with such an idea of it. */
+/* What is to be said of a walk beside its frames. */
+struct walked {
+    uint32_t flags;
+    int jumps;   /* it went through a function that ends in a jump, with such an idea of it */
+    int unknown; /* it ended where no rule is remembered, and it was not to look for one */
+};
+
 static uint32_t walk(struct sonde__thread *t, const void *context, int known_only,
-                     enum sonde__landing landing, int *jumps, uint32_t *flags)
+                     enum sonde__landing landing, struct walked *out)
 {
     static const struct sonde__unwind_row interrupted = { .cfa = SONDE__CFA_SIGNAL };
     const uint64_t salt = sonde__fast_salt();
     struct sonde__walker w;
     uint32_t n = 0;
-    *flags = SONDE__SAMPLE_TRUNCATED;
+    *out = (struct walked){ .flags = SONDE__SAMPLE_TRUNCATED };
     memset(&w, 0, sizeof(w));
     w.known_only = known_only;
     w.landing = landing;
-    *jumps = 0;
+    w.judges = 1;
     w.memory = sonde__memory_above((uint64_t)(uintptr_t)__builtin_frame_address(0));
     w.regs.sp = (uint64_t)(uintptr_t)context;
     if (sonde__unwind_apply(&interrupted, &w.regs, sonde__walk_word, &w.memory, &w.exact) !=
@@ -42,14 +50,13 @@ static uint32_t walk(struct sonde__thread *t, const void *context, int known_onl
         }
         const enum sonde__step step = sonde__walk_next(&w, !n, &ip);
         if (ip) t->ips[sonde__frame_slot(sonde__timer.depth_max, n++)] = ip;
-        if (w.rule == SONDE__RULE_UNKNOWN) {
-            __atomic_fetch_add(&sonde__timer.area->cut, 1, __ATOMIC_RELAXED);
-        }
-        if (step == SONDE__STEP_END) *flags = 0;
-        if (step == SONDE__STEP_FAIL && w.rule != SONDE__RULE_UNKNOWN) *flags |= SONDE__SAMPLE_CODE;
-        if (step != SONDE__STEP_OK) break;
+        out->unknown = w.rule == SONDE__RULE_UNKNOWN;
+        if (step == SONDE__STEP_OK) continue;
+        if (step == SONDE__STEP_END && !w.doubt) out->flags = 0;
+        else if (!out->unknown) out->flags |= SONDE__SAMPLE_CODE;
+        break;
     }
-    *jumps = w.jumps;
+    out->jumps = w.jumps;
     return n;
 }
 
@@ -67,25 +74,65 @@ static size_t room(const ucontext_t *c)
     return sonde__readable((here - ROOM_TO_WALK) & ~7ull) ? ROOM_TO_WALK : 0;
 }
 
-__attribute__((noinline)) static void sample(struct sonde__thread *t, uint32_t overrun,
-                                             uint32_t owed, const ucontext_t *context,
-                                             size_t room_left)
+/* final: also if it has to end early. 0 = it would, and nothing was done. */
+__attribute__((noinline)) static int sample(struct sonde__thread *t, uint32_t overrun,
+                                            uint32_t owed, const ucontext_t *context,
+                                            size_t room_left, int final)
 {
-    uint32_t flags;
-    int jumps;
+    struct walked w;
     const int modules_go = sonde__walk_begin();
     const int known_only = room_left < SONDE__ROOM_TO_FIND || modules_go;
-    uint32_t frames = walk(t, context, known_only, SONDE__LANDING_CALLER, &jumps, &flags);
-    for (int i = 1; i <= SONDE__LANDINGS && flags && jumps; i++) { /* in the end as it was */
-        frames = walk(t, context, known_only, (enum sonde__landing)(i % SONDE__LANDINGS), &jumps,
-                      &flags);
+    uint32_t frames = walk(t, context, known_only, SONDE__LANDING_CALLER, &w);
+    if (w.unknown && !final) {
+        sonde__walk_end();
+        return 0;
     }
+    for (int i = 1; i <= SONDE__LANDINGS && w.flags && w.jumps; i++) { /* in the end as it was */
+        frames = walk(t, context, known_only, (enum sonde__landing)(i % SONDE__LANDINGS), &w);
+    }
+    if (w.unknown) __atomic_fetch_add(&sonde__timer.area->cut, 1, __ATOMIC_RELAXED);
     if (overrun * sonde__timer.period_ns > LATE_NS) {
-        flags |= SONDE__SAMPLE_LATE;
+        w.flags |= SONDE__SAMPLE_LATE;
         __atomic_fetch_add(&sonde__timer.area->late, 1, __ATOMIC_RELAXED);
     }
-    sonde__ring_sample(t, frames, overrun + owed, flags);
+    sonde__ring_sample(t, frames, overrun + owed, w.flags);
     sonde__walk_end();
+    return 1;
+}
+
+/* A stack for threads whose alternate one has room to walk, but none to look up rules: of the 8 KB
+ * that Rust gives each thread a signal's frame takes 3.6 where there is AVX-512. One for all, since
+ * rules are remembered: whoever finds it taken walks by those. Signals wait until the handler is
+ * through, so a thread does not meet itself there. */
+static char spare[4 * SONDE__ROOM_TO_FIND] __attribute__((aligned(16)));
+
+struct sample_call {
+    struct sonde__thread *t;
+    uint32_t overrun, owed;
+    const ucontext_t *context;
+};
+
+static void sample_on_spare(void *arg)
+{
+    const struct sample_call *c = arg;
+    sample(c->t, c->overrun, c->owed, c->context, SONDE__ROOM_TO_FIND, 1);
+}
+
+static void sample_with(struct sonde__thread *t, uint32_t overrun, uint32_t owed,
+                        const ucontext_t *context, size_t room_left)
+{
+    struct sample_call c = { t, overrun, owed, context };
+    if (sample(t, overrun, owed, context, room_left, room_left >= SONDE__ROOM_TO_FIND)) return;
+    /* Threads are often sampled in the same tick; another is through within microseconds. */
+    uint32_t looks = 0;
+    while (__atomic_exchange_n(&sonde__walks.spare_taken, 1, __ATOMIC_ACQUIRE)) {
+        sonde__arch_pause();
+        if (++looks < SPARE_LOOKS) continue;
+        sample(t, overrun, owed, context, room_left, 1);
+        return;
+    }
+    sonde__arch_call_on(spare + sizeof(spare), sample_on_spare, &c);
+    __atomic_store_n(&sonde__walks.spare_taken, 0, __ATOMIC_RELEASE);
 }
 
 void sonde__timer_handler(int number, siginfo_t *info, void *context)
@@ -104,7 +151,7 @@ void sonde__timer_handler(int number, siginfo_t *info, void *context)
     t->owed = 0;
     t->periods += 1ull + overrun + owed;
     if (left >= ROOM_TO_WALK) {
-        sample(t, overrun, owed, context, left);
+        sample_with(t, overrun, owed, context, left);
     } else {
         __atomic_fetch_add(&sonde__timer.area->cut, 1, __ATOMIC_RELAXED);
     }

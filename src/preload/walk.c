@@ -4,6 +4,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -59,9 +60,27 @@ static void paths_keep(void)
     }
 }
 
+/* The kernel has mapped it, each part where it wants to be. */
+static void program_find(void)
+{
+    const ElfW(Phdr) *first = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    const uint64_t count = getauxval(AT_PHNUM);
+    uint64_t start = UINT64_MAX, end = 0, bias = UINT64_MAX;
+    if (!first || getauxval(AT_PHENT) != sizeof(*first)) return;
+    for (const ElfW(Phdr) *p = first; p < first + count; p++) {
+        if (p->p_type == PT_PHDR) bias = (uint64_t)(uintptr_t)first - p->p_vaddr;
+        if (p->p_type != PT_LOAD) continue;
+        if (p->p_vaddr < start) start = p->p_vaddr;
+        if (p->p_vaddr + p->p_memsz > end) end = p->p_vaddr + p->p_memsz;
+    }
+    if (bias == UINT64_MAX || start >= end) return;
+    sonde__program = (struct sonde__program){ bias + (start & ~(uint64_t)4095), bias + end };
+}
+
 void sonde__walks_start(void)
 {
     paths_keep();
+    program_find();
     stack_main();
     /* Rules that somebody else found, or the parent of a fork, came with modules that the new
      * walker's agent has not been told of. */
@@ -69,7 +88,10 @@ void sonde__walks_start(void)
     __atomic_store_n(&sonde__walks.wanted, 1, __ATOMIC_SEQ_CST);
 }
 
-void sonde__walks_forked(void) { sonde__walks.active = sonde__walks.closing = 0; }
+void sonde__walks_forked(void)
+{
+    sonde__walks.active = sonde__walks.closing = sonde__walks.spare_taken = 0;
+}
 
 /* ---- Unloading ------------------------------------------------------------------------------ */
 

@@ -29,6 +29,7 @@ struct sonde__walks {
     uint32_t closing;             /* threads in dlclose */
     uint32_t unloads;             /* modules were unloaded that often: rules before are void */
     uint32_t wanted;              /* somebody walks at all */
+    uint32_t spare_taken;         /* a thread is on the spare stack of timer_hot.c */
 };
 
 extern struct sonde__walks sonde__walks;
@@ -74,7 +75,13 @@ void sonde__stack_thread(uint64_t low, uint64_t bytes);
 
 /* ---- walk_hot.c ----------------------------------------------------------------------------- */
 
-enum sonde__rule { SONDE__RULE_ROW, SONDE__RULE_FP, SONDE__RULE_NOWHERE, SONDE__RULE_UNKNOWN };
+enum sonde__rule {
+    SONDE__RULE_ROW,
+    SONDE__RULE_FP,       /* no table has it, but it keeps a frame pointer … */
+    SONDE__RULE_FP_DOUBT, /* … or perhaps not */
+    SONDE__RULE_NOWHERE,
+    SONDE__RULE_UNKNOWN
+};
 
 /* Stack that looking up a rule may take, with what it calls. */
 #define SONDE__ROOM_TO_FIND 5120u
@@ -89,6 +96,8 @@ struct sonde__walker {
     int known_only;
     int asks;                     /* known_only, but if need be it may begin to look at modules … */
     int begun;                    /* … which it did: sonde__walk_end is due */
+    int judges;                   /* is to find out whether it has skipped frames … */
+    int doubt;                    /* … which it may have */
     int jumps;                    /* it went through a function that ends in a jump … */
     enum sonde__landing landing;  /* … of the first of which this is to be thought */
     enum sonde__rule rule;        /* of the last step … */
@@ -204,6 +213,11 @@ static inline enum sonde__step sonde__walk_fast(struct sonde__walker *w, uint64_
 enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
                                   struct sonde__unwind_row *row);
 
+/* Code that no table describes, of which it is not known that it keeps a frame pointer: if it does
+ * not, fp is of a frame further out, and where it returns to lies between sp and there. 1: something
+ * there returns behind a call, or nobody can tell. */
+int sonde__rule_hides_call(struct sonde__memory *m, uint64_t pc, uint64_t sp, uint64_t fp);
+
 /* ---- modules_hot.c -------------------------------------------------------------------------- */
 
 /* For each stretch of a module's code: addresses, where it is in the file, and the file. Stops
@@ -211,6 +225,14 @@ enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
 typedef int sonde__text_fn(void *arg, uint64_t start, uint64_t end, uint64_t offset,
                            const char *path, uint32_t path_len);
 void sonde__module_texts(const struct dl_find_object *o, sonde__text_fn *call, void *arg);
+
+/* The program itself, from its first byte to behind its last; 0: not known. */
+struct sonde__program { uint64_t start, end; };
+extern struct sonde__program sonde__program;
+
+/* The module that pc is in: 0, or -1. As _dl_find_object says, which of a program whose parts do not
+ * lie side by side (node) tells the part alone. */
+int sonde__module_find(uint64_t pc, struct dl_find_object *out);
 
 struct sonde__paths {
     char exe[512];                /* path of the program */

@@ -78,8 +78,12 @@ enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *
             step = SONDE__STEP_FAIL;
         }
         w->jumps |= jumps;
-    } else if (w->rule == SONDE__RULE_FP) {
+    } else if (w->rule == SONDE__RULE_FP || w->rule == SONDE__RULE_FP_DOUBT) {
+        const uint64_t sp = r->sp, fp = r->bp;
         step = sonde__unwind_fp(r, sonde__walk_word, &w->memory);
+        if (w->judges && w->rule == SONDE__RULE_FP_DOUBT && step == SONDE__STEP_OK) {
+            w->doubt |= w->known_only || sonde__rule_hides_call(&w->memory, pc, sp, fp);
+        }
         /* In code that does not keep a frame pointer it may be 0 for any reason. */
         if (first && step == SONDE__STEP_END) step = SONDE__STEP_FAIL;
     }

@@ -42,6 +42,20 @@ static inline __attribute__((always_inline)) void sonde__arch_spill(void)
     __asm__ volatile("" ::: "rbx", "r12", "r13", "r14", "r15", "memory");
 }
 
+/* fn(arg) on another stack, down from top, which is a multiple of 16. */
+static inline void sonde__arch_call_on(void *top, void (*fn)(void *), void *arg)
+{
+    __asm__ volatile("mov %%rsp, %%rbx\n\t"
+                     "mov %[top], %%rsp\n\t"
+                     "call *%[fn]\n\t"
+                     "mov %%rbx, %%rsp"
+                     : [top] "+r"(top), [fn] "+r"(fn), "+D"(arg)
+                     :
+                     : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "cc", "memory",
+                       "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
+                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
 /* Arithmetic inside of somebody else's: between these the processor raises no exception that the
  * program has asked for, and what it notes of ours is not left behind. Nothing keeps a compiler from
  * moving arithmetic across them but what goes in and comes out, which has to pass through _here. */

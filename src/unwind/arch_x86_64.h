@@ -149,13 +149,27 @@ static inline int sonde__arch_is_entry(const uint8_t *code, size_t len)
     return SONDE__ARCH_IS(0, "\x48\x89\xe7\xe8");
 }
 
-/* mov %rsp,%rbp anywhere in it: the code of functions that keep a frame pointer. */
-static inline int sonde__arch_keeps_fp(const uint8_t *code, size_t len)
+/* Does a function seem to end before code[i], which is at address at? With ret, where the next one is
+ * aligned or what lies between is filled: int3, or a nop of any length. */
+static inline int sonde__arch_ends_before(const uint8_t *code, size_t len, size_t i, uint64_t at)
 {
-    for (size_t i = 0; i + 3 <= len; i++) {
-        if (SONDE__ARCH_IS(i, "\x48\x89\xe5") || SONDE__ARCH_IS(i, "\x48\x8b\xec")) return 1;
+    if (i >= 2 && SONDE__ARCH_IS(i - 2, "\xcc\xcc")) return 1;
+    if (!i || code[i - 1] != 0xc3) return 0;
+    return at % 16 == 0 || SONDE__ARCH_IS(i, "\xcc") || SONDE__ARCH_IS(i, "\x90") ||
+           SONDE__ARCH_IS(i, "\x0f\x1f") || SONDE__ARCH_IS(i, "\x66\x90") ||
+           SONDE__ARCH_IS(i, "\x66\x0f\x1f") || SONDE__ARCH_IS(i, "\x66\x2e\x0f\x1f") ||
+           SONDE__ARCH_IS(i, "\x66\x66\x2e\x0f\x1f");
+}
+
+/* mov %rsp,%rbp in the last function of it, whose first byte is at address at. */
+static inline int sonde__arch_keeps_fp(const uint8_t *code, size_t len, uint64_t at)
+{
+    int keeps = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (sonde__arch_ends_before(code, len, i, at + i)) keeps = 0;
+        if (SONDE__ARCH_IS(i, "\x48\x89\xe5") || SONDE__ARCH_IS(i, "\x48\x8b\xec")) keeps = 1;
     }
-    return 0;
+    return keeps;
 }
 
 #undef SONDE__ARCH_IS

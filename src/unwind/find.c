@@ -82,7 +82,10 @@ int sonde__unwind_find(const struct sonde__unwind_object *o, uint64_t pc,
     if (sonde__eh_entry(&s, &at, &cie, &cie_at, &fde) != SONDE__ENTRY_FDE) return -1;
     const int padding = pick.pc >= fde.end;
     if (fde.start > pick.pc) return -1;
-    if (padding && next >= (int64_t)fde.end - (h - first) + PADDING_MAX) return -1;
+    if (padding && next >= (int64_t)fde.end - (h - first) + PADDING_MAX) {
+        row->pc = (uint32_t)fde.end;
+        return 1;
+    }
     sonde__cfi_run(&s, &cie, &fde, pick_row, &pick);
     if (pick.row.cfa == SONDE__CFA_NONE) return -1;
     if (padding && (pick.row.cfa != SONDE__CFA_SP || pick.row.cfa_off != 8)) return -1;

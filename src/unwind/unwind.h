@@ -129,7 +129,8 @@ struct sonde__unwind_object { /* a module that is loaded, and will be until the 
     uint64_t header;          /* .eh_frame_hdr */
 };
 
-/* The row for the address pc in it. 0, or -1: there is no rule. Takes some 2 KiB of stack. */
+/* The row for the address pc in it. 0, or -1: there is no rule; 1: nor for what lies between
+ * row->pc (from the first byte) and there, which is all that is set. Takes some 2 KiB of stack. */
 int sonde__unwind_find(const struct sonde__unwind_object *o, uint64_t pc,
                        struct sonde__unwind_row *row);
 
@@ -202,8 +203,8 @@ int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
 /* 1 if this is how a dynamic linker begins. */
 int sonde__unwind_is_entry(const uint8_t *code, size_t len);
 
-/* 1 if a function in this code sets up a frame pointer: where none does, a frame pointer that is
- * plausible may well be that of a caller's caller. */
-int sonde__unwind_keeps_fp(const uint8_t *code, size_t len);
+/* 1 if the function that this code, from the address at on, ends in the middle of has set up a frame
+ * pointer: if not, a frame pointer that is plausible may well be that of a caller's caller. */
+int sonde__unwind_keeps_fp(const uint8_t *code, size_t len, uint64_t at);
 
 #endif

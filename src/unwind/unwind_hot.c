@@ -230,7 +230,7 @@ int sonde__unwind_is_entry(const uint8_t *code, size_t len)
     return sonde__arch_is_entry(code, len);
 }
 
-int sonde__unwind_keeps_fp(const uint8_t *code, size_t len)
+int sonde__unwind_keeps_fp(const uint8_t *code, size_t len, uint64_t at)
 {
-    return sonde__arch_keeps_fp(code, len);
+    return sonde__arch_keeps_fp(code, len, at);
 }

@@ -159,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         compile(work, len, own.eh_frame_addr, own.first_addr);
     }
-    sonde__unwind_keeps_fp(work, len);
+    sonde__unwind_keeps_fp(work, len, 0);
     struct sonde__unwind_row row;
     if (len) sonde__unwind_guess(work, len, len - 1 - len % 7 % len, flags & 1, &row);
     return 0;

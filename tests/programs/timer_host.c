@@ -463,7 +463,31 @@ static void mode_tiny_stack(int n)
     const size_t kernel = getauxval(AT_MINSIGSTKSZ);
     alternate((kernel ? kernel : 1024) + 1024, n);
 }
-static void mode_alt_stack(int n) { alternate(32768, n); }
+/* Room for the kernel twice, for both handlers, and for walking; none for looking up rules. */
+static void mode_alt_stack(int n)
+{
+    const size_t kernel = getauxval(AT_MINSIGSTKSZ);
+    alternate(2 * (kernel ? kernel : 1024) + 4096, n);
+}
+
+/* Code that no table describes and that keeps no frame pointer. rbp is that of a caller's caller or
+ * anything else; the only trace of the caller is the return address. */
+void bare_spin(uint64_t n);
+__asm__(".text\n.skip 64, 0xcc\n.globl bare_spin\n.type bare_spin, @function\nbare_spin:\n"
+        "1: dec %rdi\n jnz 1b\n ret\n.size bare_spin, .-bare_spin\n.skip 64, 0xcc\n");
+
+__attribute__((noinline)) static void bare_caller(uint64_t n)
+{
+    bare_spin(n);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Keeps a frame pointer, so that a walk by it skips bare_caller. */
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) static void mode_bare(int n)
+{
+    bare_caller((uint64_t)n * 1000000);
+    printf("spun\n");
+}
 
 static ucontext_t outside, inside;
 
@@ -587,6 +611,7 @@ static const struct { const char *name; void (*run)(int n); int n; } modes[] = {
     { "alt-stack", mode_alt_stack, 50 },{ "coroutine", mode_coroutine, 500 },
     { "longjmp", mode_longjmp, 500 },   { "storm", mode_storm, 5000 },
     { "cancel", mode_cancel, 50 },      { "few-timers", mode_few_timers, 60 },
+    { "bare", mode_bare, 600 },
 };
 
 int main(int argc, char **argv)

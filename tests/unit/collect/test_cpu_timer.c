@@ -261,6 +261,44 @@ static void test_notes(void **state)
     under_way--;
 }
 
+/* In code without tables and without a frame pointer the caller may be missing: nobody says that
+ * such a stack is complete. */
+static void test_bare(void **state)
+{
+    static const char *const args[] = { "bare", NULL };
+    (void)state;
+    NEED_LIBRARY();
+    struct burn b;
+    struct sonde_cpu_status st;
+    struct sonde_profile *p =
+        host_profile(&b, "timer_host", args, (struct sonde_cpu_options){ 0 }, &st);
+    uint64_t cut = 0, all = 0;
+    assert_string_equal(b.text, "spun\n");
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        all += p->samples[i].count;
+        if (p->samples[i].flags & SONDE_SAMPLE_TRUNCATED) cut += p->samples[i].count;
+    }
+    assert_true(all > 50);
+    assert_true(cut >= all - all / 10);
+    sonde_profile_destroy(p);
+    under_way--;
+}
+
+/* A program whose parts do not lie side by side. */
+static void test_apart(void **state)
+{
+    static const char *const args[] = { "deep", NULL };
+    (void)state;
+    NEED_LIBRARY();
+    struct burn b;
+    struct sonde_cpu_status st;
+    struct sonde_profile *p =
+        host_profile(&b, "timer_host_apart", args, (struct sonde_cpu_options){ 0 }, &st);
+    check_complete(p);
+    sonde_profile_destroy(p);
+    under_way--;
+}
+
 static void test_ignored_signals(void **state)
 {
     static const char *const args[] = { "longjmp", NULL };
@@ -399,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_shares),    cmocka_unit_test(test_deep),
         cmocka_unit_test(test_plugin),    cmocka_unit_test(test_exec),
         cmocka_unit_test(test_children),  cmocka_unit_test(test_notes),
+        cmocka_unit_test(test_bare),      cmocka_unit_test(test_apart),
         cmocka_unit_test(test_ignored_signals), cmocka_unit_test(test_static),
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_environment),
         cmocka_unit_test(test_attach),    cmocka_unit_test(test_nothing_left),

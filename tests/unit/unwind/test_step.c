@@ -326,11 +326,16 @@ static void rules_from_code(void **state)
             fail_msg("%s: %d, cfa %u %d", cases[i].name, found, r.cfa, r.cfa_off);
         }
     }
-    assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 5));
+    assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 5, 0));
     assert_true(sonde__unwind_is_entry((const uint8_t *)"\x48\x89\xe7\xe8", 4));
     assert_false(sonde__unwind_is_entry((const uint8_t *)"\x48\x89\xe7\xe8", 3));
     assert_false(sonde__unwind_is_entry((const uint8_t *)"\x48\x89\xe5\xe8", 4));
-    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 4));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x90\x48\x89\xe5", 4, 0));
+    /* Another function's. */
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x55\x48\x89\xe5\x5d\xc3\x66\x90\x48", 9, 0));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x5d\xc3\x48", 6, 11));
+    assert_false(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\xc2\x08\x00\xcc\xcc\x48", 9, 0));
+    assert_true(sonde__unwind_keeps_fp((const uint8_t *)"\x48\x89\xe5\x74\x02\x5d\xc3\x48", 8, 0));
 }
 
 static void perf_registers(void **state)
