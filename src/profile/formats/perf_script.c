@@ -13,31 +13,22 @@
  * What is printed depends on the version and on -F: there may be no time, no period, no process id,
  * no module, no address, lines of source code between frames (srcline), and editors and mail take
  * indentation away. A line is tried as a header with a time, which is hardly anything else, then as
- * a frame, then as a header without a time. Of several events in one file one is read: samples of
- * cycles and of page faults have no sum. Lines that are nothing of all this are passed over, unless
- * there are more of them than others. */
+ * a frame, then as a header without a time, and at last, if no sample is at hand and a frame follows,
+ * as a header of whatever fields there are. With -F ip,sym there is none: frames after a blank line
+ * are a sample. Of several events in one file one is read: samples of cycles and of page faults have
+ * no sum. Lines that are nothing of all this are passed over, unless there are more of them than
+ * others. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "profile/format.h"
+#include "profile/formats/perf_header.h"
 #include "sonde/sonde.h"
 
-enum { DEPTH_MAX = 16384, INLINED_MAX = 256 };
-
-struct text {
-    const char *s;
-    size_t len;
-};
-
-/* The first line of a sample. */
-struct header {
-    struct text comm, event, rest; /* rest: of the line, after the event */
-    uint64_t pid, tid, time_ns;
-    uint64_t period;
-    int has_period;
-};
+enum { DEPTH_MAX = 16384, INLINED_MAX = 256, EVENTS_MAX = 16 };
 
 struct reader {
     struct sonde_profile *p;
@@ -46,12 +37,15 @@ struct reader {
     size_t number;                     /* of the line */
     size_t good, bad;                  /* lines */
     struct sonde_err first_bad;
-    struct text event;                 /* that is read; len 0 = none seen yet */
-    struct text other;                 /* the first that is not */
+    struct sonde_perf_text event;      /* that is read; len 0 = none seen yet */
+    struct sonde_perf_text other[EVENTS_MAX]; /* that are not, the first of them */
+    uint32_t other_count;
     uint64_t others;                   /* samples of others */
     int cut;                           /* the stack at hand has more frames than fit */
     uint64_t cuts;
     int in_sample;                     /* 1; of another event 2 */
+    int single;                        /* the sample at hand has its frame on its header's line */
+    struct sonde_perf_text ahead;      /* the next line */
     struct sonde_profile_sample sample;
     uint32_t path[DEPTH_MAX];          /* locations, the leaf first */
     uint32_t depth;
@@ -69,184 +63,28 @@ static int no_room(const struct reader *r)
                          r->p->bytes_max >> 20);
 }
 
-/* ---- Text ------------------------------------------------------------------------------------ */
-
-static int is_blank(char c) { return c == ' ' || c == '\t'; }
-
-static struct text trim(struct text t)
-{
-    while (t.len && (is_blank(t.s[t.len - 1]) || t.s[t.len - 1] == '\r')) t.len--;
-    while (t.len && is_blank(*t.s)) t.s++, t.len--;
-    return t;
-}
-
-/* The next word of *t, which is moved past it; len 0: there is none. */
-static struct text word(struct text *t)
-{
-    while (t->len && is_blank(*t->s)) t->s++, t->len--;
-    struct text w = { t->s, 0 };
-    while (w.len < t->len && !is_blank(w.s[w.len])) w.len++;
-    t->s += w.len;
-    t->len -= w.len;
-    return w;
-}
-
-/* A whole number at the start of *t, which is moved past it. 1 if there is one that fits. */
-static int number(struct text *t, uint64_t *out)
-{
-    const size_t had = t->len;
-    uint64_t v = 0;
-    for (; t->len && isdigit((unsigned char)*t->s); t->s++, t->len--) {
-        if (__builtin_mul_overflow(v, 10, &v) ||
-            __builtin_add_overflow(v, (uint64_t)(*t->s - '0'), &v)) {
-            return 0;
-        }
-    }
-    *out = v;
-    return t->len < had;
-}
-
-static int text_is(struct text t, const char *s)
-{
-    return t.len == strlen(s) && !memcmp(t.s, s, t.len);
-}
-
-static int starts_with(struct text t, const char *s)
-{
-    const size_t n = strlen(s);
-    return t.len >= n && !memcmp(t.s, s, n);
-}
-
-static int ends_with(struct text t, const char *s)
-{
-    const size_t n = strlen(s);
-    return t.len >= n && !memcmp(t.s + t.len - n, s, n);
-}
-
-static uint32_t string(struct reader *r, struct text t)
+static uint32_t string(struct reader *r, struct sonde_perf_text t)
 {
     return sonde_profile_string(r->p, t.s, t.len);
 }
 
-/* ---- The header ------------------------------------------------------------------------------ */
-
-/* "1234.567890:", of any precision up to nanoseconds. */
-static int parse_time(struct text w, uint64_t *out)
-{
-    uint64_t seconds, ns = 0;
-    if (!number(&w, &seconds) || seconds > UINT32_MAX || !w.len || *w.s != '.') return 0;
-    w.s++, w.len--;
-    size_t digits = 0;
-    for (; w.len && isdigit((unsigned char)*w.s) && digits < 9; w.s++, w.len--, digits++) {
-        ns = ns * 10 + (uint64_t)(*w.s - '0');
-    }
-    if (!digits || w.len != 1 || *w.s != ':') return 0;
-    for (; digits < 9; digits++) ns *= 10;
-    *out = seconds * 1000000000u + ns;
-    return 1;
-}
-
-/* "pid/tid", or "tid" alone. */
-static int parse_ids(struct text w, uint64_t *pid, uint64_t *tid)
-{
-    *pid = 0;
-    if (!number(&w, tid) || *tid > UINT32_MAX) return 0;
-    if (!w.len) return 1;
-    *pid = *tid;
-    if (*w.s != '/') return 0;
-    w.s++, w.len--;
-    return number(&w, tid) && *tid <= UINT32_MAX && !w.len;
-}
-
-static int is_cpu(struct text w)
-{
-    uint64_t v;
-    if (w.len < 3 || *w.s != '[' || w.s[w.len - 1] != ']') return 0;
-    w.s++, w.len -= 2;
-    return number(&w, &v) && !w.len;
-}
-
-/* What follows the time: a period, if there is one, and the event's name: "cycles:", "cpu/config=1/:",
- * "sched:sched_switch:". */
-static int parse_event(struct text t, struct header *h)
-{
-    struct text after = t, w = word(&after);
-    struct text digits = w;
-    if (w.len && number(&digits, &h->period) && !digits.len) {
-        h->has_period = 1;
-        w = word(&after);
-    }
-    if (w.len < 2 || w.s[w.len - 1] != ':') return 0;
-    h->event = (struct text){ w.s, w.len - 1 };
-    h->rest = trim(after);
-    return 1;
-}
-
-/* Names of threads may hold spaces and numbers, so the line is taken apart from its time, which
- * has the most telling form, backwards. */
-static int parse_header(struct text line, struct header *h)
-{
-    struct text t = line, before = { line.s, 0 }, last = { line.s, 0 };
-    if (!line.len || is_blank(*line.s) || *line.s == '#') return 0;
-    for (struct text w = word(&t); w.len; before = last, last = w, w = word(&t)) {
-        *h = (struct header){ 0 };
-        const struct text ids = is_cpu(last) ? before : last;
-        if (!parse_time(w, &h->time_ns) || !parse_ids(ids, &h->pid, &h->tid)) continue;
-        h->comm = trim((struct text){ line.s, (size_t)(ids.s - line.s) });
-        if (h->comm.len && parse_event(t, h)) return 1;
-    }
-    return 0;
-}
-
-/* The same without a time: "comm pid/tid [cpu] period event:", and nothing after the event. */
-static int parse_header_without_time(struct text line, struct header *h)
-{
-    struct text t = line, before = { line.s, 0 }, last = { line.s, 0 };
-    if (!line.len || *line.s == '#') return 0;
-    for (struct text w = word(&t); w.len; before = last, last = w, w = word(&t)) {
-        *h = (struct header){ 0 };
-        const struct text ids = is_cpu(last) ? before : last;
-        if (!ids.len || !parse_ids(ids, &h->pid, &h->tid)) continue;
-        h->comm = trim((struct text){ line.s, (size_t)(ids.s - line.s) });
-        const struct text rest = { w.s, (size_t)(line.s + line.len - w.s) };
-        if (h->comm.len && !isdigit((unsigned char)*h->comm.s) && parse_event(rest, h) &&
-            (!h->rest.len || *h->rest.s == '(')) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* "cpu-clock", with whatever modifiers: ":u", ":ppp". */
-static int is_clock(struct text event)
+static int is_clock(struct sonde_perf_text event)
 {
     const char *colon = memchr(event.s, ':', event.len);
     if (colon) event.len = (size_t)(colon - event.s);
-    return text_is(event, "cpu-clock") || text_is(event, "task-clock");
+    return sonde_perf_text_is(event, "cpu-clock") || sonde_perf_text_is(event, "task-clock");
 }
 
 /* ---- Frames ---------------------------------------------------------------------------------- */
 
-static int parse_hex(struct text w, uint64_t *out)
-{
-    if (w.len > 2 && w.s[0] == '0' && w.s[1] == 'x') w.s += 2, w.len -= 2;
-    if (!w.len || w.len > 16) return 0;
-    *out = 0;
-    for (size_t i = 0; i < w.len; i++) {
-        if (!isxdigit((unsigned char)w.s[i])) return 0;
-        const int c = tolower((unsigned char)w.s[i]);
-        *out = *out << 4 | (uint64_t)(isdigit(c) ? c - '0' : c - 'a' + 10);
-    }
-    return 1;
-}
-
 /* Where the module begins in "symbol+0x14 (module", 0 = nowhere. Symbols and paths may hold spaces
  * and parentheses: it is behind the last " (" that a path or "[" follows, else behind the last. */
-static size_t module_start(struct text t)
+static size_t module_start(struct sonde_perf_text t)
 {
     size_t last = 0;
     for (size_t i = t.len; i > 0; i--) {
-        if (t.s[i - 1] != '(' || (i > 1 && !is_blank(t.s[i - 2]))) continue;
+        if (t.s[i - 1] != '(' || (i > 1 && !sonde_perf_is_blank(t.s[i - 2]))) continue;
         if (!last) last = i;
         if (i < t.len && (t.s[i] == '/' || t.s[i] == '[')) return i;
     }
@@ -254,7 +92,7 @@ static size_t module_start(struct text t)
 }
 
 /* Without the offset in the function. */
-static struct text without_offset(struct text symbol)
+static struct sonde_perf_text without_offset(struct sonde_perf_text symbol)
 {
     for (size_t i = symbol.len; i-- > 0;) {
         if (symbol.s[i] == '+' && symbol.len - i > 3 && !memcmp(symbol.s + i, "+0x", 3)) {
@@ -267,41 +105,44 @@ static struct text without_offset(struct text symbol)
 }
 
 /* "symbol+0x14 (module)" taken apart. */
-static int split_frame(struct text t, struct text *symbol, struct text *module, int *deleted)
+static int split_frame(struct sonde_perf_text t, struct sonde_perf_text *symbol,
+                       struct sonde_perf_text *module, int *deleted)
 {
-    t = trim(t);
-    *deleted = ends_with(t, " (deleted))");
+    t = sonde_perf_trim(t);
+    *deleted = sonde_perf_ends(t, " (deleted))");
     if (!t.len || t.s[t.len - 1] != ')') return 0;
     t.len -= *deleted ? strlen(" (deleted))") : 1;
     const size_t open = module_start(t);
     if (!open) return 0;
-    *module = (struct text){ t.s + open, t.len - open };
-    *symbol = without_offset(trim((struct text){ t.s, open - 1 }));
+    *module = (struct sonde_perf_text){ t.s + open, t.len - open };
+    *symbol = without_offset(sonde_perf_trim((struct sonde_perf_text){ t.s, open - 1 }));
     return 1;
 }
 
-static uint32_t module_flags(struct text path, int deleted)
+static uint32_t module_flags(struct sonde_perf_text path, int deleted)
 {
     static const char *const not_kernel[] = { "[vsyscall]", "[heap]", "[stack]", "[uprobes]" };
     uint32_t flags = deleted ? SONDE_MODULE_DELETED : 0;
-    if (text_is(path, "[vdso]")) return flags | SONDE_MODULE_VDSO;
-    if (starts_with(path, "/tmp/perf-") && ends_with(path, ".map")) {
+    if (sonde_perf_text_is(path, "[vdso]")) return flags | SONDE_MODULE_VDSO;
+    if (sonde_perf_starts(path, "/tmp/perf-") && sonde_perf_ends(path, ".map")) {
         return flags | SONDE_MODULE_JIT;
     }
-    if (ends_with(path, ".ko") || ends_with(path, ".ko.xz") || ends_with(path, ".ko.zst")) {
+    if (sonde_perf_ends(path, ".ko") || sonde_perf_ends(path, ".ko.xz") ||
+        sonde_perf_ends(path, ".ko.zst")) {
         return flags | SONDE_MODULE_KERNEL;
     }
     if (!path.len || *path.s != '[') return flags;
     for (size_t i = 0; i < sizeof(not_kernel) / sizeof(not_kernel[0]); i++) {
-        if (text_is(path, not_kernel[i])) return flags;
+        if (sonde_perf_text_is(path, not_kernel[i])) return flags;
     }
     return flags | SONDE_MODULE_KERNEL;
 }
 
 /* 0 = unknown, or no memory, which *failed tells. */
-static uint32_t frame_module(struct reader *r, struct text path, int deleted, int *failed)
+static uint32_t frame_module(struct reader *r, struct sonde_perf_text path, int deleted,
+                             int *failed)
 {
-    if (!path.len || text_is(path, "[unknown]")) return 0;
+    if (!path.len || sonde_perf_text_is(path, "[unknown]")) return 0;
     const struct sonde_profile_module m = { .path = string(r, path),
                                             .flags = module_flags(path, deleted) };
     const uint32_t id = m.path ? sonde_profile_module(r->p, &m) : 0;
@@ -310,9 +151,9 @@ static uint32_t frame_module(struct reader *r, struct text path, int deleted, in
 }
 
 /* A line of the frame's location: inlined functions wait for it in r->lines. */
-static int add_line(struct reader *r, struct text symbol, uint32_t module)
+static int add_line(struct reader *r, struct sonde_perf_text symbol, uint32_t module)
 {
-    if (!symbol.len || text_is(symbol, "[unknown]")) return 0;
+    if (!symbol.len || sonde_perf_text_is(symbol, "[unknown]")) return 0;
     if (r->inlined == INLINED_MAX) {
         return DAMAGED(r, "more than %d inlined functions at one address", INLINED_MAX);
     }
@@ -341,7 +182,7 @@ static int add_location(struct reader *r, uint32_t module, uint64_t address)
 }
 
 /* "dir/file.c:12", which perf prints below a frame with -F +srcline. */
-static int is_source_line(struct text t)
+static int is_source_line(struct sonde_perf_text t)
 {
     const char *colon = memrchr(t.s, ':', t.len);
     size_t digits = 0;
@@ -354,16 +195,16 @@ static int is_source_line(struct text t)
 
 /* What a frame is made of: "address symbol (module)", without the address or, as far as
  * anything_goes, without the module. 1 if it is one. */
-static int parse_frame(struct text line, int anything_goes, uint64_t *address, struct text *symbol,
-                       struct text *path, int *deleted)
+static int parse_frame(struct sonde_perf_text line, int anything_goes, uint64_t *address,
+                       struct sonde_perf_text *symbol, struct sonde_perf_text *path, int *deleted)
 {
-    struct text t = line;
-    *path = (struct text){ NULL, 0 };
+    struct sonde_perf_text t = line;
+    *path = (struct sonde_perf_text){ NULL, 0 };
     *deleted = 0;
-    const int has_address = parse_hex(word(&t), address);
+    const int has_address = sonde_perf_hex(sonde_perf_word(&t), address);
     if (has_address && split_frame(t, symbol, path, deleted)) return 1;
     if (!anything_goes || is_source_line(line)) return 0;
-    *symbol = without_offset(trim(t));
+    *symbol = without_offset(sonde_perf_trim(t));
     if (has_address && symbol->len) return 1;
     *address = 0;
     if (split_frame(line, symbol, path, deleted)) return symbol->len > 0;
@@ -372,14 +213,14 @@ static int parse_frame(struct text line, int anything_goes, uint64_t *address, s
 }
 
 /* 1: read; 0: not a frame; negative: an error. */
-static int read_frame(struct reader *r, struct text line, int anything_goes)
+static int read_frame(struct reader *r, struct sonde_perf_text line, int anything_goes)
 {
-    struct text symbol, path;
+    struct sonde_perf_text symbol, path;
     uint64_t address;
     int deleted, failed = 0;
     if (!parse_frame(line, anything_goes, &address, &symbol, &path, &deleted)) return 0;
     if (r->in_sample == 2) return 1;
-    const int inlined = text_is(path, "inlined");
+    const int inlined = sonde_perf_text_is(path, "inlined");
     const uint32_t module = inlined ? 0 : frame_module(r, path, deleted, &failed);
     if (failed) return no_room(r);
     int rc = add_line(r, symbol, module);
@@ -415,30 +256,35 @@ static int end_sample(struct reader *r)
     return rc ? no_room(r) : 0;
 }
 
-static int same_text(struct text a, struct text b)
+static int same_text(struct sonde_perf_text a, struct sonde_perf_text b)
 {
     return a.len == b.len && !memcmp(a.s, b.s, a.len);
 }
 
 /* 1 if this is the event that is read: the one that was asked for, with or without modifiers (":u"),
  * else the first in the file. */
-static int is_wanted(struct reader *r, struct text event)
+static int is_wanted(struct reader *r, struct sonde_perf_text event)
 {
     if (r->how && r->how->event) {
         const size_t n = strlen(r->how->event);
-        if (starts_with(event, r->how->event) && (event.len == n || event.s[n] == ':')) return 1;
+        if (sonde_perf_starts(event, r->how->event) && (event.len == n || event.s[n] == ':')) {
+            return 1;
+        }
     } else {
         if (!r->event.len) r->event = event;
         if (same_text(event, r->event)) return 1;
     }
-    if (!r->others++) r->other = event;
+    r->others++;
+    for (uint32_t i = 0; i < r->other_count; i++) {
+        if (same_text(event, r->other[i])) return 0;
+    }
+    if (r->other_count < EVENTS_MAX) r->other[r->other_count++] = event;
     return 0;
 }
 
-static int begin_sample(struct reader *r, const struct header *h)
+static int begin_sample(struct reader *r, const struct sonde_perf_header *h)
 {
     struct sonde_profile *p = r->p;
-    if (starts_with(h->event, "PERF_RECORD_")) return 0; /* --show-mmap-events and the like */
     if (!is_wanted(r, h->event)) {
         r->in_sample = 2;
         return 0;
@@ -460,55 +306,122 @@ static int begin_sample(struct reader *r, const struct header *h)
     if (h->time_ns && (!p->start_ns || h->time_ns < p->start_ns)) p->start_ns = h->time_ns;
     if (h->time_ns > p->end_ns) p->end_ns = h->time_ns;
     /* Without call chains the only frame is on the same line. */
-    const int rc = h->rest.len ? read_frame(r, h->rest, 0) : 0;
+    const int rc = h->rest.len ? read_frame(r, h->rest, r->single) : 0;
     return rc < 0 ? rc : 0;
 }
 
-static int read_header(struct reader *r, const struct header *h)
+static int read_header(struct reader *r, const struct sonde_perf_header *h, int single)
 {
     const int rc = end_sample(r);
     r->good++;
+    r->single = single;
     return rc ? rc : begin_sample(r, h);
 }
 
-static int read_line(struct reader *r, struct text line)
+/* Lines of a sample that are no frames and come after all that are: its registers (-F iregs, uregs)
+ * and instruction (-F insn). perf prints no blank line after them. */
+static int is_after_frames(struct sonde_perf_text t)
 {
-    struct header h;
-    const struct text content = trim(line);
-    if (!content.len) return end_sample(r);
+    return sonde_perf_starts(t, "ABI:") || sonde_perf_starts(t, "insn:") ||
+           sonde_perf_starts(t, "ilen:");
+}
+
+/* What --show-mmap-events, --show-task-events and the like print. */
+static int is_record(struct sonde_perf_text t)
+{
+    static const char mark[] = "PERF_RECORD_";
+    const char *at = memmem(t.s, t.len, mark, sizeof(mark) - 1);
+    return at && (at == t.s || sonde_perf_is_blank(at[-1]));
+}
+
+/* "\t  401000 symbol": a frame of a call chain, whatever is before it. */
+static int is_chain(struct sonde_perf_text line)
+{
+    struct sonde_perf_text symbol, path;
+    uint64_t address;
+    int deleted;
+    if (!line.len || !sonde_perf_is_blank(*line.s)) return 0;
+    const struct sonde_perf_text t = sonde_perf_trim(line);
+    struct sonde_perf_text rest = t;
+    return sonde_perf_hex(sonde_perf_word(&rest), &address) && sonde_perf_trim(rest).len &&
+           !sonde_perf_ends(t, ":") && parse_frame(t, 1, &address, &symbol, &path, &deleted);
+}
+
+/* A header of some fields, or of none. 1: read; 0: it is not; negative: an error. */
+static int read_sparse(struct reader *r, struct sonde_perf_text line)
+{
+    struct sonde_perf_header h = SONDE_PERF_HEADER_NONE;
+    if ((!r->in_sample || r->single) && sonde_perf_header_single(line, &h)) {
+        const int rc = read_header(r, &h, 1);
+        return rc ? rc : 1;
+    }
+    if (r->in_sample) return 0;
+    if (*line.s == '\t' && is_chain(line)) {
+        int rc = read_header(r, &h, 0);
+        if (!rc) rc = read_frame(r, sonde_perf_trim(line), 1);
+        return rc < 0 ? rc : 1;
+    }
+    if (!is_chain(r->ahead) || !sonde_perf_header_sparse(line, &h)) return 0;
+    const int rc = read_header(r, &h, 0);
+    return rc ? rc : 1;
+}
+
+static void read_nothing(struct reader *r, struct sonde_perf_text content)
+{
+    if (r->bad++) return;
+    sonde_err_set(&r->first_bad, SONDE_EFORMAT,
+                  "line %zu: neither a sample ('comm pid/tid [cpu] time: period event:') nor a "
+                  "frame ('address symbol (module)'): '%.*s'", r->number,
+                  (int)(content.len < 60 ? content.len : 60), content.s);
+}
+
+static int read_line(struct reader *r, struct sonde_perf_text line)
+{
+    struct sonde_perf_header h;
+    const struct sonde_perf_text content = sonde_perf_trim(line);
+    if (!content.len || is_after_frames(content)) return end_sample(r);
     if (*content.s == '#') return 0;
+    if (is_record(content)) return end_sample(r);
     /* Names of threads are right-aligned: those that are short have blanks in front, as frames. */
-    if (parse_header(content, &h)) return read_header(r, &h);
-    if (r->in_sample) {
-        const int rc = read_frame(r, content, 0);
+    if (sonde_perf_header_timed(content, &h)) return read_header(r, &h, 0);
+    int rc = r->single ? read_sparse(r, line) : 0;
+    if (!rc && r->in_sample) {
+        rc = read_frame(r, content, 0);
         r->good += rc > 0;
-        if (rc) return rc < 0 ? rc : 0;
     }
-    if (parse_header_without_time(content, &h)) return read_header(r, &h);
-    if (r->in_sample && is_blank(*line.s)) {
+    if (rc) return rc < 0 ? rc : 0;
+    if (sonde_perf_header_untimed(content, &h)) return read_header(r, &h, 0);
+    if (r->in_sample && sonde_perf_is_blank(*line.s)) {
         if (is_source_line(content)) return 0;
-        const int rc = read_frame(r, content, 1);
+        rc = read_frame(r, content, 1);
         r->good += rc > 0;
-        if (rc) return rc < 0 ? rc : 0;
     }
-    if (!r->bad++) {
-        sonde_err_set(&r->first_bad, SONDE_EFORMAT,
-                      "line %zu: neither a sample ('comm pid/tid [cpu] time: period event:') nor a "
-                      "frame ('address symbol (module)'): '%.*s'", r->number,
-                      (int)(content.len < 60 ? content.len : 60), content.s);
+    if (!rc) rc = read_sparse(r, line);
+    if (!rc) read_nothing(r, content);
+    return rc < 0 ? rc : 0;
+}
+
+static int no_such_event(struct reader *r)
+{
+    char names[200] = "";
+    size_t n = 0;
+    for (uint32_t i = 0; i < r->other_count && n < sizeof(names) - 1; i++) {
+        const struct sonde_perf_text e = r->other[i];
+        const int printed = snprintf(names + n, sizeof(names) - n, "%s'%.*s'", i ? ", " : "",
+                                     (int)(e.len < 60 ? e.len : 60), e.len ? e.s : "");
+        n += printed > 0 ? (size_t)printed : 0;
     }
-    return 0;
+    const int named = r->other_count > 1 || r->other[0].len;
+    return sonde_err_set(r->err, SONDE_EINVAL, "no samples of the event '%s'; %s%s", r->how->event,
+                         named ? "there are: " : "the file does not say which its own are",
+                         named ? names : "");
 }
 
 /* What there is to say about the file as a whole; an error if it is not one of perf's. */
 static int judge(struct reader *r)
 {
     if (r->bad > r->good) return sonde_err_set(r->err, SONDE_EFORMAT, "%s", r->first_bad.text);
-    if (!r->p->samples_count && r->others) {
-        return sonde_err_set(r->err, SONDE_EINVAL, "no samples of the event '%s'; there is '%.*s'",
-                             r->how->event, (int)(r->other.len < 100 ? r->other.len : 100),
-                             r->other.s);
-    }
+    if (!r->p->samples_count && r->others) return no_such_event(r);
     if (!r->p->samples_count) {
         return sonde_err_set(r->err, SONDE_EFORMAT,
                              "no samples in it; was it printed by perf script?");
@@ -517,7 +430,8 @@ static int judge(struct reader *r)
         sonde_import_note(r->how, "the event is '%.*s'; %llu samples of '%.*s' and others are left out "
                           "(--event chooses)", (int)(r->event.len < 100 ? r->event.len : 100),
                           r->event.s, (unsigned long long)r->others,
-                          (int)(r->other.len < 100 ? r->other.len : 100), r->other.s);
+                          (int)(r->other[0].len < 100 ? r->other[0].len : 100),
+                          r->other[0].len ? r->other[0].s : "");
     }
     if (r->cuts) {
         sonde_import_note(r->how, "%llu stacks have more than %d frames, of which the outer ones are "
@@ -530,10 +444,10 @@ static int judge(struct reader *r)
     return 0;
 }
 
-static struct text next_line(const char **at, const char *end)
+static struct sonde_perf_text next_line(const char **at, const char *end)
 {
     const char *newline = memchr(*at, '\n', (size_t)(end - *at));
-    const struct text line = { *at, (size_t)((newline ? newline : end) - *at) };
+    const struct sonde_perf_text line = { *at, (size_t)((newline ? newline : end) - *at) };
     *at = newline ? newline + 1 : end;
     return line;
 }
@@ -549,7 +463,10 @@ static int perf_script_read(const char *data, size_t len, struct sonde_import *h
     r->number = 1;
     int rc = 0;
     for (const char *at = data, *end = data + len; at < end && !rc; r->number++) {
-        rc = read_line(r, next_line(&at, end));
+        const struct sonde_perf_text line = next_line(&at, end);
+        const char *ahead = at;
+        r->ahead = at < end ? next_line(&ahead, end) : (struct sonde_perf_text){ NULL, 0 };
+        rc = read_line(r, line);
     }
     if (!rc) rc = end_sample(r);
     if (!rc) rc = judge(r);
@@ -558,23 +475,38 @@ static int perf_script_read(const char *data, size_t len, struct sonde_import *h
     return rc;
 }
 
-/* One of the first lines is a header, and one that has no time is followed by a frame. */
+/* A header that has no time is followed by a frame. */
+static int probe_line(struct sonde_perf_text line, struct sonde_perf_text ahead)
+{
+    struct sonde_perf_header h;
+    struct sonde_perf_text symbol, path;
+    uint64_t address;
+    int deleted;
+    const struct sonde_perf_text content = sonde_perf_trim(line);
+    if (sonde_perf_header_timed(content, &h) || is_record(content)) return 1;
+    if (sonde_perf_header_untimed(content, &h) &&
+        parse_frame(sonde_perf_trim(ahead), 0, &address, &symbol, &path, &deleted)) {
+        return 1;
+    }
+    /* Frames alone, or below a header of any form. */
+    if ((*line.s == '\t' && is_chain(line)) || (ahead.len && *ahead.s == '\t' && is_chain(ahead))) {
+        return 1;
+    }
+    return sonde_perf_header_single(line, &h) && sonde_perf_header_single(ahead, &h);
+}
+
 static int perf_script_probe(const char *data, size_t len)
 {
     enum { LINES = 16 };
     int lines = 0;
     for (const char *at = data, *end = data + len; at < end && lines < LINES;) {
-        struct header h;
-        const struct text line = trim(next_line(&at, end));
-        if (!line.len || *line.s == '#') continue;
-        if (parse_header(line, &h)) return 1;
-        lines++;
-        if (!parse_header_without_time(line, &h) || at == end) continue;
+        const struct sonde_perf_text line = next_line(&at, end), content = sonde_perf_trim(line);
+        if (!content.len || *content.s == '#') continue;
         const char *ahead = at;
-        struct text frame = trim(next_line(&ahead, end)), symbol, path;
-        uint64_t address;
-        int deleted;
-        if (parse_frame(frame, 0, &address, &symbol, &path, &deleted)) return 1;
+        struct sonde_perf_text next = { "", 0 };
+        if (at < end) next = next_line(&ahead, end);
+        if (probe_line(line, next)) return 1;
+        lines++;
     }
     return 0;
 }
