@@ -244,11 +244,14 @@ int sonde_perf_header_sparse(struct sonde_perf_text line, struct sonde_perf_head
 int sonde_perf_header_single(struct sonde_perf_text line, struct sonde_perf_header *h)
 {
     struct sonde_perf_text t = line, frame = { NULL, 0 };
-    uint64_t address;
+    uint64_t address, time;
+    int after_time = 0;
     if (!line.len || *line.s == '\t' || *line.s == '#') return 0;
     for (struct sonde_perf_text w = sonde_perf_word(&t); w.len; w = sonde_perf_word(&t)) {
-        if (columns(line, w) < ADDRESS_COLUMNS || !sonde_perf_hex(w, &address)) continue;
-        if (!sonde_perf_trim(t).len) continue;
+        const int wide = (after_time && sonde_perf_ends(sonde_perf_trim(line), ")")) ||
+                         columns(line, w) >= ADDRESS_COLUMNS;
+        after_time = parse_time(w, &time);
+        if (!wide || !sonde_perf_hex(w, &address) || !sonde_perf_trim(t).len) continue;
         frame = (struct sonde_perf_text){ w.s, (size_t)(line.s + line.len - w.s) };
         /* With nothing before it but more blanks than that: a call chain that lost its tabs. */
         if (frame.s == sonde_perf_trim(line).s && columns(line, w) > ADDRESS_COLUMNS + 1) return 0;
