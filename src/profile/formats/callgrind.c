@@ -199,8 +199,8 @@ static const char *value_of(const char *line, const char *key)
 static int read_place(struct reader *r, const char *line, int *known)
 {
     static const struct { const char *key; int kind, callee; } keys[] = {
-        { "ob=", OBJECT, 0 },    { "fl=", FILE_NAME, 0 },  { "fi=", FILE_NAME, 2 },
-        { "fe=", FILE_NAME, 2 }, { "fn=", FUNCTION, 0 },   { "cob=", OBJECT, 1 },
+        { "ob=", OBJECT, 0 },    { "fl=", FILE_NAME, 0 },  { "fi=", FILE_NAME, 0 },
+        { "fe=", FILE_NAME, 0 }, { "fn=", FUNCTION, 0 },   { "cob=", OBJECT, 1 },
         { "cfi=", FILE_NAME, 1 }, { "cfl=", FILE_NAME, 1 }, { "cfn=", FUNCTION, 1 },
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -210,7 +210,6 @@ static int read_place(struct reader *r, const char *line, int *known)
         *known = 1;
         const int rc = read_name(r, keys[i].kind, value, &name);
         if (rc) return rc;
-        if (keys[i].callee == 2) return 0; /* inlined from there: the function stays the same */
         if (keys[i].kind != FUNCTION) {
             if (keys[i].callee) r->callee[keys[i].kind] = name;
             else r->place[keys[i].kind] = name;

@@ -10,7 +10,10 @@ struct sonde_callgrind_node {
     uint64_t calls;       /* cost of all calls from it */
     uint32_t location;
     uint32_t first_call;  /* + 1; 0 = it calls nothing */
-    int called, seen, on_path;
+    int called, on_path;
+    uint32_t stack, depth; /* of the first that was made for it; 0 = none yet */
+    unsigned __int128 given, dealt; /* to its stacks by the walk; of that, made samples of */
+    uint64_t sampled;     /* of self, that its samples have */
 };
 
 struct sonde_callgrind_edge {

@@ -1,12 +1,16 @@
 /* callgrind_stacks.c - stacks from a call graph. The graph knows what a function cost in itself and
  * what each of its callers' calls cost, but not what a callee cost on behalf of whose caller. As gprof
  * does, a cost is taken to be shared alike: of a function that is reached with the cost W, every part
- * (itself, each call) gets its share of W. Where each function has one caller that is exact; and the
- * sum of all always is, since parts are rounded so that they add up to W.
+ * (itself, each call) gets its share of W. Where each function has one caller that is exact.
  *
  * Recursion is folded: a call of a function that is on the way already has no share. Where what is
- * left is less than a hundred-thousandth of all, it ends there, and so does a graph with too many
- * paths: memory and time are bounded whatever the graph is. */
+ * left is less than a hundred-thousandth of all, the walk ends, and so it does in a graph with too many
+ * paths: memory and time are bounded whatever the graph is.
+ *
+ * Both would move costs from one function to another. What a function cost in itself is known, though,
+ * so the walk only decides how that is divided among the function's stacks; one that the walk did not
+ * get to is put below a caller that has a stack. So every function's own cost is exactly callgrind's,
+ * and so is the sum. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +96,12 @@ struct step {
     uint32_t edge;                /* that comes next, + 1 */
 };
 
+/* A stack that ends in a function, and what the walk gave it of the function's own cost. */
+struct share {
+    uint64_t weight;
+    uint32_t node, stack;
+};
+
 struct walk {
     struct sonde_callgrind *g;
     struct sonde_profile *p;
@@ -99,26 +109,39 @@ struct walk {
     struct step path[DEPTH_MAX];
     uint32_t depth;
     uint32_t stacks;
+    struct share *shares;
+    uint32_t share_count, share_cap;
+    size_t bytes;
     uint64_t smallest;
     int shared;                   /* some function has several callers */
 };
 
-static int give(struct walk *w, uint32_t stack, uint64_t weight)
+static int give(struct walk *w, uint32_t node, uint32_t stack, uint64_t weight)
 {
-    const struct sonde_profile_sample s = { .stack = stack, .weight = weight, .count = 1,
-                                            .kind = SONDE_SAMPLE_OTHER };
-    return sonde_import_sample(w->p, &s, w->err);
+    void *table = w->shares;
+    const int rc = sonde_import_grow(w->p, &w->bytes, &table, w->share_count, &w->share_cap,
+                                     sizeof(*w->shares), w->err);
+    if (rc) return rc;
+    w->shares = table;
+    w->shares[w->share_count++] = (struct share){ weight, node, stack };
+    w->g->nodes[node].given += weight;
+    return 0;
+}
+
+/* weight * part / all, for a part of all. */
+static uint64_t portion(uint64_t weight, unsigned __int128 part, unsigned __int128 all)
+{
+    /* Both are below 2^96 or so: the quotient is taken of what fits into 128 bits. */
+    while (all >> 63) part >>= 1, all >>= 1;
+    return (uint64_t)(part * weight / all);
 }
 
 /* What a part that costs so much gets. */
 static uint64_t deal(struct step *s, uint64_t cost)
 {
     if (!s->all) return 0;
-    /* Both are below 2^96 or so: the quotient is taken of what fits into 128 bits. */
     s->dealt += cost;
-    unsigned __int128 dealt = s->dealt, all = s->all;
-    while (all >> 63) dealt >>= 1, all >>= 1;
-    const uint64_t until = (uint64_t)(dealt * s->weight / all);
+    const uint64_t until = portion(s->weight, s->dealt, s->all);
     const uint64_t share = until > s->given ? until - s->given : 0;
     s->given += share;
     return share;
@@ -129,10 +152,14 @@ static int enter(struct walk *w, uint32_t node, uint32_t above, uint64_t weight)
     struct sonde_callgrind_node *n = &w->g->nodes[node];
     const uint32_t stack = sonde_profile_stack(w->p, above, n->location);
     if (!stack) return sonde_import_no_room(w->p, w->err);
-    n->seen = 1;
+    if (!n->stack) {
+        n->stack = stack;
+        n->depth = w->depth;
+    }
     w->stacks++;
     if (w->depth == DEPTH_MAX || weight <= w->smallest || w->stacks >= STACKS_MAX) {
-        return give(w, stack, weight);
+        const uint64_t own = portion(weight, n->self, (unsigned __int128)n->self + n->calls + 1);
+        return n->self ? give(w, node, stack, own ? own : 1) : 0;
     }
     struct step *s = &w->path[w->depth++];
     *s = (struct step){ .weight = weight, .all = n->self, .node = node, .stack = stack,
@@ -141,8 +168,8 @@ static int enter(struct walk *w, uint32_t node, uint32_t above, uint64_t weight)
     for (uint32_t e = n->first_call; e; e = w->g->edges[e - 1].next) {
         if (!w->g->nodes[w->g->edges[e - 1].to].on_path) s->all += w->g->edges[e - 1].cost;
     }
-    const uint64_t own = s->all ? deal(s, n->self) : weight;
-    return own ? give(w, stack, own) : 0;
+    const uint64_t own = deal(s, n->self);
+    return own ? give(w, node, stack, own) : 0;
 }
 
 static int walk_from(struct walk *w, uint32_t root, uint64_t weight)
@@ -174,27 +201,72 @@ static int most_expensive_first(const void *a, const void *b, void *nodes)
     return i < k ? -1 : i > k;
 }
 
+/* Functions below those where the walk ended: each below the first caller that has a stack. */
+static int place_rest(struct walk *w)
+{
+    struct sonde_callgrind *g = w->g;
+    uint32_t *queue = sonde__calloc(g->node_count, sizeof(*queue)), count = 0;
+    int rc = queue ? 0 : sonde_import_no_room(w->p, w->err);
+    for (uint32_t i = 0; !rc && i < g->node_count; i++) {
+        if (g->nodes[i].stack) queue[count++] = i;
+    }
+    for (uint32_t i = 0; !rc && i < count; i++) {
+        const struct sonde_callgrind_node *from = &g->nodes[queue[i]];
+        const int deep = from->depth >= DEPTH_MAX;
+        for (uint32_t e = from->first_call; !rc && e; e = g->edges[e - 1].next) {
+            struct sonde_callgrind_node *to = &g->nodes[g->edges[e - 1].to];
+            if (to->stack) continue;
+            to->stack = sonde_profile_stack(w->p, deep ? 0 : from->stack, to->location);
+            to->depth = deep ? 0 : from->depth + 1;
+            if (!to->stack) rc = sonde_import_no_room(w->p, w->err);
+            queue[count++] = g->edges[e - 1].to;
+        }
+    }
+    sonde__free(queue);
+    return rc;
+}
+
 /* The program starts at what nobody calls. A graph that is all cycles has no such function; then, and
  * for what is reached from none of them, the most expensive one stands in. */
 static int walk_all(struct walk *w, uint32_t *order)
 {
     struct sonde_callgrind *g = w->g;
-    uint64_t left = g->total;
     int rc = 0;
     for (uint32_t i = 0; i < g->node_count; i++) order[i] = i;
     qsort_r(order, g->node_count, sizeof(*order), most_expensive_first, g->nodes);
     for (int any = 0; any < 2; any++) {
-        for (uint32_t i = 0; !rc && left && i < g->node_count; i++) {
+        for (uint32_t i = 0; !rc && i < g->node_count; i++) {
             const struct sonde_callgrind_node *n = &g->nodes[order[i]];
-            const uint64_t cost = n->self + n->calls, weight = cost < left ? cost : left;
-            if (n->seen || !weight || (n->called && !any)) continue;
-            left -= weight;
-            rc = walk_from(w, order[i], weight);
+            const uint64_t cost = n->self + n->calls;
+            if (n->stack || !cost || (n->called && !any)) continue;
+            rc = walk_from(w, order[i], cost);
         }
+        if (!rc) rc = place_rest(w);
     }
-    if (rc || !left) return rc;
-    return give(w, sonde_profile_stack(w->p, 0, sonde_profile_named_location(w->p, "[unknown]", 9)),
-                left);
+    return rc;
+}
+
+/* ---- Samples ---------------------------------------------------------------------------------- */
+
+/* Every function's own cost, divided among its stacks as the walk did. */
+static int make_samples(struct walk *w)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < w->g->node_count; i++) {
+        const struct sonde_callgrind_node *n = &w->g->nodes[i];
+        if (n->self && !n->given) rc = give(w, i, n->stack, 1);
+    }
+    for (uint32_t i = 0; !rc && i < w->share_count; i++) {
+        struct sonde_callgrind_node *n = &w->g->nodes[w->shares[i].node];
+        n->dealt += w->shares[i].weight;
+        const uint64_t until = portion(n->self, n->dealt, n->given);
+        const struct sonde_profile_sample s = { .stack = w->shares[i].stack, .count = 1,
+                                                .weight = until - n->sampled,
+                                                .kind = SONDE_SAMPLE_OTHER };
+        n->sampled = until;
+        rc = sonde_import_sample(w->p, &s, w->err);
+    }
+    return rc;
 }
 
 int sonde_callgrind_stacks(struct sonde_callgrind *g, struct sonde_profile *p,
@@ -213,12 +285,14 @@ int sonde_callgrind_stacks(struct sonde_callgrind *g, struct sonde_profile *p,
             w->shared |= g->edges[i].from != g->edges[i].to && ++callers[g->edges[i].to] > 1;
         }
         rc = walk_all(w, callers); /* which is not needed any more */
+        if (!rc) rc = make_samples(w);
         if (!rc && w->shared) {
             sonde_import_note(how, "callgrind knows callers and callees, not stacks: costs of functions "
                               "with several callers are shared out in proportion");
         }
     }
     sonde__free(callers);
+    if (w) sonde__free(w->shares);
     sonde__free(w);
     return rc;
 }

@@ -346,9 +346,55 @@ static void test_chosen(void **state)
     sonde_profile_destroy(p);
 }
 
+/* The own cost of each function is callgrind's, also with recursion, which no stack can show, and a
+ * callee without a file of its own is in the file at hand, which fi= and fe= change. */
+static void test_callgrind_self(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "# callgrind format\nevents: Ir\nfl=m.c\nfn=even\n1 62400\ncfn=odd\ncalls=200 2\n1 707200\n"
+        "fn=odd\n1 8400\ncfn=even'2\ncalls=200 1\n1 698800\n"
+        "fn=even'2\n1 623200\ncfn=odd'2\ncalls=1800 1\n1 621200\n"
+        "fn=odd'2\n1 75600\ncfn=even'2\ncalls=1800 1\n1 621133\n"
+        "fn=main\n1 4221\ncfn=even\ncalls=200 1\n1 769600\nfi=h.h\n2 400\ncfn=helper\n"
+        "calls=200 3\n2 830320\nfe=m.c\n3 7\ncfn=tiny\ncalls=1 1\n3 4\n"
+        "fn=tiny\n1 1\ncfn=tinier\ncalls=1 1\n1 3\nfn=tinier\n1 3\n"
+        "fl=h.h\nfn=helper\n3 84692\ncfn=deep\ncalls=200 1\n3 745628\nfn=deep\n1 745628\n";
+    static const struct { const char *name, *file; uint64_t self; } functions[] = {
+        { "even", "m.c", 62400 }, { "odd", "m.c", 8400 }, { "even'2", "m.c", 623200 },
+        { "odd'2", "m.c", 75600 }, { "main", "m.c", 4628 }, { "helper", "h.h", 84692 },
+        { "deep", "h.h", 745628 }, { "tiny", "m.c", 1 }, { "tinier", "m.c", 3 },
+    };
+    enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+    struct sonde_profile *p;
+    struct sonde_err err = { "" };
+    uint64_t self[FUNCTIONS] = { 0 }, total = 0;
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    assert_int_equal(sonde_format_read(text, sizeof(text) - 1, "x", NULL, p, &err), 0);
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        const uint32_t location = p->stacks[p->samples[i].stack].location;
+        const uint32_t line = p->locations[location].line;
+        const struct sonde_profile_function *f = &p->functions[p->lines[line].function];
+        for (int k = 0; k < FUNCTIONS; k++) {
+            if (strcmp(sonde_profile_str(p, f->name), functions[k].name)) continue;
+            assert_string_equal(sonde_profile_str(p, f->file), functions[k].file);
+            self[k] += p->samples[i].weight;
+        }
+    }
+    for (int k = 0; k < FUNCTIONS; k++) {
+        if (self[k] != functions[k].self) print_error("%s\n", functions[k].name);
+        assert_int_equal(self[k], functions[k].self);
+        total += self[k];
+    }
+    assert_int_equal(p->weights[SONDE_SAMPLE_OTHER], total);
+    sonde_profile_destroy(p);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_callgrind_self),
         cmocka_unit_test(test_known),   cmocka_unit_test(test_gperftools),
         cmocka_unit_test(test_speedscope_again), cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_limits),  cmocka_unit_test(test_chosen),
