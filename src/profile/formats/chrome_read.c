@@ -3,14 +3,16 @@
  *
  * Events come in any order. They are taken down, sorted by thread and time, B and E are paired, and
  * the slices that result are sorted again, outer ones first. A slice that outlasts the one it began in
- * is cut at its end. Asynchronous, counter and other events have no stack and are left out; Chrome's
- * own CPU samples (ProfileChunk) too: developer tools save those as a .cpuprofile. */
+ * is cut at its end. Asynchronous, counter and other events have no stack and are left out. Chrome's
+ * own CPU samples (Profile and ProfileChunk) are read as those of a .cpuprofile: CPU time, beside the
+ * time from begin to end of the events. */
 #include "profile/formats/chrome_read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "profile/formats/cpuprofile.h"
 #include "profile/formats/import.h"
 #include "profile/intern.h"
 #include "sonde/sonde.h"
@@ -23,6 +25,14 @@ struct slice {
     uint32_t location;
     uint32_t seq;
     char phase;          /* B, E, X */
+};
+
+/* A Profile or ProfileChunk event. */
+struct chunk {
+    uint64_t pid, id;    /* of the profile */
+    uint32_t seq, thread;
+    int head;            /* a Profile: its thread is the one that was sampled */
+    struct sonde_json_reader args;
 };
 
 /* An open slice. */
@@ -40,6 +50,8 @@ struct reader {
     uint32_t count, cap;
     struct open *open;
     uint32_t open_count, open_cap;
+    struct chunk *chunks;
+    uint32_t chunk_count, chunk_cap;
     size_t bytes;
     uint64_t left_out;   /* events without a length */
     uint64_t mended;     /* without an end or a beginning, or not inside of each other */
@@ -50,7 +62,8 @@ struct event {
     struct sonde_json_text name, thread_name;
     char phase;
     double ts, dur;
-    uint64_t pid, tid;
+    uint64_t pid, tid, id;
+    struct sonde_json_reader args; /* at NULL = none */
 };
 
 static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
@@ -112,7 +125,6 @@ static int parse_event(struct reader *s, struct event *e)
 {
     struct sonde_json_text key, phase;
     *e = (struct event){ .name = { "", 0 }, .ts = -1 };
-    struct sonde_json_reader args = { 0 };
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (sonde_json_member(&s->r, &key)) {
         const char comes = sonde_json_peek(&s->r);
@@ -124,15 +136,16 @@ static int parse_event(struct reader *s, struct event *e)
         else if (sonde_json_text_is(key, "dur")) read_time(s, &e->dur);
         else if (sonde_json_text_is(key, "pid")) read_id(s, &e->pid);
         else if (sonde_json_text_is(key, "tid")) read_id(s, &e->tid);
+        else if (sonde_json_text_is(key, "id")) read_id(s, &e->id);
         else {
-            if (sonde_json_text_is(key, "args")) args = s->r;
+            if (sonde_json_text_is(key, "args")) e->args = s->r;
             sonde_json_skip(&s->r);
         }
     }
     if (s->r.error) return 0;
-    if (e->phase == 'M' && args.at) {
+    if (e->phase == 'M' && e->args.at) {
         const struct sonde_json_reader behind = s->r;
-        s->r = args;
+        s->r = e->args;
         read_args(s, e);
         s->r = behind;
     }
@@ -151,6 +164,18 @@ static uint32_t event_thread(struct reader *s, const struct event *e)
                                 name);
 }
 
+static int read_chunk(struct reader *s, const struct event *e)
+{
+    const int rc = grow(s, (void **)&s->chunks, s->chunk_count, &s->chunk_cap, sizeof(*s->chunks));
+    if (rc) return rc;
+    const struct chunk c = { .pid = e->pid, .id = e->id, .seq = s->chunk_count,
+                             .thread = event_thread(s, e), .args = e->args,
+                             .head = sonde_json_text_is(e->name, "Profile") };
+    if (!c.thread) return sonde_import_no_room(s->p, s->err);
+    s->chunks[s->chunk_count++] = c;
+    return 0;
+}
+
 static int read_event(struct reader *s)
 {
     struct event e;
@@ -159,6 +184,10 @@ static int read_event(struct reader *s)
         return event_thread(s, &e) ? 0 : sonde_import_no_room(s->p, s->err);
     }
     if (e.phase == 'M') return 0;
+    if (e.args.at && sonde_json_peek(&e.args) == '{' &&
+        (sonde_json_text_is(e.name, "Profile") || sonde_json_text_is(e.name, "ProfileChunk"))) {
+        return read_chunk(s, &e);
+    }
     if (!e.phase || !strchr("BEX", e.phase)) {
         s->left_out++;
         return 0;
@@ -320,6 +349,36 @@ static int use_slices(struct reader *s)
     return make_stacks(s);
 }
 
+/* ---- CPU samples ------------------------------------------------------------------------------ */
+
+static int by_profile(const void *a, const void *b)
+{
+    const struct chunk *x = a, *y = b;
+    ORDER(x->pid, y->pid);
+    ORDER(x->id, y->id);
+    ORDER(y->head, x->head);
+    ORDER(x->seq, y->seq);
+    return 0;
+}
+
+static int use_chunks(struct reader *s)
+{
+    if (!s->chunk_count) return 0;
+    struct sonde_json_reader *args = sonde__alloc(s->chunk_count * sizeof(*args));
+    int rc = args ? 0 : sonde_import_no_room(s->p, s->err);
+    qsort(s->chunks, s->chunk_count, sizeof(*s->chunks), by_profile);
+    for (uint32_t i = 0, next; !rc && i < s->chunk_count; i = next) {
+        const struct chunk *first = &s->chunks[i];
+        for (next = i; next < s->chunk_count && s->chunks[next].pid == first->pid &&
+                       s->chunks[next].id == first->id; next++) {
+            args[next - i] = s->chunks[next].args;
+        }
+        rc = sonde_cpuprofile_chunks(args, next - i, first->thread, s->p, s->err);
+    }
+    sonde__free(args);
+    return rc;
+}
+
 int sonde_chrome_read(const char *data, size_t len, struct sonde_import *how,
                       struct sonde_profile *p, struct sonde_err *err)
 {
@@ -330,8 +389,10 @@ int sonde_chrome_read(const char *data, size_t len, struct sonde_import *how,
     int rc = read_file(&s);
     if (!rc) rc = sonde_import_json_error(&s.r, err);
     if (!rc) rc = use_slices(&s);
+    if (!rc) rc = use_chunks(&s);
     if (!rc && !p->samples_count) {
-        rc = sonde_err_set(err, SONDE_EFORMAT, "no events in it that have a length (B and E, or X)");
+        rc = sonde_err_set(err, SONDE_EFORMAT, "no events in it that have a length (B and E, or X), and "
+                           "no CPU samples (ProfileChunk)");
     }
     if (!rc && s.left_out) {
         sonde_import_note(how, "%llu events without a length are left out",
@@ -346,6 +407,7 @@ int sonde_chrome_read(const char *data, size_t len, struct sonde_import *how,
     sonde_buf_release(&s.word);
     sonde__free(s.slices);
     sonde__free(s.open);
+    sonde__free(s.chunks);
     return rc;
 }
 

@@ -6,12 +6,17 @@
  *    "startTime":…,"endTime":…,"samples":[2,…],"timeDeltas":[…]}      times in microseconds
  *
  * A sample lasts until the next one. Those of "(idle)" are time blocked, the others CPU time. Without
- * samples the hits of each node are counted. */
+ * samples the hits of each node are counted.
+ *
+ * In traces of Chrome the same comes in pieces: {"data":{"startTime":…}}, then any number of
+ * {"data":{"cpuProfile":{"nodes":[…],"samples":[…]},"timeDeltas":[…]}}, whose nodes have the "parent"
+ * instead of children. */
+#include "profile/formats/cpuprofile.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "profile/formats/import.h"
 #include "sonde/sonde.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)
@@ -19,7 +24,7 @@
 enum { NO_PARENT = UINT32_MAX };
 
 struct node {
-    uint64_t id;
+    uint64_t id, parent_id; /* 0 = not said */
     uint32_t location;   /* 0 = the root, which is no frame */
     uint32_t parent;     /* index; NO_PARENT */
     uint32_t stack;      /* 0 = not made yet */
@@ -45,6 +50,11 @@ struct reader {
     size_t bytes;
     uint32_t thread;
     double start_us, end_us;
+    struct sonde_json_reader samples, deltas; /* of the part at hand; at NULL = none */
+
+    /* The sample at hand lasts until the next. */
+    uint32_t last;       /* node; NO_PARENT = none yet */
+    double now_us, begun_us, delta_us;
 };
 
 static int grow(struct reader *s, void **table, uint32_t count, uint32_t *cap, size_t size)
@@ -91,6 +101,7 @@ static int read_node(struct reader *s)
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (!rc && sonde_json_member(&s->r, &key)) {
         if (sonde_json_text_is(key, "id")) has_id = sonde_json_number_u64(&s->r, &n.id);
+        else if (sonde_json_text_is(key, "parent")) sonde_json_number_u64(&s->r, &n.parent_id);
         else if (sonde_json_text_is(key, "hitCount")) sonde_json_number_u64(&s->r, &hits);
         else if (sonde_json_text_is(key, "callFrame")) rc = read_call_frame(s, &n);
         else if (sonde_json_text_is(key, "children")) rc = read_children(s);
@@ -123,7 +134,7 @@ static uint32_t find_node(const struct reader *s, uint64_t id)
     return low < s->node_count && s->nodes[s->order[low]].id == id ? s->order[low] : NO_PARENT;
 }
 
-/* Parents from lists of children. */
+/* Parents from lists of children, or as the nodes say. */
 static int join_nodes(struct reader *s)
 {
     s->order = sonde__alloc(s->node_count * sizeof(*s->order));
@@ -143,6 +154,10 @@ static int join_nodes(struct reader *s)
                                  (unsigned long long)s->nodes[s->children[i].parent].id);
         }
         s->nodes[node].parent = s->children[i].parent;
+    }
+    for (uint32_t i = 0; i < s->node_count; i++) {
+        struct node *n = &s->nodes[i];
+        if (n->parent_id && n->parent == NO_PARENT) n->parent = find_node(s, n->parent_id);
     }
     return 0;
 }
@@ -197,11 +212,10 @@ static int add_sample(struct reader *s, uint32_t node, double at_us, double unti
     return sonde_import_sample(s->p, &sample, s->err);
 }
 
-static int read_samples(struct reader *s, struct sonde_json_reader ids,
-                        struct sonde_json_reader deltas)
+/* Of the part at hand. */
+static int read_samples(struct reader *s)
 {
-    uint32_t last = NO_PARENT;
-    double now = s->start_us, delta, begun = now;
+    struct sonde_json_reader ids = s->samples, deltas = s->deltas;
     uint64_t id;
     int rc = 0;
     if (!sonde_json_enter(&ids, '[') || !sonde_json_enter(&deltas, '[')) {
@@ -209,7 +223,7 @@ static int read_samples(struct reader *s, struct sonde_json_reader ids,
         return 0;
     }
     while (!rc && sonde_json_element(&ids) && sonde_json_number_u64(&ids, &id)) {
-        if (!sonde_json_element(&deltas) || !sonde_json_number(&deltas, &delta)) {
+        if (!sonde_json_element(&deltas) || !sonde_json_number(&deltas, &s->delta_us)) {
             sonde_json_fail(&ids, "there is no time for this sample");
             break;
         }
@@ -218,17 +232,28 @@ static int read_samples(struct reader *s, struct sonde_json_reader ids,
             sonde_json_fail(&ids, "a sample of a node that is not there");
             break;
         }
-        now += delta;
+        s->now_us += s->delta_us;
         /* Samples of several threads may be out of order by some microseconds. */
-        if (now > begun || last == NO_PARENT) {
-            if (last != NO_PARENT) rc = add_sample(s, last, begun, now);
-            begun = now;
+        if (s->now_us > s->begun_us || s->last == NO_PARENT) {
+            if (s->last != NO_PARENT) rc = add_sample(s, s->last, s->begun_us, s->now_us);
+            s->begun_us = s->now_us;
         }
-        last = node;
+        s->last = node;
     }
     if (!rc && ids.error) s->r = ids;
-    if (!rc && last != NO_PARENT && !ids.error) rc = add_sample(s, last, begun, s->end_us);
     return rc;
+}
+
+static void begin_samples(struct reader *s)
+{
+    s->now_us = s->begun_us = s->start_us;
+    s->last = NO_PARENT;
+}
+
+static int end_samples(struct reader *s)
+{
+    if (s->last == NO_PARENT || s->r.error) return 0;
+    return add_sample(s, s->last, s->begun_us, s->end_us);
 }
 
 static int count_hits(struct reader *s)
@@ -254,33 +279,96 @@ static void note_place(struct reader *s, struct sonde_json_reader *place)
     sonde_json_skip(&s->r);
 }
 
-static int read_file(struct reader *s)
+/* An object with any of the members; in traces there are such inside of it. */
+static int read_part(struct reader *s, int inner)
 {
     struct sonde_json_text key;
-    struct sonde_json_reader samples = { 0 }, deltas = { 0 };
     int rc = 0;
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (!rc && sonde_json_member(&s->r, &key)) {
-        if (sonde_json_text_is(key, "nodes")) {
+        if (sonde_json_text_is(key, "nodes") && !s->order) {
             if (!sonde_json_enter(&s->r, '[')) break;
             while (!rc && sonde_json_element(&s->r)) rc = read_node(s);
         } else if (sonde_json_text_is(key, "startTime")) sonde_json_number(&s->r, &s->start_us);
         else if (sonde_json_text_is(key, "endTime")) sonde_json_number(&s->r, &s->end_us);
-        else if (sonde_json_text_is(key, "samples")) note_place(s, &samples);
-        else if (sonde_json_text_is(key, "timeDeltas")) note_place(s, &deltas);
-        else sonde_json_skip(&s->r);
+        else if (sonde_json_text_is(key, "samples")) note_place(s, &s->samples);
+        else if (sonde_json_text_is(key, "timeDeltas")) note_place(s, &s->deltas);
+        else if (inner && sonde_json_peek(&s->r) == '{' &&
+                 sonde_json_text_is(key, inner == 2 ? "data" : "cpuProfile")) {
+            rc = read_part(s, inner - 1);
+        } else {
+            sonde_json_skip(&s->r);
+        }
     }
+    return rc;
+}
+
+static void note_times(struct reader *s)
+{
+    struct sonde_profile *p = s->p;
+    if (!(s->start_us > 0 && s->end_us >= s->start_us && s->end_us < 1e16)) return;
+    const uint64_t start = (uint64_t)(s->start_us * US), end = (uint64_t)(s->end_us * US);
+    if (!p->start_ns || start < p->start_ns) p->start_ns = start;
+    if (end > p->end_ns) p->end_ns = end;
+}
+
+static int read_file(struct reader *s)
+{
+    int rc = read_part(s, 0);
     if (rc || s->r.error) return rc;
     if (!s->node_count) return sonde_json_fail(&s->r, "no nodes in it");
     s->thread = sonde_profile_thread(s->p, 0, 0, "main");
     if (!s->thread) return sonde_import_no_room(s->p, s->err);
     rc = join_nodes(s);
     if (rc) return rc;
-    if (s->start_us > 0 && s->end_us >= s->start_us && s->end_us < 1e16) {
-        s->p->start_ns = (uint64_t)(s->start_us * US);
-        s->p->end_ns = (uint64_t)(s->end_us * US);
+    note_times(s);
+    if (!s->samples.at || !s->deltas.at) return count_hits(s);
+    begin_samples(s);
+    rc = read_samples(s);
+    return rc ? rc : end_samples(s);
+}
+
+/* All nodes first: a chunk may have samples of nodes of an earlier one. */
+static int read_chunks(struct reader *s, const struct sonde_json_reader *args, uint32_t count)
+{
+    int rc = 0;
+    for (uint32_t i = 0; !rc && i < count && !s->r.error; i++) {
+        s->r = args[i];
+        rc = read_part(s, 2);
     }
-    return samples.at && deltas.at ? read_samples(s, samples, deltas) : count_hits(s);
+    if (rc || s->r.error || !s->node_count) return rc;
+    rc = join_nodes(s);
+    begin_samples(s);
+    for (uint32_t i = 0; !rc && i < count && !s->r.error; i++) {
+        s->r = args[i];
+        s->samples = s->deltas = (struct sonde_json_reader){ 0 };
+        rc = read_part(s, 2);
+        if (!rc && !s->r.error && s->samples.at && s->deltas.at) rc = read_samples(s);
+    }
+    /* Most traces do not say when it ended: the last sample is as long as the one before it. */
+    if (!(s->end_us > s->now_us)) s->end_us = s->now_us + s->delta_us;
+    note_times(s);
+    return rc ? rc : end_samples(s);
+}
+
+static int release(struct reader *s, int rc)
+{
+    if (!rc) rc = sonde_import_json_error(&s->r, s->err);
+    sonde_buf_release(&s->text);
+    sonde_buf_release(&s->other);
+    sonde__free(s->nodes);
+    sonde__free(s->children);
+    sonde__free(s->order);
+    return rc;
+}
+
+int sonde_cpuprofile_chunks(const struct sonde_json_reader *args, uint32_t count, uint32_t thread,
+                            struct sonde_profile *p, struct sonde_err *err)
+{
+    struct reader s = { .p = p, .err = err, .thread = thread };
+    sonde_buf_init(&s.text, TEXT_MAX_BYTES);
+    sonde_buf_init(&s.other, TEXT_MAX_BYTES);
+    return release(&s, read_chunks(&s, args, count));
 }
 
 static int cpuprofile_read(const char *data, size_t len, struct sonde_import *how,
@@ -291,22 +379,19 @@ static int cpuprofile_read(const char *data, size_t len, struct sonde_import *ho
     sonde_json_reader_init(&s.r, data, len);
     sonde_buf_init(&s.text, TEXT_MAX_BYTES);
     sonde_buf_init(&s.other, TEXT_MAX_BYTES);
-    int rc = read_file(&s);
-    if (!rc) rc = sonde_import_json_error(&s.r, err);
+    int rc = release(&s, read_file(&s));
     if (!rc && !p->samples_count) rc = sonde_err_set(err, SONDE_EFORMAT, "no samples in it");
     p->engine = sonde_profile_cstring(p, "import");
-    sonde_buf_release(&s.text);
-    sonde_buf_release(&s.other);
-    sonde__free(s.nodes);
-    sonde__free(s.children);
-    sonde__free(s.order);
     return rc;
 }
 
+/* A trace has nodes too, in its ProfileChunk events: it is chrome's. */
 static int cpuprofile_probe(const char *data, size_t len)
 {
     static const char *const words[] = { "\"nodes\"", "\"callFrame\"", "\"functionName\"", NULL };
-    return sonde_import_json_has(data, len, words);
+    static const char *const trace[] = { "\"traceEvents\"", NULL }, *const event[] = { "\"ph\"", NULL };
+    return sonde_import_json_has(data, len, words) && !sonde_import_json_has(data, len, trace) &&
+           !sonde_import_json_has(data, len, event);
 }
 
 extern const struct sonde_format_ops sonde_format_cpuprofile;

@@ -391,10 +391,52 @@ static void test_callgrind_self(void **state)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* CPU samples in a trace, beside events with a length: they are in pieces, and nodes name their
+ * parents. The last sample is as long as the one before. */
+static void test_trace_samples(void **state)
+{
+    (void)state;
+#define CHUNK(nodes, samples, deltas)                                                          \
+    "{\"name\":\"ProfileChunk\",\"ph\":\"P\",\"id\":\"0x1\",\"pid\":1,\"tid\":9,\"ts\":2,"     \
+    "\"args\":{\"data\":{\"cpuProfile\":{\"nodes\":[" nodes "],\"samples\":[" samples "]},"    \
+    "\"timeDeltas\":[" deltas "]}}}"
+    static const char text[] =
+        "{\"traceEvents\":[{\"name\":\"Profile\",\"ph\":\"P\",\"id\":\"0x1\",\"pid\":1,\"tid\":7,"
+        "\"ts\":1000,\"args\":{\"data\":{\"startTime\":1000}}},"
+        CHUNK("{\"id\":1,\"callFrame\":{\"functionName\":\"(root)\"}},"
+              "{\"id\":2,\"parent\":1,\"callFrame\":{\"functionName\":\"main\"}}", "2,2", "100,100")
+        "," CHUNK("{\"id\":3,\"parent\":2,\"callFrame\":{\"functionName\":\"work\"}}", "3,3,2",
+                  "100,100,100")
+        ",{\"name\":\"RunTask\",\"ph\":\"X\",\"ts\":1000,\"dur\":600,\"pid\":1,\"tid\":7}]}";
+    const struct sonde_profile_filter cpu = { .kind = SONDE_SAMPLE_CPU };
+    struct sonde_profile *p;
+    struct sonde_err err = { "" };
+    struct sonde_import how = { .format = NULL };
+    struct sonde_buf b;
+    assert_ptr_equal(sonde_format_guess(text, sizeof(text) - 1), sonde_format_find("chrome"));
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    const int rc = sonde_format_read(text, sizeof(text) - 1, "x", &how, p, &err);
+    if (rc) print_error("%s\n", err.text);
+    assert_int_equal(rc, 0);
+    assert_string_equal(how.note.text, "");
+    assert_int_equal(p->weights[SONDE_SAMPLE_CPU], 500000);
+    assert_int_equal(p->weights[SONDE_SAMPLE_WALL], 600000);
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        assert_int_equal(p->threads[p->samples[i].thread].tid, 7);
+    }
+    sonde_buf_init(&b, 1 << 16);
+    assert_int_equal(sonde_format_find("folded")->write(p, &cpu, &b, NULL), 0);
+    sonde_buf_printf(&b, "%c", 0);
+    assert_non_null(strstr(b.data, "main;work "));
+    sonde_buf_release(&b);
+    sonde_profile_destroy(p);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_callgrind_self),
+        cmocka_unit_test(test_callgrind_self), cmocka_unit_test(test_trace_samples),
         cmocka_unit_test(test_known),   cmocka_unit_test(test_gperftools),
         cmocka_unit_test(test_speedscope_again), cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_limits),  cmocka_unit_test(test_chosen),
