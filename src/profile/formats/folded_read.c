@@ -231,8 +231,17 @@ int sonde_folded_read(const char *data, size_t len, struct sonde_import *how,
     struct reader r = { .p = p, .err = err, .lock = PTHREAD_MUTEX_INITIALIZER,
                         .moved = PTHREAD_COND_INITIALIZER };
     sonde_folded_scan_init(&r.scan, data, len, p->bytes_max);
-    int rc = read_all(&r, len);
+    int rc = 0;
+    if (sonde_folded_scan_survey(&r.scan) && !(how && how->format)) {
+        rc = sonde_err_set(err, SONDE_EFORMAT, "line 1: two numbers at the ends of lines, as "
+                           "difffolded.pl writes them; compare the profiles themselves: sonde diff "
+                           "BEFORE AFTER (--format folded: the first number belongs to the name)");
+    }
+    if (!rc) rc = read_all(&r, len);
     if (!rc) rc = judge(&r.scan, how, err);
+    if (!rc && r.scan.scale > 1) {
+        sonde_import_note(how, "weights have fractions: one sample stands for 1/%u", r.scan.scale);
+    }
     sonde_folded_scan_release(&r.scan);
     sonde__free(r.ring);
     sonde__free(r.locations);

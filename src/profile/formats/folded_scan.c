@@ -21,7 +21,7 @@ void sonde_folded_scan_init(struct sonde_folded_scan *s, const char *data, size_
                             size_t bytes_max)
 {
     *s = (struct sonde_folded_scan){ .at = data, .end = data + len, .frames = data,
-                                     .bytes_max = bytes_max };
+                                     .scale = 1, .bytes_max = bytes_max };
 }
 
 struct sonde_folded_block {
@@ -109,22 +109,53 @@ static size_t common_prefix(const char *a, const char *b, size_t max)
     return n;
 }
 
-/* The number at the end of a line: where the frames end in *frames_len. 0 if there is none. */
-static int read_weight(const char *line, size_t len, size_t *frames_len, uint64_t *weight)
+static int is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* A number at the end of a line, and where it begins; fraction: how many digits it has behind a point.
+ * 0 if there is none, or nothing before it. */
+static int find_number(const char *line, size_t len, size_t *begin, size_t *end, size_t *fraction)
 {
-    while (len && (line[len - 1] == ' ' || line[len - 1] == '\t' || line[len - 1] == '\r')) len--;
-    size_t digit = len;
-    while (digit && line[digit - 1] >= '0' && line[digit - 1] <= '9') digit--;
-    if (digit == len || !digit || (line[digit - 1] != ' ' && line[digit - 1] != '\t')) return 0;
-    uint64_t value = 0;
-    for (size_t i = digit; i < len; i++) {
+    while (len && is_space(line[len - 1])) len--;
+    size_t at = len;
+    *fraction = 0;
+    while (at && line[at - 1] >= '0' && line[at - 1] <= '9') at--;
+    if (at == len) return 0;
+    if (at > 1 && line[at - 1] == '.' && line[at - 2] >= '0' && line[at - 2] <= '9') {
+        *fraction = len - at;
+        at--;
+        while (at && line[at - 1] >= '0' && line[at - 1] <= '9') at--;
+    }
+    *begin = at;
+    *end = len;
+    return at && is_space(line[at - 1]);
+}
+
+/* The weight at the end of a line, times scale: where the frames end in *frames_len. 0 if there is
+ * none. What is finer than the scale is rounded. */
+static int read_weight(const char *line, size_t len, uint32_t scale, size_t *frames_len,
+                       uint64_t *weight)
+{
+    size_t begin, end, fraction;
+    uint64_t value = 0, up = 0;
+    if (!find_number(line, len, &begin, &end, &fraction)) return 0;
+    const size_t point = fraction ? end - fraction - 1 : end;
+    size_t i = begin;
+    for (; i < point; i++) {
         if (__builtin_mul_overflow(value, 10, &value) ||
             __builtin_add_overflow(value, (uint64_t)(line[i] - '0'), &value)) {
             return 0;
         }
     }
-    while (digit && (line[digit - 1] == ' ' || line[digit - 1] == '\t')) digit--;
-    *frames_len = digit;
+    for (i++; scale > 1; scale /= 10, i++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, i < end ? (uint64_t)(line[i] - '0') : 0, &value)) {
+            return 0;
+        }
+    }
+    if (i < end) up = line[i] >= '5';
+    if (__builtin_add_overflow(value, up, &value)) return 0;
+    while (begin && is_space(line[begin - 1])) begin--;
+    *frames_len = begin;
     *weight = value;
     return 1;
 }
@@ -163,10 +194,27 @@ static const char *line_fault(struct sonde_folded_scan *s, const char *line, siz
                               size_t *len)
 {
     if (memchr(line, '\0', line_len)) return "a NUL byte: this is not text";
-    if (!read_weight(line, line_len, len, &s->weight)) {
-        return "does not end in a space and a whole number below 2^64";
+    if (!read_weight(line, line_len, s->scale, len, &s->weight)) {
+        return "does not end in a space and a number below 2^64";
     }
     return has_names(line, *len) ? NULL : "no frames before the weight";
+}
+
+int sonde_folded_scan_survey(struct sonde_folded_scan *s)
+{
+    enum { DIGITS_MAX = 3 };
+    size_t digits = 0, lines = 0, pairs = 0;
+    for (const char *at = s->at; at < s->end;) {
+        const char *line = at;
+        size_t len, begin, end, fraction, before;
+        at = next_line(line, s->end, &len);
+        if (!find_number(line, len, &begin, &end, &fraction)) continue;
+        lines++;
+        if (fraction > digits) digits = fraction;
+        pairs += find_number(line, begin, &begin, &end, &before) && has_names(line, begin);
+    }
+    for (size_t i = 0; i < digits && i < DIGITS_MAX; i++) s->scale *= 10;
+    return pairs > 1 && pairs > lines / 10 * 9 + lines % 10 * 9 / 10;
 }
 
 /* The next line that is a stack, or none: then there is no line at hand. */
@@ -270,7 +318,7 @@ void sonde_folded_scan_fill(struct sonde_folded_scan *s, struct sonde_folded_bat
 int sonde_folded_probe(const char *data, size_t len)
 {
     enum { LINES = 64 };
-    struct sonde_folded_scan s = { 0 };
+    struct sonde_folded_scan s = { .scale = 1 };
     int good = 0, bad = 0;
     for (const char *at = data, *end = data + len; at < end && good + bad < LINES;) {
         const char *line = at;

@@ -46,6 +46,7 @@ struct sonde_folded_mark {
 struct sonde_folded_scan {
     const char *at, *end; /* lines that were not looked at yet */
     size_t number;        /* of the line */
+    uint32_t scale;       /* of weights: 1, or if some have fractions 10, 100 or 1000 */
     size_t good, bad;     /* lines; those that are no stack are passed over */
     struct sonde_err first_bad;
     const char *frames;   /* of the line at hand, else the line before */
@@ -64,6 +65,10 @@ struct sonde_folded_scan {
 void sonde_folded_scan_init(struct sonde_folded_scan *s, const char *data, size_t len,
                             size_t bytes_max);
 void sonde_folded_scan_release(struct sonde_folded_scan *s);
+
+/* Look at the ends of all lines, before the first is read: sets the scale. 1 if (nearly) all end in two
+ * numbers, as difffolded.pl writes them. */
+int sonde_folded_scan_survey(struct sonde_folded_scan *s);
 
 /* Fill b. After the last one it must not be called again. */
 void sonde_folded_scan_fill(struct sonde_folded_scan *s, struct sonde_folded_batch *b);

@@ -346,7 +346,7 @@ static void test_folded_damaged(void **state)
         { BYTES("[truncated] 5\n"), "line 1: no frames" },
         { BYTES("a 1\nb\nc\n"), "line 2: does not end in" },
         { BYTES("a -5\n"), "line 1: does not end in" },
-        { BYTES("a 1.5\n"), "line 1: does not end in" },
+        { BYTES("a .5\n"), "line 1: does not end in" },
         { BYTES("a 18446744073709551616\n"), "below 2^64" },
         { BYTES("a\0b 5\n"), "line 1: a NUL byte" },
         { BYTES("a 18446744073709551615\nb 1\n"), "add up to more than 2^64" },

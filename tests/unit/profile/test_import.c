@@ -433,9 +433,41 @@ static void test_trace_samples(void **state)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+static void test_folded_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *format;
+        int rc;
+        uint64_t weight;
+        const char *says;
+    } lines[] = {
+        { "main;a 1.5\nmain;b 2\n", NULL, 0, 35, "one sample stands for 1/10" },
+        { "main;a 0.0004\nmain;b 0.0125\nmain;c 3.25\n", NULL, 0, 3263, "for 1/1000" },
+        { "main;a 3 5\nmain;b 0 7\n", NULL, SONDE_EFORMAT, 0, "sonde diff" },
+        { "main;a 3 5\nmain;b 0 7\n", "folded", 0, 12, "" },
+        { "main;worker 1 5\nmain;b 7\n", NULL, 0, 12, "" },
+        { "main;a .5\nmain;b 7\nmain;c 1\n", NULL, 0, 8, "the first is line 1: does not end in" },
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct sonde_profile *p;
+        struct sonde_err err = { "" };
+        struct sonde_import how = { .format = lines[i].format };
+        assert_int_equal(sonde_profile_create(0, &p), 0);
+        const int rc = sonde_format_read(lines[i].text, strlen(lines[i].text), "x", &how, p, &err);
+        const char *said = rc ? err.text : how.note.text;
+        if (rc != lines[i].rc || !strstr(said, lines[i].says)) print_error("%zu: %s\n", i, said);
+        assert_int_equal(rc, lines[i].rc);
+        assert_non_null(strstr(said, lines[i].says));
+        if (!rc) assert_int_equal(p->weights[SONDE_SAMPLE_OTHER], lines[i].weight);
+        sonde_profile_destroy(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_folded_numbers),
         cmocka_unit_test(test_callgrind_self), cmocka_unit_test(test_trace_samples),
         cmocka_unit_test(test_known),   cmocka_unit_test(test_gperftools),
         cmocka_unit_test(test_speedscope_again), cmocka_unit_test(test_damaged),
