@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/visible.h"
+#include "base/alloc.h"
 #include "cli/cli.h"
 #include "base/strip.h"
 #include "cli/profile.h"
@@ -136,6 +137,19 @@ static int load_profile(struct sonde_cli *cli, struct sonde_profile **out)
     return status;
 }
 
+/* How many different stacks the samples have; those of their callers are in p->stacks too. */
+static uint32_t count_stacks(const struct sonde_profile *p)
+{
+    uint8_t *seen = sonde__calloc(p->stacks_count, 1);
+    uint32_t count = 0;
+    for (uint32_t i = 0; seen && i < p->samples_count; i++) {
+        count += !seen[p->samples[i].stack];
+        seen[p->samples[i].stack] = 1;
+    }
+    sonde__free(seen);
+    return count;
+}
+
 static int import_profile(struct sonde_cli *cli)
 {
     const struct import_values *v = cli->values;
@@ -150,8 +164,8 @@ static int import_profile(struct sonde_cli *cli)
     if (rc == SONDE_EINVAL) status = sonde_cli_usage(cli, "--output: %s", err.text);
     else if (rc) status = sonde_cli_fail(cli, "%s", err.text);
     else if (!cli->quiet) {
-        sonde_visible_printf(STDERR_FILENO, "sonde: %s: %u samples of %u stacks\n", v->output, p->samples_count,
-                p->stacks_count - 1);
+        sonde_visible_printf(STDERR_FILENO, "sonde: %s: %u samples of %u stacks\n", v->output,
+                             p->samples_count, count_stacks(p));
     }
     sonde_profile_destroy(p);
     return status;

@@ -23,7 +23,9 @@ static void put_when(const struct report *r, struct sonde_buf *out)
     const time_t start = (time_t)(p->start_ns / 1000000000u);
     char when[64] = "", length[SONDE_VALUE_BYTES] = "";
     struct tm tm;
-    if (p->start_ns && localtime_r(&start, &tm)) strftime(when, sizeof(when), "%F %T %z", &tm);
+    /* Imported times may count from when a machine or a program started: those are no dates. */
+    enum { SECONDS_1980 = 315532800 };
+    if (start >= SECONDS_1980 && localtime_r(&start, &tm)) strftime(when, sizeof(when), "%F %T %z", &tm);
     if (p->end_ns > p->start_ns) {
         sonde_value_format(length, (double)(p->end_ns - p->start_ns) * 1e-9, SONDE_UNIT_SECONDS,
                            r->o->ascii);

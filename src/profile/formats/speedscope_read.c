@@ -29,7 +29,7 @@ struct reader {
 
 /* One profile: where its members are. */
 struct part {
-    struct sonde_json_reader type, unit, name, samples, weights, events;
+    struct sonde_json_reader type, unit, name, samples, weights, events, end;
     uint32_t thread;
     int kind;
     double scale;                   /* a value times this is in the kind's unit */
@@ -208,6 +208,12 @@ static int read_evented(struct reader *s, struct part *part)
         if (!rc) rc = apply_event(s, r, &e);
     }
     s->r = *r;
+    /* What is open at the end lasts until the end of the profile. */
+    double end;
+    if (!rc && !r->error && part->end.at && sonde_json_peek(&part->end) == '0' &&
+        sonde_json_number(&part->end, &end)) {
+        rc = spend(s, part, now, scaled(end, part->scale));
+    }
     return rc;
 }
 
@@ -236,12 +242,14 @@ static int read_profile(struct reader *s)
     const struct { const char *key; struct sonde_json_reader *place; } members[] = {
         { "type", &part.type },       { "unit", &part.unit },       { "name", &part.name },
         { "samples", &part.samples }, { "weights", &part.weights }, { "events", &part.events },
+        { "endValue", &part.end },
     };
+    enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (sonde_json_member(&s->r, &key)) {
         size_t i = 0;
-        while (i < 6 && !sonde_json_text_is(key, members[i].key)) i++;
-        if (i < 6) note_place(s, members[i].place);
+        while (i < MEMBERS && !sonde_json_text_is(key, members[i].key)) i++;
+        if (i < MEMBERS) note_place(s, members[i].place);
         else sonde_json_skip(&s->r);
     }
     if (s->r.error) return 0;

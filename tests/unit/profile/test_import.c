@@ -464,10 +464,26 @@ static void test_folded_numbers(void **state)
     }
 }
 
+/* A frame that is open at the end has its time until the profile's end. */
+static void test_speedscope_open(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"shared\":{\"frames\":[{\"name\":\"a\"}]},\"profiles\":[{\"type\":\"evented\","
+        "\"unit\":\"milliseconds\",\"name\":\"t\",\"startValue\":0,\"endValue\":10,"
+        "\"events\":[{\"type\":\"O\",\"frame\":0,\"at\":4}]}]}";
+    struct sonde_profile *p;
+    struct sonde_err err = { "" };
+    assert_int_equal(sonde_profile_create(0, &p), 0);
+    assert_int_equal(sonde_format_read(text, sizeof(text) - 1, "x", NULL, p, &err), 0);
+    assert_int_equal(p->weights[SONDE_SAMPLE_WALL], 6000000);
+    sonde_profile_destroy(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folded_numbers),
+        cmocka_unit_test(test_folded_numbers), cmocka_unit_test(test_speedscope_open),
         cmocka_unit_test(test_callgrind_self), cmocka_unit_test(test_trace_samples),
         cmocka_unit_test(test_known),   cmocka_unit_test(test_gperftools),
         cmocka_unit_test(test_speedscope_again), cmocka_unit_test(test_damaged),
