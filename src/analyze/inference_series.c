@@ -6,6 +6,7 @@
  *
  * Names: gen_ai_* are those of OpenTelemetry's semantic conventions as Prometheus writes them, with
  * their labels and the bucket bounds they advise; sonde_infer_* is the rest. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,10 +27,11 @@ static const double usage_bounds[] = { 1, 4, 16, 64, 256, 1024, 4096, 16384, 655
 enum style { OTEL, PLAIN }; /* of labels */
 
 enum family {
+    F_NONE, /* what a row does not say is no family, and not the first of them */
     F_DURATION, F_TTFT, F_TPOT, F_USAGE, F_ITL, F_PHASE, F_REQUESTS, F_ERRORS, F_TOKENS, F_SLO,
     F_SLO_MISSED, F_RUNNING, F_WAITING, F_BATCH_REQUESTS, F_BATCH_TOKENS, F_COMPUTED, F_BUSY,
     F_RATE, F_HIT_RATIO, F_KV_RATIO, F_KV_CELLS, F_MEMORY, F_MEMORY_PEAK, F_LOAD, F_LOADS, F_INFO,
-    F_INVALID, F_INVALID_REQUESTS, FAMILY_COUNT, F_NONE = FAMILY_COUNT
+    F_INVALID, F_INVALID_REQUESTS, FAMILY_COUNT
 };
 
 #define HIST(n, h, u, k, s, b)                                                                 \
@@ -123,7 +125,7 @@ struct slot_row {
     const char *label, *value; /* NULL = none */
     const char *alias[INFER_ALIASES]; /* the first ones; of several slots with the same one, it is
                                   the sum */
-    enum family like;          /* of aliases only: what they are; F_NONE = F_TOKENS */
+    enum family like;          /* with F_NONE: what its aliases are */
 };
 
 static const struct slot_row group_slots[SONDE_INFER_GROUP_SLOT_COUNT] = {
@@ -157,9 +159,9 @@ static const struct slot_row group_slots[SONDE_INFER_GROUP_SLOT_COUNT] = {
                                  { "vllm:generation_tokens_total",
                                    "llamacpp:tokens_predicted_total" } },
     [SONDE_INFER_G_PREFIX_QUERIES] = { .family = F_NONE, NULL, NULL,
-                                 { "vllm:prefix_cache_queries_total" } },
+                                 { "vllm:prefix_cache_queries_total" }, F_TOKENS },
     [SONDE_INFER_G_PREFIX_HITS] = { .family = F_NONE, NULL, NULL,
-                                 { "vllm:prefix_cache_hits_total" } },
+                                 { "vllm:prefix_cache_hits_total" }, F_TOKENS },
     [SONDE_INFER_G_SLO_MET] = { .family = F_SLO, "result", "met" },
     [SONDE_INFER_G_SLO_MISSED] = { .family = F_SLO, "result", "missed" },
     [SONDE_INFER_G_SLO_TTFT] = { .family = F_SLO_MISSED, "objective", "ttft" },
@@ -253,9 +255,8 @@ static struct sonde_model_series *series(struct sonde_infer *x, const struct who
 static struct sonde_model_series *alias_series(struct sonde_infer *x, const struct whose *w,
                                                const struct slot_row *row, const char *name)
 {
-    const enum family like = row->family != F_NONE ? row->family
-                             : row->like != F_NONE ? row->like
-                                                   : F_TOKENS;
+    const enum family like = row->family != F_NONE ? row->family : row->like;
+    assert(like != F_NONE);
     struct sonde_model_family_spec spec = families[like].spec;
     char help[160];
     snprintf(help, sizeof(help), "Under the name that others give it: %s", spec.help);

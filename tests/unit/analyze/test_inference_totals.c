@@ -241,6 +241,22 @@ static void memory_of_the_dead(void **state)
     play_release(&g);
 }
 
+/* What vLLM and llama.cpp call …_total is a counter, but for one. */
+static void check_alias_types(const struct play *g)
+{
+    size_t seen = 0;
+    for (size_t i = 0; i < g->m->family_count; i++) {
+        const struct sonde_model_family *f = g->m->families[i];
+        const size_t len = strlen(f->name);
+        if (strncmp(f->name, "vllm:", 5) && strncmp(f->name, "llamacpp:", 9)) continue;
+        if (len < 6 || strcmp(f->name + len - 6, "_total")) continue;
+        const int hist = !strcmp(f->name, "vllm:iteration_tokens_total");
+        if (f->type != (hist ? SONDE_HISTOGRAM : SONDE_COUNTER)) fail_msg("the type of %s", f->name);
+        seen++;
+    }
+    assert_true(seen >= 7);
+}
+
 static void aliases(void **state)
 {
     (void)state;
@@ -282,6 +298,7 @@ static void aliases(void **state)
             fail_msg("%s is missing", names[i]);
         }
     }
+    check_alias_types(&g);
     assert_int_equal(counter(&g, "vllm:prefix_cache_queries_total", ""), 20);
     assert_int_equal(counter(&g, "vllm:prefix_cache_hits_total", ""), 8);
     assert_int_equal(play_series(&g, "vllm:time_to_first_token_seconds", "")->hist->count, 2);
