@@ -286,6 +286,10 @@ static void on_prompt(struct sonde_infer *x, struct infer_flight *f,
     if (!f->model || x->muted) return;
     f->model->tokens_in += e->tokens;
     f->model->tokens_reused += e->value;
+    /* The front does not see what is computed, but is told in the end what was not reused. */
+    if (f->r.source == SONDE_INFER_FRONT) {
+        infer_model_add(x, f->model, INFER_M_PROMPT_TOKENS, e->tokens - e->value);
+    }
 }
 
 /* Of n that are added, those that have not been counted before. */
@@ -301,7 +305,11 @@ static void count_out(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
     f->r.tokens_out += n;
     if (x->muted) return;
     x->totals.tokens_out += n;
-    if (f->model) f->model->tokens_out += beyond(&f->model->out_owed, n);
+    if (f->model) {
+        const uint64_t counted = beyond(&f->model->out_owed, n);
+        f->model->tokens_out += counted;
+        infer_model_add(x, f->model, INFER_M_PREDICTED_TOKENS, counted);
+    }
     if (f->group) infer_add(x, f->group, SONDE_INFER_G_TOKENS_OUT, beyond(&f->group->out_owed, n));
 }
 
@@ -378,9 +386,10 @@ static void on_tokens(struct sonde_infer *x, struct infer_flight *f,
     } else if (e->time_ns < f->last_token_ns) {
         infer_count(x, SONDE_INFER_BAD_out_of_order);
     } else {
-        const uint64_t gap_ns = (e->time_ns - f->last_token_ns) / e->tokens;
+        const uint64_t since_ns = e->time_ns - f->last_token_ns, gap_ns = since_ns / e->tokens;
         keep_gap(f, gap_ns, e->tokens);
         infer_record(x, f->group, SONDE_INFER_G_ITL, gap_ns, e->tokens);
+        if (!x->muted) infer_model_add(x, f->model, INFER_M_PREDICTED_SECONDS, since_ns);
         f->last_token_ns = e->time_ns;
     }
     infer_item(x, f, &(struct sonde_infer_item){

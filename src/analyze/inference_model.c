@@ -34,6 +34,7 @@ void infer_computed(struct sonde_infer *x, struct infer_model *m, uint32_t kind,
     m->facts.phase_s[kind] += (double)ns * 1e-9;
     infer_model_add(x, m, prefill ? INFER_M_PREFILL_TOKENS : INFER_M_DECODE_TOKENS, tokens);
     infer_model_add(x, m, prefill ? INFER_M_PREFILL_SECONDS : INFER_M_DECODE_SECONDS, ns);
+    if (prefill) infer_model_add(x, m, INFER_M_PROMPT_TOKENS, tokens);
 }
 
 void infer_on_batch(struct sonde_infer *x, const struct infer_event *in)
@@ -62,6 +63,7 @@ void infer_on_batch(struct sonde_infer *x, const struct infer_event *in)
     m->facts.batch_tokens += tokens;
     infer_model_record(x, m, INFER_M_BATCH_REQUESTS, e->requests);
     infer_model_record(x, m, INFER_M_BATCH_TOKENS, tokens);
+    infer_model_add(x, m, INFER_M_PASSES, 1);
     const uint64_t prefill_ns = (uint64_t)((double)ns * (double)e->tokens / (double)tokens + 0.5);
     if (e->tokens) infer_computed(x, m, SONDE_PHASE_PREFILL, e->tokens, prefill_ns);
     if (e->tokens_out) infer_computed(x, m, SONDE_PHASE_DECODE, e->tokens_out, ns - prefill_ns);
@@ -178,6 +180,25 @@ static double per_second(uint64_t now, uint64_t *last, double seconds)
     return rate;
 }
 
+/* llama.cpp's averages, of its own totals: since they began, and by the time that was spent on it. */
+static void set_average(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot to,
+                        enum infer_model_slot tokens, enum infer_model_slot time)
+{
+    const struct sonde_model_series *n = m->slot[tokens].alias[0], *ns = m->slot[time].alias[0];
+    if (!n || !ns || !ns->counter) return;
+    infer_model_set(x, m, to, (double)n->counter / ((double)ns->counter * 1e-9));
+}
+
+static void set_averages(struct sonde_infer *x, struct infer_model *m)
+{
+    set_average(x, m, INFER_M_PROMPT_AVERAGE, INFER_M_PROMPT_TOKENS, INFER_M_PREFILL_SECONDS);
+    set_average(x, m, INFER_M_PREDICTED_AVERAGE, INFER_M_PREDICTED_TOKENS,
+                INFER_M_PREDICTED_SECONDS);
+    const struct sonde_model_series *s = m->slot[INFER_M_BATCH_REQUESTS].main;
+    if (!s || !s->hist || !s->hist->count) return;
+    infer_model_set(x, m, INFER_M_PASS_REQUESTS, (double)s->hist->sum_raw / (double)s->hist->count);
+}
+
 void infer_models_tick(struct sonde_infer *x, double seconds)
 {
     for (size_t i = 0; i < x->model_count; i++) x->models[i]->running = x->models[i]->waiting = 0;
@@ -211,6 +232,7 @@ void infer_models_tick(struct sonde_infer *x, double seconds)
             infer_model_set(x, m, INFER_M_HIT_RATIO,
                             (double)m->tokens_reused / (double)m->tokens_in);
         }
+        set_averages(x, m);
     }
 }
 

@@ -125,7 +125,8 @@ struct slot_row {
     const char *label, *value; /* NULL = none */
     const char *alias[INFER_ALIASES]; /* the first ones; of several slots with the same one, it is
                                   the sum */
-    enum family like;          /* with F_NONE: what its aliases are */
+    enum family like;          /* with F_NONE: what its aliases are … */
+    const char *help;          /* … and what they mean; NULL = as what they are like */
 };
 
 static const struct slot_row group_slots[SONDE_INFER_GROUP_SLOT_COUNT] = {
@@ -153,11 +154,11 @@ static const struct slot_row group_slots[SONDE_INFER_GROUP_SLOT_COUNT] = {
     [SONDE_INFER_G_TIMEOUT] = { .family = F_REQUESTS, "outcome", "timeout", { "requests_total" } },
     [SONDE_INFER_G_LOST] = { .family = F_REQUESTS, "outcome", "lost", { "requests_total" } },
     [SONDE_INFER_G_TOKENS_IN] = { .family = F_TOKENS, "type", "input",
-                               { "vllm:prompt_tokens_total", "llamacpp:prompt_tokens_total" } },
-    [SONDE_INFER_G_TOKENS_REUSED] = { .family = F_TOKENS, "type", "reused" },
+                               { "vllm:prompt_tokens_total" } },
+    [SONDE_INFER_G_TOKENS_REUSED] = { .family = F_TOKENS, "type", "reused",
+                                 { "llamacpp:prompt_tokens_cached_total" } },
     [SONDE_INFER_G_TOKENS_OUT] = { .family = F_TOKENS, "type", "output",
-                                 { "vllm:generation_tokens_total",
-                                   "llamacpp:tokens_predicted_total" } },
+                                 { "vllm:generation_tokens_total" } },
     [SONDE_INFER_G_PREFIX_QUERIES] = { .family = F_NONE, NULL, NULL,
                                  { "vllm:prefix_cache_queries_total" }, F_TOKENS },
     [SONDE_INFER_G_PREFIX_HITS] = { .family = F_NONE, NULL, NULL,
@@ -182,12 +183,9 @@ static const struct slot_row model_slots[INFER_MODEL_SLOT_COUNT] = {
     [INFER_M_DECODE_TOKENS] = { .family = F_COMPUTED, "phase", "decode" },
     [INFER_M_PREFILL_SECONDS] = { .family = F_BUSY, "phase", "prefill",
                                  { "llamacpp:prompt_seconds_total" } },
-    [INFER_M_DECODE_SECONDS] = { .family = F_BUSY, "phase", "decode",
-                               { "llamacpp:tokens_predicted_seconds_total" } },
-    [INFER_M_PREFILL_RATE] = { .family = F_RATE, "type", "prefill",
-                                 { "llamacpp:prompt_tokens_seconds" } },
-    [INFER_M_DECODE_RATE] = { .family = F_RATE, "type", "decode",
-                                 { "llamacpp:predicted_tokens_seconds" } },
+    [INFER_M_DECODE_SECONDS] = { .family = F_BUSY, "phase", "decode" },
+    [INFER_M_PREFILL_RATE] = { .family = F_RATE, "type", "prefill" },
+    [INFER_M_DECODE_RATE] = { .family = F_RATE, "type", "decode" },
     [INFER_M_OUTPUT_RATE] = { .family = F_RATE, "type", "output", { "tokens_per_second" } },
     [INFER_M_HIT_RATIO] = { .family = F_HIT_RATIO, NULL, NULL },
     [INFER_M_KV_RATIO] = { .family = F_KV_RATIO, NULL, NULL,
@@ -198,7 +196,28 @@ static const struct slot_row model_slots[INFER_MODEL_SLOT_COUNT] = {
     [INFER_M_LOAD_SECONDS] = { .family = F_LOAD, NULL, NULL },
     [INFER_M_LOAD_OK] = { .family = F_LOADS, "outcome", "ok" },
     [INFER_M_LOAD_FAILED] = { .family = F_LOADS, "outcome", "error" },
-    [INFER_M_MEMORY] = { .family = F_NONE, NULL, NULL, { "memory_usage_bytes" }, F_MEMORY_PEAK },
+    [INFER_M_MEMORY] = { .family = F_NONE, NULL, NULL, { "memory_usage_bytes" }, F_MEMORY_PEAK,
+                         "Memory in use for a model." },
+    [INFER_M_PROMPT_TOKENS] = { .family = F_NONE, NULL, NULL, { "llamacpp:prompt_tokens_total" },
+                                F_TOKENS, "Tokens of prompts that were computed, without those "
+                                "reused from a cache." },
+    [INFER_M_PROMPT_AVERAGE] = { .family = F_NONE, NULL, NULL,
+                                 { "llamacpp:prompt_tokens_seconds" }, F_RATE,
+                                 "prompt_tokens_total by prompt_seconds_total." },
+    [INFER_M_PREDICTED_TOKENS] = { .family = F_NONE, NULL, NULL,
+                                   { "llamacpp:tokens_predicted_total" }, F_TOKENS,
+                                   "Tokens generated." },
+    [INFER_M_PREDICTED_SECONDS] = { .family = F_NONE, NULL, NULL,
+                                    { "llamacpp:tokens_predicted_seconds_total" }, F_BUSY,
+                                    "From the first token of a request to its last, in all." },
+    [INFER_M_PREDICTED_AVERAGE] = { .family = F_NONE, NULL, NULL,
+                                    { "llamacpp:predicted_tokens_seconds" }, F_RATE,
+                                    "tokens_predicted_total by tokens_predicted_seconds_total." },
+    [INFER_M_PASSES] = { .family = F_NONE, NULL, NULL, { "llamacpp:n_decode_total" }, F_COMPUTED,
+                         "Forward passes." },
+    [INFER_M_PASS_REQUESTS] = { .family = F_NONE, NULL, NULL,
+                                { "llamacpp:n_busy_slots_per_decode" }, F_RUNNING,
+                                "Mean number of requests served by a forward pass." },
 };
 
 /* ---- Labels --------------------------------------------------------------------------------- */
@@ -259,7 +278,8 @@ static struct sonde_model_series *alias_series(struct sonde_infer *x, const stru
     assert(like != F_NONE);
     struct sonde_model_family_spec spec = families[like].spec;
     char help[160];
-    snprintf(help, sizeof(help), "Under the name that others give it: %s", spec.help);
+    snprintf(help, sizeof(help), "Under the name that others give it: %s",
+             row->help ? row->help : spec.help);
     spec.name = name;
     spec.help = help;
     spec.unit = NULL;

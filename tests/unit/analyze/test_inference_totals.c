@@ -270,6 +270,8 @@ static void aliases(void **state)
         "llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total",
         "llamacpp:prompt_seconds_total", "llamacpp:tokens_predicted_seconds_total",
         "llamacpp:prompt_tokens_seconds", "llamacpp:predicted_tokens_seconds",
+        "llamacpp:prompt_tokens_cached_total", "llamacpp:n_decode_total",
+        "llamacpp:n_busy_slots_per_decode",
         "llamacpp:requests_processing", "llamacpp:requests_deferred",
         "requests_total", "request_duration_seconds", "active_requests", "tokens_per_second",
         "memory_usage_bytes",
@@ -288,6 +290,10 @@ static void aliases(void **state)
         play_tokens(&g, id, 21, 1);
         play_end(&g, id, 30, id == 1 ? SONDE_OK : SONDE_ERROR, "");
     }
+    play_request(&g, 3, 40);
+    play_request(&g, 4, 40);
+    play_batch(&g, 50, 60, (const struct play_part[]){ { 3, 8, 0 }, { 4, 2, 0 } }, 2);
+    play_batch(&g, 60, 65, (const struct play_part[]){ { 3, 0, 1 } }, 1);
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_KV, .model = "tiny",
                                                 .time_ns = MS(3), .value = 1, .total = 4 });
     play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_MEMORY, .model = "tiny",
@@ -304,8 +310,18 @@ static void aliases(void **state)
     assert_int_equal(play_series(&g, "vllm:time_to_first_token_seconds", "")->hist->count, 2);
     NEAR(play_series(&g, "vllm:kv_cache_usage_perc", "")->gauge, 0.25);
     assert_int_equal(counter(&g, "requests_total", ""), 2); /* of all outcomes and routes */
-    assert_int_equal(counter(&g, "llamacpp:prompt_tokens_total", ""),
-                     counter(&g, "vllm:prompt_tokens_total", ""));
+    /* As llama.cpp's server counts: what was computed of prompts, requests' own time. */
+    assert_int_equal(counter(&g, "llamacpp:prompt_tokens_total", ""), 22);
+    assert_int_equal(counter(&g, "llamacpp:prompt_tokens_cached_total", ""), 8);
+    assert_int_equal(counter(&g, "llamacpp:prompt_seconds_total", ""), 20000000);
+    assert_int_equal(counter(&g, "llamacpp:tokens_predicted_total", ""), 4);
+    assert_int_equal(counter(&g, "llamacpp:tokens_predicted_seconds_total", ""), 20000000);
+    assert_int_equal(counter(&g, "llamacpp:n_decode_total", ""), 2);
+    NEAR(play_series(&g, "llamacpp:n_busy_slots_per_decode", "")->gauge, 1.5);
+    NEAR(play_series(&g, "llamacpp:prompt_tokens_seconds", "")->gauge, 22 / 0.02);
+    NEAR(play_series(&g, "llamacpp:predicted_tokens_seconds", "")->gauge, 4 / 0.02);
+    play_until(&g, 5000); /* averages, which do not fall when nothing is to do */
+    NEAR(play_series(&g, "llamacpp:predicted_tokens_seconds", "")->gauge, 4 / 0.02);
     NEAR(play_series(&g, "memory_usage_bytes", "")->gauge, 700);
     play_release(&g);
 }
