@@ -338,7 +338,7 @@ const struct sonde_command sonde_cmd_requests = {
         "FILE is a run that `sonde record` wrote, URL a running agent, PID a process that is "
         "watched now. Without any, the agent at the address of server.listen is asked "
         "(http://127.0.0.1:6060 unless it is set). With an ID, all that is known of that request: "
-        "the engine's own id of it, or its number.\n"
+        "the engine's own id of it, its number, or its trace id, with or without dashes.\n"
         "\n"
         "TOTAL is from arrival to end, TTFT to the first token, ITL the mean time between tokens, "
         "TOK/S what its user saw, TOKENS those of the prompt and of the output. Bars are to one "

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace_id.h"
+
 enum { LIMIT_DEFAULT = 100 };
 
 const char *const sonde_requests_sorts[] = {
@@ -82,8 +84,10 @@ int sonde_request_is(const struct sonde_infer_request *r, const char *text)
     if (!*text) return 0;
     if (!strcmp(text, r->own_id)) return 1;
     char number[17];
+    uint64_t hi, lo;
     snprintf(number, sizeof(number), "%016" PRIx64, r->id);
-    return !strcasecmp(text, number);
+    if (!strcasecmp(text, number)) return 1;
+    return sonde_trace_id_parse(text, &hi, &lo) && r->trace_hi == hi && r->trace_lo == lo;
 }
 
 const char *sonde_request_name(const struct sonde_infer_request *r, char out[SONDE_REQUEST_NAME])

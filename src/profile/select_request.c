@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/nearest.h"
+#include "base/trace_id.h"
 #include "profile/select_private.h"
 
 enum { NAMED_MAX = 4, ID_TEXT = SONDE_INFER_ID_MAX + 1 }; /* in a message */
@@ -176,8 +177,9 @@ static int matches(const struct sonde_infer_request *r, const char *text, int wh
     snprintf(id, sizeof(id), "%016" PRIx64, r->id);
     snprintf(trace, sizeof(trace), "%016" PRIx64 "%016" PRIx64, r->trace_hi, r->trace_lo);
     if (whole) {
+        uint64_t hi, lo;
         return !strcmp(r->own_id, text) || !strcasecmp(id, text) ||
-               (has_trace(r) && !strcasecmp(trace, text));
+               (sonde_trace_id_parse(text, &hi, &lo) && !compare_trace(r, hi, lo));
     }
     return !strncmp(r->own_id, text, len) || !strncasecmp(id, text, len) ||
            (has_trace(r) && !strncasecmp(trace, text, len));

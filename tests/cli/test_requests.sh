@@ -79,6 +79,15 @@ status 0 "$sonde" requests "$scratch/engine.run" job-3
 has "one request" "^output +$(truth "$scratch/truth" job-3 tokens) tokens" "$scratch/out"
 has "its phases" '^prefill +[0-9.]+ ' "$scratch/out"
 has "its attributes" '^attributes +temperature=0.7' "$scratch/out"
+trace=$(python3 -c '
+import json, sys, uuid
+for r in json.load(open(sys.argv[1]))["requests"]:
+    if r["own_id"] == "job-3": print(uuid.UUID(r["trace_id"]))' "$scratch/json")
+for id in "$trace" "${trace//-/}"; do
+    status 0 "$sonde" requests "$scratch/engine.run" "$id"
+    has "by trace id $id" '^job-3$' "$scratch/out"
+    status 0 "$sonde" report --request "$id" "$scratch/engine.run"
+done
 status 1 "$sonde" requests "$scratch/engine.run" job-99
 has "no such request" "no request 'job-99'" "$scratch/err"
 

@@ -98,6 +98,11 @@ static void test_names(void **state)
     assert_true(sonde_request_is(&r, "job-3"));
     assert_true(sonde_request_is(&r, "0000000000001003"));
     assert_false(sonde_request_is(&r, "1003"));
+    r.trace_hi = 0x4bf92f3577b34da6;
+    r.trace_lo = 0xa3ce929d0e0e4736;
+    assert_true(sonde_request_is(&r, "4bf92f3577b34da6a3ce929d0e0e4736"));
+    assert_true(sonde_request_is(&r, "4BF92F35-77b3-4da6-a3ce-929d0e0e4736"));
+    assert_false(sonde_request_is(&r, "4bf92f35-77b3-4da6-a3ce-929d0e0e4737"));
     assert_false(sonde_request_is(&r, ""));
     assert_string_equal(sonde_request_name(&r, name), "job-3");
     r.own_id[0] = 0;

@@ -137,6 +137,7 @@ static const struct {
     { "by request id", { .request = "0000000000000002" },
       "matmul=250 forward=250 mixed=750 choose=1000" },
     { "by trace id", { .request = "0000000000000000000000000000000C" }, "second=1000" },
+    { "by trace id as a UUID", { .request = "00000000-0000-0000-0000-00000000000C" }, "second=1000" },
     { "whole before beginnings", { .request = "job-1", .phase = "encode" }, "encode=1000" },
     { "a beginning that is enough", { .request = "job-10" }, "second=1000" },
     { "phase of a request", { .phase = "prefill", .request = "job-2" },
