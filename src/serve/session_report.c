@@ -39,6 +39,8 @@ static void put_empty(const struct sonde_profile *p, struct sonde_buf *out)
     sonde_buf_putc(out, '{');
     sonde_json_str(out, "profile_id", id);
     sonde_json_num(out, "duration_seconds", (double)(p->end_ns - p->start_ns) * 1e-9);
+    const char *program = sonde_profile_str(p, p->program);
+    if (*program) sonde_json_str(out, "program", program);
 }
 
 int sonde_session_report(const struct sonde_request *r, const struct sonde_profile *p,

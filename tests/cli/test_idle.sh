@@ -5,7 +5,9 @@
 cd "$scratch" || exit
 code() { curl -s -o body -w '%{http_code}' "$@"; }
 holds() { # WHAT EXPRESSION of r, the body
-    python3 -c 'import json, sys; r = json.load(open("body")); sys.exit(0 if eval(sys.argv[1]) else 1)' "$2" ||
+    python3 -c "$json_once"'
+r = json.load(open("body"), object_pairs_hook=once)
+sys.exit(0 if eval(sys.argv[1]) else 1)' "$2" ||
         complain "$1: not so: $2" "$(head -c 2000 body)"
 }
 

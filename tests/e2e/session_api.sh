@@ -26,9 +26,8 @@ api() {
 }
 # holds WHAT PYTHON: of the JSON answer r
 holds() {
-    python3 -c "
-import json, sys
-r = json.load(open('answer'))
+    python3 -c "$json_once
+r = json.load(open('answer'), object_pairs_hook=once)
 sys.exit(not ($2))" || complain "$1: $2 does not hold in $(head -c 1000 answer)"
 }
 says() { holds "$1" "'error' in r and '$2' in r['error']"; }

@@ -42,12 +42,13 @@ static int matches(const char *glob, const char *text)
     return !glob || fnmatch(glob, text, 0) == 0;
 }
 
+/* program NULL: it is said already. */
 static void put_profile(const struct sonde_store_profile *p, struct sonde_buf *out)
 {
     sonde_json_u64(out, "id", p->id);
     sonde_json_str(out, "name", p->name);
     sonde_json_str(out, "kind", p->kind);
-    sonde_json_str(out, "program", p->program);
+    if (p->program) sonde_json_str(out, "program", p->program);
     sonde_json_time(out, "start", p->start_s);
     sonde_json_time(out, "end", p->end_s);
     sonde_json_u64(out, "samples", p->samples);
@@ -111,8 +112,10 @@ static void put_json(const struct sonde_request *r, const struct sonde_store_fou
         if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
         return;
     }
+    /* The report has named its program, if it is known: a key is there once. */
+    const int named = *sonde_profile_str(p, p->program) != '\0';
     put_profile(&(struct sonde_store_profile){
-        .id = f->id, .name = f->name, .kind = f->kind, .program = f->program,
+        .id = f->id, .name = f->name, .kind = f->kind, .program = named ? NULL : f->program,
         .start_s = f->start_s, .end_s = f->end_s, .samples = f->samples, .bytes = f->bytes },
         &a->body);
     sonde_json_close(&a->body, '}');
