@@ -31,15 +31,20 @@ static const struct { const char *name, *kind; double factor; } units[] = {
 };
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
-static const struct { const char *measure; enum named named; } measures[] = {
-    { "p50", MAYBE }, { "p95", MAYBE }, { "p99", MAYBE },
-    { "ttft.p50", NEVER }, { "ttft.p95", NEVER }, { "ttft.p99", NEVER },
-    { "itl.p50", NEVER }, { "itl.p95", NEVER }, { "itl.p99", NEVER },
-    { "requests", NEVER }, { "tokens", NEVER }, { "prompt", NEVER }, { "errors", NEVER },
-    { "phase.p50", ALWAYS }, { "phase.p95", ALWAYS }, { "phase.p99", ALWAYS },
-    { "spans", ALWAYS }, { "cpu", MAYBE }, { "cores", NEVER }, { "off-cpu", NEVER },
-    { "time", NEVER }, { "peak", NEVER }, { "live", NEVER }, { "alloc", NEVER }, { "rss", NEVER },
-    { "self", ALWAYS }, { "total", ALWAYS },
+/* kind: what it is measured in, whatever the runs are; NULL = a count, a rate, a share, or as they are. */
+static const struct { const char *measure; enum named named; const char *kind; } measures[] = {
+    { "p50", MAYBE, "seconds" }, { "p95", MAYBE, "seconds" }, { "p99", MAYBE, "seconds" },
+    { "ttft.p50", NEVER, "seconds" }, { "ttft.p95", NEVER, "seconds" },
+    { "ttft.p99", NEVER, "seconds" }, { "itl.p50", NEVER, "seconds" },
+    { "itl.p95", NEVER, "seconds" }, { "itl.p99", NEVER, "seconds" },
+    { "requests", NEVER, NULL }, { "tokens", NEVER, NULL }, { "prompt", NEVER, NULL },
+    { "errors", NEVER, NULL },
+    { "phase.p50", ALWAYS, "seconds" }, { "phase.p95", ALWAYS, "seconds" },
+    { "phase.p99", ALWAYS, "seconds" },
+    { "spans", ALWAYS, NULL }, { "cpu", MAYBE, NULL }, { "cores", NEVER, NULL },
+    { "off-cpu", NEVER, NULL }, { "time", NEVER, "seconds" }, { "peak", NEVER, "bytes" },
+    { "live", NEVER, "bytes" }, { "alloc", NEVER, "bytes" }, { "rss", NEVER, "bytes" },
+    { "self", ALWAYS, NULL }, { "total", ALWAYS, NULL },
 };
 #define MEASURES (sizeof(measures) / sizeof(measures[0]))
 
@@ -60,6 +65,47 @@ static int unknown_measure(struct sonde_err *err, const char *text, const char *
     }
     return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.60s': there is no figure '%s'; there "
                          "are %s", text, measure, all);
+}
+
+/* 200 may be meant as milliseconds, and would never be reached as seconds. unit: of the figure. */
+static int unit_missing(const struct sonde_fail_on *f, const char *unit)
+{
+    return f->absolute && !f->kind && unit &&
+           (!strcmp(unit, "seconds") || !strncmp(unit, "bytes", strlen("bytes")));
+}
+
+static int no_unit(struct sonde_err *err, const struct sonde_fail_on *f, const char *unit)
+{
+    const int time = *unit == 's';
+    return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s is a %s and its limit needs a unit, "
+                         "%s, or %% for a change", f->text, f->measure, time ? "time" : "size",
+                         time ? "such as 200ms, 1.5s or 50us (ns us ms s min h)"
+                              : "such as 1GB or 512MiB (B KB MB GB TB KiB MiB GiB TiB)");
+}
+
+/* What has to be recorded for a figure to be there. */
+static const char *how_to_record(const char *measure)
+{
+    static const char heap[] = ": memory is known where every run was recorded with `sonde record "
+                               "--heap`";
+    static const struct { const char *measure, *how; } ways[] = {
+        { "peak", heap }, { "live", heap }, { "alloc", heap }, { "rss", heap },
+        { "off-cpu", ": record them with `sonde record --off-cpu`" },
+        { "time", ": it takes several runs of each (--with)" },
+    };
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        if (!strcmp(ways[i].measure, measure)) return ways[i].how;
+    }
+    return "";
+}
+
+static int no_figure(struct sonde_err *err, const struct sonde_fail_on *f, int of_spans)
+{
+    char hint[200];
+    if (of_spans) snprintf(hint, sizeof(hint), "; of spans say %s:NAME", f->measure);
+    else snprintf(hint, sizeof(hint), "%s", how_to_record(f->measure));
+    return sonde_err_set(err, SONDE_ENOENT, "--fail-on: '%.100s': these runs have no such figure%s",
+                         f->text, hint);
 }
 
 /* s[0..len) without blanks at both ends; -1: it does not fit. */
@@ -139,6 +185,7 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
         return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s has no name", text,
                              f.measure);
     }
+    if (unit_missing(&f, measures[i].kind)) return no_unit(err, &f, measures[i].kind);
     *out = f;
     return 0;
 }
@@ -173,15 +220,12 @@ int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_compar
             return sonde_err_set(err, SONDE_EINVAL, "--fail-on: '%.100s': %s is measured in %s, not "
                                  "in %s", f->text, f->measure, g->unit, f->kind);
         }
+        if (unit_missing(f, g->unit)) return no_unit(err, f, g->unit);
         seen++;
         const double by = excess(f, g, unknown_ok);
         if (by > 0 && (!worst || by > excess(f, worst, unknown_ok))) worst = g;
     }
-    if (!seen) {
-        return sonde_err_set(err, SONDE_ENOENT, "--fail-on: '%.100s': these runs have no such "
-                             "figure%s%s%s", f->text, named && !*f->glob ? "; of spans say " : "",
-                             named && !*f->glob ? f->measure : "", named && !*f->glob ? ":NAME" : "");
-    }
+    if (!seen) return no_figure(err, f, named && !*f->glob);
     if (!worst) return 0;
     *out = worst;
     return 1;

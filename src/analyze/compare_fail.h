@@ -9,8 +9,9 @@
  * without it, figures that have no name. Blanks do not count. A limit in per cent is broken by a figure
  * that has changed (compare.h: it is not noise) by more than that, and by one of which it is not known:
  * a test that cannot be made does not pass. An absolute limit is broken by the value itself. UNIT: ns
- * us ms s min h of times, B KB MB GB TB (1000) and KiB MiB GiB TiB of bytes; without one, seconds,
- * bytes, a ratio, or so many per second. */
+ * us ms s min h of times, B KB MB GB TB (1000) and KiB MiB GiB TiB of bytes, which have to have one:
+ * whoever writes p95>200 does not mean seconds. Without one, a ratio, a number of CPUs, or so many per
+ * second. */
 #ifndef SONDE_ANALYZE_COMPARE_FAIL_H
 #define SONDE_ANALYZE_COMPARE_FAIL_H
 

@@ -33,6 +33,7 @@ static void test_parse(void **state)
     static const char *const bad[] = {
         "", "p95", "p95>", "p95>5 furlongs", "p95>five%", "p95>-5%", "p95>inf%", "p95>nan%", "p95>0x5%",
         "p95>5%%", "p95>5% or so", ">5%", "p95=5%", "p96>5%", "self>5%", "spans>5%", "phase.p95>5%",
+        "p95>200", "p95:load>0.2", "ttft.p95<1", "time>60", "phase.p99:prefill>1", "rss>1000000", "alloc>5",
         "peak:x>5%", "p95:>5%", "p95>1e9%", "p95>5%>",
         "a_measure_that_is_much_too_long_to_be_one>5%",
     };
@@ -55,6 +56,10 @@ static void test_parse(void **state)
     }
     assert_true(sonde_fail_on_parse("p96>5%", &f, &err) == SONDE_EINVAL);
     assert_non_null(strstr(err.text, "p99, ttft.p50")); /* what there is */
+    assert_true(sonde_fail_on_parse("p95>200", &f, &err) == SONDE_EINVAL);
+    assert_non_null(strstr(err.text, "200ms, 1.5s"));
+    assert_true(sonde_fail_on_parse("rss>200", &f, &err) == SONDE_EINVAL);
+    assert_non_null(strstr(err.text, "1GB"));
 }
 
 static struct sonde_figure figure(enum sonde_figure_group group, const char *measure,
@@ -78,6 +83,7 @@ static void test_check(void **state)
         figure(SONDE_FIGURE_SPANS, "spans", "store", 0.2, SONDE_VERDICT_UNKNOWN),
         figure(SONDE_FIGURE_FUNCTIONS, "self", "new", 0.2, SONDE_VERDICT_MORE),
     };
+    figures[2].unit = "per second";
     figures[6].d.relative = NAN; /* it was not there before */
     const struct sonde_comparison c = { .figures = figures, .count = 7 };
     static const struct { const char *text; int rc, which; } cases[] = {
@@ -87,9 +93,11 @@ static void test_check(void **state)
         { "p95:store<5%", 1, 4 },  { "self:n?w>100%", 1, 6 },  { "self:new<1%", 0, 0 },
         { "p95:none>5%", SONDE_ENOENT, 0 }, { "peak>5%", SONDE_ENOENT, 0 },
         { "spans:store>5%", 1, 5 },            /* not known: a test that cannot be made fails */
-        { "p95>1.05", 1, 0 },      { "p95>1100ms", 0, 0 },     { "p95<1.1s", 1, 0 },
-        { "p99>1.2", 1, 1 },                   /* the value itself, changed or not */
+        { "p95>1.05s", 1, 0 },      { "p95>1100ms", 0, 0 },     { "p95<1.1s", 1, 0 },
+        { "p99>1.2s", 1, 1 },                  /* the value itself, changed or not */
         { "p95>1GB", SONDE_EINVAL, 0 },
+        { "self:new>1", SONDE_EINVAL, 0 },     /* seconds, in these runs */
+        { "requests<50", 1, 2 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sonde_fail_on f;
@@ -103,6 +111,10 @@ static void test_check(void **state)
     }
     struct sonde_fail_on f;
     const struct sonde_figure *found = NULL;
+    struct sonde_err err = { "" };
+    assert_true(sonde_fail_on_parse("rss>1GB", &f, &err) == 0);
+    assert_int_equal(sonde_fail_on_check(&f, &c, 0, &found, &err), SONDE_ENOENT);
+    assert_non_null(strstr(err.text, "sonde record --heap"));
     assert_true(sonde_fail_on_parse("spans:store>5%", &f, NULL) == 0);
     assert_int_equal(sonde_fail_on_check(&f, &c, 1, &found, NULL), 0); /* --unknown-ok */
 }
