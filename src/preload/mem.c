@@ -205,6 +205,13 @@ void sonde__mem_sandboxed(void)
     __atomic_compare_exchange_n(&later, &waits, LATER_NO, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
+void sonde__mem_thread_off(void)
+{
+    if (sonde__mem_gate.mode) sonde__mem_gate.missed = 1;
+    sonde__mem_tls.countdown = SONDE__MEM_OFF;
+    sonde__mem_busy(SONDE__MEM_PASSING);
+}
+
 /* The mode; 0 = not yet, and the thread comes again. */
 static uint32_t later_look(void)
 {

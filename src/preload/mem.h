@@ -149,6 +149,7 @@ static inline void sonde__mem_count(uint64_t *counter)
 void sonde__mem_start(void);
 void sonde__mem_start_later(void);      /* a child: when it has allocated something */
 void sonde__mem_sandboxed(void);        /* system calls are given up: what has not begun does not */
+void sonde__mem_thread_off(void);       /* this thread is not looked at any more, to its end */
 void sonde__mem_forked(int again);      /* in a child */
 void sonde__mem_stop(void);             /* the program ends, as far as we can tell */
 

@@ -3,7 +3,7 @@
  * when the program asks for it: if it would kill for a call that this library makes, the library
  * ends what needs calls before the filter holds, and makes none from then on, to the end
  * (sonde__g.silent). Filters that return an error, or allow ours, change nothing. docs/sandbox.md
- * has the list.
+ * has the list. Strict mode (SECCOMP_MODE_STRICT) kills for all of them, and clocks cannot be read.
  *
  * Not seen: filters that were there before exec, and calls of the kernel past libc. */
 #ifndef SONDE_PRELOAD_SANDBOX_H
@@ -11,8 +11,9 @@
 
 struct sock_fprog;
 
-/* The program is about to install this filter, which may be NULL or nonsense. */
-void sonde__sandbox_enter(const struct sock_fprog *filter);
+/* The program is about to enter this mode of seccomp's (SECCOMP_MODE_…; others are passed by), with a
+ * filter that may be NULL or nonsense. */
+void sonde__sandbox_look(unsigned long mode, const void *filter);
 
 /* Would the filter end the process, or the thread, for a call of ours? Reads no more than it says it
  * has. */

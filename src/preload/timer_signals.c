@@ -4,7 +4,6 @@
  * action says so, waiting for it does not find it, and if somebody else sends it, it ends the
  * program. Installing a handler for it, or ignoring it, takes it away from us for good. */
 #include <errno.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -299,23 +298,13 @@ EXPORT int sigaltstack(const stack_t *set, stack_t *old)
 
 /* ---- Interposed: sandboxes ------------------------------------------------------------------- */
 
-/* A thread that gives up all system calls but read, write and exit would be killed by ours. */
 EXPORT int prctl(int option, ...)
 {
-    struct sonde__thread *t = sonde__thread_self;
     unsigned long arg[4];
     va_list ap;
     va_start(ap, option);
     for (int i = 0; i < 4; i++) arg[i] = va_arg(ap, unsigned long); /* not given: not looked at */
     va_end(ap);
-    if (option == PR_SET_SECCOMP && arg[0] == SECCOMP_MODE_STRICT && t && sonde__timer_running() &&
-        __atomic_load_n(&t->armed, __ATOMIC_RELAXED)) {
-        sonde__thread_disarm(t);
-        drop_pending();
-        __atomic_fetch_add(&sonde__timer.area->threads_skipped, 1, __ATOMIC_RELAXED);
-    }
-    if (option == PR_SET_SECCOMP && arg[0] == SECCOMP_MODE_FILTER) {
-        sonde__sandbox_enter((const struct sock_fprog *)(uintptr_t)arg[1]);
-    }
+    if (option == PR_SET_SECCOMP) sonde__sandbox_look(arg[0], (const void *)(uintptr_t)arg[1]);
     return SONDE__REAL(prctl)(option, arg[0], arg[1], arg[2], arg[3]);
 }

@@ -35,7 +35,14 @@ guest "sampled" bottom-malloc "$sampled"
 guest "full" bottom-malloc "$full"
 guest "sampled" float "$sampled"
 guest "full" float "$full"
-guest "cpu" strict "$cpu"
+for mode in strict strict-prctl strict-seccomp; do
+    env "$programs/guest" $mode >"$scratch/out" 2>&1
+    same "$mode, plain: exit status" 0 $?
+    guest "cpu" $mode "$cpu"
+    guest "sampled" $mode "$sampled"
+    guest "full" $mode "$full"
+    guest "cpu and heap" $mode "$cpu" "$sampled"
+done
 scan="SONDE_HEAP=mode=full,${heap/scan=0/scan=1}"
 for mode in filter filter-syscall; do
     env "$programs/guest" $mode >"$scratch/out" 2>&1

@@ -203,17 +203,30 @@ static void mode_float(void)
 
 /* ---- A sandbox --------------------------------------------------------------------------------- */
 
-/* No system call but read, write and exit from here on; what follows is long enough to be sampled. */
-static void mode_strict(void)
+/* No system call but read, write and exit from here on; what follows is long enough to be sampled, and
+ * allocates what the allocator has at hand. */
+static void strict(long number, long a, long b)
 {
     static const char text[] = "still there\n";
+    static void *kept[1000];
     volatile uint64_t x = 1;
     burn();
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0)) _exit(3);
+    for (int i = 0; i < 1000; i++) require((kept[i] = malloc(1000)) != NULL, "malloc");
+    free(malloc(100000)); /* room */
+    if (number ? syscall(number, a, b, 0L) : prctl((int)a, b, 0, 0, 0)) _exit(3);
     for (int i = 0; i < 300000000; i++) x = x * 6364136223846793005u + 1;
+    for (int i = 0; i < 3000; i++) {
+        void *volatile p = malloc(1000);
+        free(kept[i % 1000]);
+        kept[i % 1000] = realloc(p, 900);
+    }
     if (syscall(SYS_write, 1, text, sizeof(text) - 1) > 0) syscall(SYS_exit, 0);
     for (;;) continue;
 }
+
+static void mode_strict(void) { strict(0, PR_SET_SECCOMP, SECCOMP_MODE_STRICT); }
+static void mode_strict_prctl(void) { strict(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT); }
+static void mode_strict_seccomp(void) { strict(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0); }
 
 /* What a small sandbox allows: less than this program's own library calls need would kill it. */
 static void filter_install(int by_syscall)
@@ -362,6 +375,7 @@ static const struct { const char *name; void (*run)(void); } modes[] = {
     { "masks", mode_masks },   { "bottom", mode_bottom },
     { "float", mode_float },   { "bottom-malloc", mode_bottom_malloc },
     { "exec-full", mode_exec_full }, { "strict", mode_strict },
+    { "strict-prctl", mode_strict_prctl }, { "strict-seccomp", mode_strict_seccomp },
     { "filter", mode_filter }, { "filter-syscall", mode_filter_syscall },
     { "filter-records", mode_filter_records }, { "filter-counts", mode_filter_counts },
     { "filter-counts-syscall", mode_filter_counts_syscall },
