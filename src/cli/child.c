@@ -2,7 +2,8 @@
  *
  * The child is forked first thing, before threads, sockets and changed signal dispositions, and
  * waits on a pipe until the agent is ready. So whatever it inherits is what we inherited, by
- * construction rather than by undoing. Both stay in one process group: the terminal treats them
+ * construction rather than by undoing; but for SIGXFSZ, which files that we write before that may
+ * bring (`ulimit -f`), and SIGCHLD. Both stay in one process group: the terminal treats them
  * as one job.
  *
  * Signals. What the kernel sends for the terminal (Ctrl-C, Ctrl-\, Ctrl-Z, a resized window)
@@ -74,11 +75,21 @@ static int take_environment(char *env, size_t size)
     return 0;
 }
 
+static struct sigaction found_xfsz;
+static int ignores_xfsz;
+
+void sonde_child_ignore_xfsz(void)
+{
+    const struct sigaction ignore = { .sa_handler = SIG_IGN };
+    ignores_xfsz = sigaction(SIGXFSZ, &ignore, &found_xfsz) == 0;
+}
+
 /* In the child; does not return. */
 static void child_main(const struct sonde_child *c, const struct sigaction *found_chld,
                        int go_read, int exec_write, char **argv, const char *dir)
 {
     sigaction(SIGCHLD, found_chld, NULL);
+    if (ignores_xfsz) sigaction(SIGXFSZ, &found_xfsz, NULL);
     sigprocmask(SIG_SETMASK, &c->found_mask, NULL);
     size_t size = 0;
     char env[SONDE_CHILD_ENV_MAX];

@@ -24,6 +24,10 @@ struct sonde_child {
     void *look_arg;
 };
 
+/* First thing: files that grow past RLIMIT_FSIZE are an error, EFBIG, and do not end us. The child has
+ * the signal as we found it. */
+void sonde_child_ignore_xfsz(void);
+
 /* Fork a child that waits. From here on the signals that are passed on are blocked in the
  * caller, also in threads it starts later; call it before starting any. dir: SONDE_DIR of the
  * child; NULL = leave the environment alone. */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strip.h"
 #include "base/visible.h"
+#include "cli/child.h"
 #include "cli/cli.h"
 #include "sonde/sonde.h"
 
@@ -102,6 +103,7 @@ static int flush_output(int status)
 int main(int argc, char **argv, char **envp)
 {
     fill_standard_fds();
+    sonde_child_ignore_xfsz();
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers are written and read with a point */
     if (argc < 2) {
         sonde_cli_print_help(NULL);

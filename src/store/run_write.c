@@ -66,6 +66,7 @@ static int failed(const struct writer *w)
     const char *why = sqlite3_errmsg(w->db);
     if (code == SQLITE_FULL) why = "no space left on the device";
     else if (code == SQLITE_NOMEM) why = "out of memory";
+    else if (code == SQLITE_IOERR && system == EFBIG) why = "files may not be that large (ulimit -f)";
     else if (code == SQLITE_IOERR && system) why = strerror(system);
     return sonde_err_set(w->err, code == SQLITE_NOMEM ? SONDE_ENOMEM : SONDE_EIO,
                          "writing '%s' failed: %s", w->path, why);

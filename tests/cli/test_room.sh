@@ -22,6 +22,25 @@ status 1 few "$sonde" serve --listen 127.0.0.1:0 --no-processes
 has "serve" 'too few files may be open \(ulimit -n\)|Too many open files' err
 lacks "nothing is an I/O error" '[Ii]nput/output' err
 
+# ---- how large files may be ---------------------------------------------------------------------
+small() { # KiB COMMAND…
+    bash -c 'ulimit -f "$0"; exec "$@"' "$@"
+}
+for kib in 0 1 8; do
+    status 3 small $kib "$sonde" run --no-http --no-heap --no-cpu -- sh -c 'exit 3'
+    status 3 small $kib "$sonde" run --no-http -- sh -c 'exit 3'
+    status 3 small $kib "$sonde" record -q -o small.run --heap -- sh -c 'exit 3'
+    [ $kib = 0 ] || # what it says goes into a file here
+        has "record, $kib KiB" "writing 'small.run' failed: (files may not be that large|File too large)" err
+done
+ignored() { # is SIGXFSZ?
+    echo $((0x$(awk '/^SigIgn/ { print $2 }' "$1") >> 24 & 1))
+}
+status 0 "$sonde" run --no-http --no-heap -- cat /proc/self/status
+same "SIGXFSZ is CMD's own" 0 "$(ignored out)"
+status 0 sh -c 'trap "" XFSZ; exec "$@"' - "$sonde" run --no-http --no-heap -- cat /proc/self/status
+same "also if it was ignored" 1 "$(ignored out)"
+
 # ---- a full directory ---------------------------------------------------------------------------
 if ! unshare -m true 2>/dev/null || ! unshare -m mount -t tmpfs none "$SONDE_DIR" 2>/dev/null; then
     echo "not tried: a full directory of segments (needs root and unshare)"
