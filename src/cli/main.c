@@ -11,6 +11,7 @@
 #include "base/visible.h"
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/stack.h"
 #include "sonde/sonde.h"
 
 #define SONDE_COMMAND(id) extern const struct sonde_command sonde_cmd_##id;
@@ -100,10 +101,8 @@ static int flush_output(int status)
     return status ? status : SONDE_EXIT_FAIL;
 }
 
-int main(int argc, char **argv, char **envp)
+static int run(int argc, char **argv, char **envp)
 {
-    fill_standard_fds();
-    sonde_child_ignore_xfsz();
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: numbers are written and read with a point */
     if (argc < 2) {
         sonde_cli_print_help(NULL);
@@ -125,4 +124,11 @@ int main(int argc, char **argv, char **envp)
     const struct sonde_command *command = sonde_command_find(name);
     if (!command) return unknown_command(name);
     return flush_output(run_command(command, argc - 2, argv + 2, envp));
+}
+
+int main(int argc, char **argv, char **envp)
+{
+    fill_standard_fds();
+    sonde_child_ignore_xfsz();
+    return sonde_stack_run(run, argc, argv, envp);
 }

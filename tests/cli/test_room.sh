@@ -41,6 +41,19 @@ same "SIGXFSZ is CMD's own" 0 "$(ignored out)"
 status 0 sh -c 'trap "" XFSZ; exec "$@"' - "$sonde" run --no-http --no-heap -- cat /proc/self/status
 same "also if it was ignored" 1 "$(ignored out)"
 
+# ---- small stacks -------------------------------------------------------------------------------
+narrow() { # KiB COMMAND…
+    bash -c 'ulimit -s "$0"; exec "$@"' "$@"
+}
+for kib in 64 96 256; do
+    status 3 narrow $kib "$sonde" run --no-http --no-heap --no-cpu -- sh -c 'exit 3'
+    status 3 narrow $kib "$sonde" run --listen 127.0.0.1:0 -- sh -c 'exit 3'
+    status 3 narrow $kib "$sonde" record -q --heap -o narrow.run -- sh -c 'exit 3'
+    status 0 narrow $kib "$sonde" report narrow.run
+    status 0 narrow $kib "$sonde" run --no-http -- sh -c 'ulimit -s'
+    same "the limit is CMD's own" $kib "$(cat out)"
+done
+
 # ---- a full directory ---------------------------------------------------------------------------
 if ! unshare -m true 2>/dev/null || ! unshare -m mount -t tmpfs none "$SONDE_DIR" 2>/dev/null; then
     echo "not tried: a full directory of segments (needs root and unshare)"
