@@ -26,7 +26,9 @@
 
 enum { BUSIEST = 3, TOP = 5, FEW = 10 };
 #define IDLE_SHARE 0.05     /* of the time on a CPU: one that has less slept */
-#define SAMPLED_SHARE 0.5   /* of its CPU time that should have been sampled at least */
+#define SAMPLED_SHARE 0.9   /* of its CPU time that should have been sampled at least, */
+#define SAMPLED_LEAST 0.5   /* where there are few samples, or it was said already what is missing */
+#define SAMPLES_ENOUGH 50   /* to be expected: fewer vary too much to be judged by */
 #define UNSAMPLED_S 0.1     /* less is not worth a word */
 #define OWN_SHARE 0.001     /* alike */
 
@@ -329,6 +331,17 @@ static void used_cpu(const struct session *s, double *own_s, double *children_s)
     *children_s = s->o->argv ? (double)children * 1e-9 : 0;
 }
 
+/* Is so little of it sampled that it is worth a word? How many samples there are varies by the root
+ * of it at most; twice that is not by chance. */
+static int is_short(const struct session *s, double sampled_s, double used_s, double rate_hz)
+{
+    const double expected = used_s * rate_hz;
+    if (used_s - sampled_s <= UNSAMPLED_S) return 0;
+    if (sampled_s < used_s * SAMPLED_LEAST) return 1;
+    if (expected < SAMPLES_ENOUGH || s->recording.note[0]) return 0;
+    return sampled_s * rate_hz < expected * SAMPLED_SHARE - 2 * sqrt(expected);
+}
+
 /* What was not sampled, and why: nothing is shown as a success that is not one. */
 static void tell_unsampled(const struct session *s, const struct sonde_profile *p,
                            uint64_t samples, double sampled_s)
@@ -348,19 +361,18 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
     } else if (!samples && used_s < 2 * period_s) {
         session_tell(s, "no samples: it used %s of CPU time, and one is taken every %s of it", a,
                      sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
-    } else if (sampled_s < used_s * SAMPLED_SHARE && used_s - sampled_s > UNSAMPLED_S) {
+    } else if (is_short(s, sampled_s, used_s, p->rate_hz)) {
         /* Its own time is sampled whatever happens; that of children as they last long enough. */
         const int brief = !s->refused[0] && !s->unseen.count && s->o->children &&
-                          sampled_s < children_s * SAMPLED_SHARE;
+                          used_s - sampled_s < children_s;
         const int timer = !strcmp(sonde_profile_str(p, p->engine), "timer");
         session_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s%s",
                      sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,
                      s->refused[0] ? ": " : "", s->refused,
                      !brief ? ""
-                     : timer ? ": processes that end within one sampling period are missed. "
-                               "--engine perf sees them"
-                             : ": processes that end within one sampling period are missed. Sample "
-                               "more often (-F 1000)");
+                     : timer ? ": processes that end soon are missed in part. --engine perf sees them"
+                             : ": processes that end within a few sampling periods are missed in "
+                               "part. Sample more often (-F 1000)");
     }
     if (!s->o->children && children_s > UNSAMPLED_S) {
         session_tell(s, "its children used %s of CPU time and were not recorded (--no-children)",

@@ -31,8 +31,9 @@
 #define CUT_SHARE 2000u       /* one in so many is hardly any */
 
 /* When clock events of whole CPUs take over from those of threads: see perf_event.h. */
-#define LEAST_MISSED 8u       /* threads that ended unsampled, and samples that are missing */
-#define MISSED_SHARE 0.1
+#define LEAST_MISSED 8u       /* threads that ended, and samples that are missing */
+#define WIDEN_SHARE 0.03      /* of the samples that are missing */
+#define MISSED_SHARE 0.1      /* the same where nothing can be done: worth a word */
 #define WIDTH_NS 20000000u    /* between looks */
 
 /* More time in the kernel, where that may not be sampled, is worth a word. */
@@ -150,15 +151,16 @@ static void fit_stack(struct sonde_cpu_engine *e)
     }
 }
 
-/* Do threads end before their first sample, so that there are fewer than CPU time says? */
-static int misses_threads(struct sonde_cpu_engine *e)
+/* Are there fewer samples than CPU time says, because threads end? One that was sampled counts as
+ * well: what it used since its last sample is missed. */
+static int misses_threads(struct sonde_cpu_engine *e, double share)
 {
     const struct sonde_perf_reader *r = &e->reader;
     uint64_t count, ns;
     sonde_perf_set_read(&e->set, &count, &ns);
     const double expected = (double)ns * 1e-9 * e->set.options.rate_hz;
     const double got = (double)(r->counts.samples + r->counts.lost) + LEAST_MISSED;
-    return r->ended >= LEAST_MISSED && got < expected * (1 - MISSED_SHARE);
+    return r->ended >= LEAST_MISSED && got < expected * (1 - share);
 }
 
 static void fit_width(struct sonde_cpu_engine *e, uint64_t now_ns)
@@ -166,7 +168,7 @@ static void fit_width(struct sonde_cpu_engine *e, uint64_t now_ns)
     if (e->set.wide || e->missed || e->reader.ended < LEAST_MISSED) return;
     if (now_ns - e->width_ns < WIDTH_NS || e->reader.lot.first) return;
     e->width_ns = now_ns;
-    if (!misses_threads(e)) return;
+    if (!misses_threads(e, WIDEN_SHARE)) return;
     struct sonde_err err = { "" };
     uint32_t count, *pids = sampled_pids(&e->reader, &count);
     /* Frames beyond are read from outside: others' stacks are copied as well, for nothing. */
@@ -179,7 +181,7 @@ static void fit_width(struct sonde_cpu_engine *e, uint64_t now_ns)
         add_started(e, pids, count);
     }
     sonde__free(pids);
-    sonde_log(SONDE_LOG_DEBUG, "threads end before they are sampled: %s",
+    sonde_log(SONDE_LOG_DEBUG, "threads end before their next sample: %s",
               e->missed ? "whole CPUs may not be" : "whole CPUs are");
 }
 
@@ -269,10 +271,11 @@ static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out
                  "--engine timer sees it too", (double)kernel_ns(e, out) * 1e-9,
                  (double)out->cpu_ns * 1e-9);
         out->note = e->note;
-    } else if (e->missed && misses_threads(e)) {
-        out->note = "there are fewer samples than the CPU time says: threads or processes that end "
-                    "within one sampling period are missed. Sample more often (-F 1000), or record "
-                    "as root, which permits sampling whole CPUs";
+    } else if (e->missed && misses_threads(e, MISSED_SHARE)) {
+        out->note = "there are fewer samples than the CPU time says: what threads and processes use "
+                    "after their last sample, within one sampling period of their end, is missed. "
+                    "Sample more often (-F 1000), or record as root, which permits sampling whole "
+                    "CPUs";
     }
 }
 

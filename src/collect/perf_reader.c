@@ -502,7 +502,7 @@ static void take_exit(struct sonde_perf_reader *r, const struct sonde_perf_recor
     if (!t || t->process->pid != rec->pid) return;
     add_rest(r, t, rec->time_ns);
     settle_process(r, rec->pid);
-    r->ended += !t->row;
+    r->ended++;
     sonde_perf_tasks_end(&r->tasks, t);
 }
 

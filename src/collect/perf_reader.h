@@ -32,7 +32,7 @@ struct sonde_perf_reader {
     uint64_t unix_ns;                      /* to be added to CLOCK_MONOTONIC */
     double ns_per_count;                   /* of the clock event: 1, or the length of a cycle */
     struct sonde_cpu_counts counts;
-    uint64_t ended;                        /* threads that have, and were never sampled */
+    uint64_t ended;                        /* threads that have */
     uint64_t bad_records;                  /* that could not be understood */
     uint64_t seen, cut;                    /* stacks since the copy has its size; how many of them
                                               a larger one would have had more of */

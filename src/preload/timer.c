@@ -24,6 +24,14 @@ static uint64_t cpu_ns(clockid_t clock)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* The coarse clocks go on with the tick. */
+static uint64_t tick_ns(void)
+{
+    struct timespec t;
+    if (clock_getres(CLOCK_MONOTONIC_COARSE, &t) || t.tv_sec) return 0;
+    return (uint64_t)t.tv_nsec;
+}
+
 static uint32_t chunks_wanted(void)
 {
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -63,6 +71,7 @@ void sonde__timer_start(void)
     t->pid = (uint32_t)getpid();
     t->depth_max = sonde__config.depth_max;
     t->period_ns = sonde__config.period_ns;
+    t->tick_ns = tick_ns();
     sonde__walks_start();
     struct sonde__sampler *area = area_make();
     if (!area) return;

@@ -32,6 +32,7 @@ struct sonde__timer {
     int signal;
     uint32_t depth_max;
     uint64_t period_ns;
+    uint64_t tick_ns;             /* between the kernel's looks at timers */
 };
 
 extern struct sonde__timer sonde__timer;

@@ -170,7 +170,7 @@ if [ "$(id -u)" -eq 0 ]; then
     status 0 "${run[@]}" -v --engine timer -- setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "/tmp/sonde-stranger.$$; exit \$?"
     rm -f /tmp/sonde-stranger.$$
     has "whose program it is" 'sonde-stranger.* is run by another user' err
-    lacks "another reason" 'end within one sampling period' err
+    lacks "another reason" 'processes that end' err
 fi
 printf 'int main(void) { return 0; }' | gcc -static -x c - -o zero
 status 0 "${run[@]}" -q --heap=full -- ./zero
