@@ -136,7 +136,7 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
                              enum sonde_finding_kind kind)
 {
     const struct sonde_profile_filter filter = { .kind = (int)samples };
-    const struct sonde_tree_options whole_tree = { 0 };
+    const struct sonde_tree_options whole_tree = { .by_module = 1 };
     struct sonde_tree *tree;
     struct sonde_flat *rows = NULL;
     size_t count = 0, few = 0;

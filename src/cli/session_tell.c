@@ -281,7 +281,7 @@ static void tell_top(const struct session *s, const struct sonde_profile *p)
         .kind = s->o->cpu == SONDE_SESSION_NO      ? -1
                 : p->weights[SONDE_SAMPLE_CPU] ? SONDE_SAMPLE_CPU : SONDE_SAMPLE_OFFCPU,
     };
-    const struct sonde_tree_options plain = { 0 };
+    const struct sonde_tree_options plain = { .by_module = 1 };
     struct sonde_tree *tree;
     if (sonde_tree_build(p, &all, &plain, &tree, NULL) != 0) return;
     struct sonde_buf lines;

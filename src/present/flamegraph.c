@@ -247,7 +247,7 @@ int sonde_flame_init(struct sonde_flame *f, const struct sonde_tree *t, double m
 
 struct sonde_tree_options sonde_flamegraph_tree(const struct sonde_flamegraph_options *o, int html)
 {
-    struct sonde_tree_options tree = { .functions = html };
+    struct sonde_tree_options tree = { .functions = html, .by_module = 1 };
     if (o->min_width > 0) tree.min_share = o->min_width;
     else if (o->min_width == 0 && html) tree.nodes_max = HTML_NODES_MAX;
     else if (o->min_width == 0) tree.min_share = SVG_MIN_WIDTH;

@@ -274,7 +274,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
 {
     struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT,
                         .share_min = o->share_min > 0 ? o->share_min : SHARE_MIN_DEFAULT };
-    const struct sonde_tree_options plain = { 0 };
+    const struct sonde_tree_options plain = { .by_module = 1 };
     int rc = sonde_tree_build(p, &o->filter, &plain, &r.tree, err);
     const int heap = about_heap(p, &o->filter), inference = about_infer(p, &o->filter);
     /* Who asks for memory in use gets what is known of it; of another kind there is nothing to say. */

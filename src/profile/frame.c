@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "profile/tree.h"
 #include "sonde/sonde.h"
 
@@ -112,6 +113,26 @@ int sonde_frames_create(struct sonde_frames *f, const struct sonde_profile *p,
 fail:
     sonde_frames_release(f);
     return SONDE_ENOMEM;
+}
+
+/* The module stands behind the name's end, where nobody reads on. */
+int sonde_frames_by_module(struct sonde_frames *f, struct sonde_strings *pool,
+                           const struct sonde_budget *b)
+{
+    struct sonde_buf text;
+    int rc = 0;
+    sonde_buf_init(&text, (size_t)1 << 30);
+    for (uint32_t i = 0; i < f->truncated && !rc; i++) {
+        struct sonde_frame *row = &f->rows[i];
+        const char *name = pool->strings[row->name], *module = pool->strings[row->module];
+        if (!row->module) continue;
+        text.len = 0;
+        sonde_buf_add(&text, name, strlen(name) + 1);
+        sonde_buf_puts(&text, module);
+        rc = text.error ? text.error : add_name(pool, text.data, text.len, &row->name, b);
+    }
+    sonde_buf_release(&text);
+    return rc;
 }
 
 void sonde_frames_release(struct sonde_frames *f)

@@ -26,6 +26,11 @@ int sonde_frames_create(struct sonde_frames *f, const struct sonde_profile *p,
                         struct sonde_strings *pool, const struct sonde_budget *b);
 void sonde_frames_release(struct sonde_frames *f);
 
+/* Give rows of the same name, but of different modules, names that read the same but are different
+ * strings of the pool. 0 or SONDE_ENOMEM. */
+int sonde_frames_by_module(struct sonde_frames *f, struct sonde_strings *pool,
+                           const struct sonde_budget *b);
+
 /* The rows of a sample's stack, the thread's start first, "[truncated]" before it if it is. */
 struct sonde_frame_path {
     uint32_t *rows;

@@ -45,6 +45,8 @@ struct sonde_tree {
 struct sonde_tree_options {
     int invert;              /* leaf first: who is called, by whom; "[truncated]" comes last */
     int by_thread;           /* first level is the thread */
+    int by_module;           /* in a profile of several processes, functions with the same name are
+                                different ones in different modules: main of sh is not main of cc */
     /* For pictures of large profiles: what is below this share of the whole is left out where that
      * is cheap to see; its weight stays in the parent's total, which may be more than self and
      * children then. 0 = keep everything. */

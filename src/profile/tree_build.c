@@ -235,11 +235,23 @@ static void finish_pruned(struct tree_build *b)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static int build_init(struct tree_build *b)
+static int has_processes(const struct sonde_profile *p)
+{
+    for (uint32_t i = 2; i < p->threads_count; i++) {
+        if (p->threads[i].pid != p->threads[1].pid) return 1;
+    }
+    return 0;
+}
+
+static int build_init(struct tree_build *b, int by_module)
 {
     struct sonde_strings *pool = &b->t->names->pool;
     b->budget = sonde_tree_budget(b->t);
     if (sonde_frames_create(&b->frames, b->p, pool, &b->budget)) return SONDE_ENOMEM;
+    if (by_module && has_processes(b->p) &&
+        sonde_frames_by_module(&b->frames, pool, &b->budget)) {
+        return SONDE_ENOMEM;
+    }
     b->sharers = sonde__calloc(pool->count, sizeof(*b->sharers));
     b->folds = sonde__calloc(b->p->stacks_count, sizeof(*b->folds));
     b->used = sonde__alloc(b->p->stacks_count * sizeof(*b->used));
@@ -291,7 +303,7 @@ int sonde_tree_build(const struct sonde_profile *p, const struct sonde_profile_f
     struct tree_build b = { .p = p };
     const uint32_t groups = o->by_thread ? p->threads_count * 2 : 2;
     rc = sonde_tree_create(&b.t);
-    if (!rc) rc = build_init(&b);
+    if (!rc) rc = build_init(&b, o->by_module);
     if (!rc) rc = sort_samples(&b, m, o, groups);
     if (!rc) rc = add_up(&b, m);
     if (!rc) rc = init_pruning(&b, o, groups);

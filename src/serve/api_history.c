@@ -30,7 +30,7 @@ static pthread_mutex_t remembered_lock = PTHREAD_MUTEX_INITIALIZER;
 static void find_top(const struct sonde_profile *p, int kind, struct summary *out)
 {
     const struct sonde_profile_filter f = { .kind = kind };
-    const struct sonde_tree_options o = { .functions = 1 };
+    const struct sonde_tree_options o = { .functions = 1, .by_module = 1 };
     struct sonde_tree *tree = NULL;
     struct sonde_flat *flat = NULL;
     size_t count = 0;

@@ -69,6 +69,19 @@ with multiprocessing.Pool(3) as pool: print(sum(pool.map(work, range(3), 1)))'
     same "$engine: each of them" 3 "$(sed -n '/^PROCESS/,/^$/p' report.txt | grep -cE '^python3 +[0-9]+ .* [2-4][0-9][0-9] ms')"
 done
 
+# A function's time is that of its program, whatever functions of others are called.
+cp "$burn" one && cp "$burn" two
+for engine in "${engines[@]}"; do
+    status 0 "$sonde" record -q --engine "$engine" -o two.run -- sh -c './one --seconds 0.1; ./two --seconds 0.4; :'
+    "$sonde" report --json two.run >report.json
+    same "$engine: a function of two programs" "one two" "$(python3 -c '
+import json
+rows = {f["module"]: f["total"] for f in json.load(open("report.json"))["functions"] if f["name"] == "spin"}
+print(*sorted(rows, key=rows.get))')"
+    "$sonde" flamegraph two.run -o two.svg
+    same "$engine: a box for each" 2 "$(grep -o 'run_turns<' two.svg | wc -l)"
+done
+
 # By other programs, one behind the other, and detached from it.
 for engine in "${engines[@]}"; do
     status 0 "$sonde" record -q --engine "$engine" -o ways.run -- sh -c '
