@@ -22,6 +22,7 @@ SONDE_PARAM_PATTERN(NULL, "trace", "^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F
 SONDE_PARAM_PATTERN("/api/stream", "events", "^(series|processes|inference|store)(,(series|processes|inference|store))*$", "series,processes", "which events, separated by commas; series unless given")
 SONDE_PARAM_COUNT("/api/stream", "limit", 10000, "at most so many series")
 SONDE_PARAM_COUNT("/api/stream", "history", 1000, "so many of the newest points of each series")
+SONDE_PARAM_WORDS("/health", "format", "json|flat", "JSON unless given; flat: healthy or unhealthy and six figures")
 SONDE_PARAM_WORDS("/api/export", "format", "json|csv|prometheus|openmetrics|protobuf", "JSON unless given")
 
 SONDE_PARAM_WORDS("/api/requests", "sort", "slowest|newest|ttft|itl|queue|tokens", "what comes first; slowest unless given")

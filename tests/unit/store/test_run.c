@@ -467,7 +467,7 @@ static void test_no_room(void **state)
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(rc, SONDE_EIO);
     assert_non_null(strstr(err.text, path));
-    if (!strstr(err.text, "File too large")) fail_msg("%s", err.text);
+    if (!strstr(err.text, "ulimit -f")) fail_msg("%s", err.text);
     struct sonde_profile *q = load(); /* as it was */
     same_profile(small, q);
     sonde_profile_destroy(q);
