@@ -74,9 +74,11 @@ static int stop_cpu(struct sonde_recording *r)
     struct sonde_cpu_status status;
     r->cpu = NULL;
     if (!cpu) return 0;
-    sonde_cpu_status(cpu, &status);
+    const int rc = sonde_cpu_stop_status(cpu, &r->samples, &status);
     memcpy(r->note, status.note, sizeof(r->note));
-    return sonde_cpu_stop(cpu, &r->samples);
+    memcpy(r->known, status.known, sizeof(r->known));
+    r->known_count = status.known_count;
+    return rc;
 }
 
 static int stop_mem(struct sonde_recording *r)

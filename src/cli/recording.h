@@ -19,6 +19,7 @@ struct sonde_recording {
     struct sonde_profile *spans;   /* NULL = spans are not kept */
     uint64_t spans_dropped;        /* for lack of memory */
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */
+    uint32_t known[SONDE_CPU_KNOWN_MAX], known_count; /* processes that were sampled in the end */
     char heap_note[SONDE_MEM_NOTE_MAX]; /* alike, of the heap */
     int leaks;                     /* judge growth */
 };

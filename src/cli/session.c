@@ -501,6 +501,7 @@ static int run_child(struct session *s)
     watch_below(s);
     if (sonde_child_wait(&s->child, s->o->duration_s, &status)) {
         end_recording(s, 1, status);
+        session_tell_survivors(s);
         keep_serving(s);
     } else {
         s->child.look = NULL;
@@ -509,6 +510,7 @@ static int run_child(struct session *s)
         session_tell_waiting(s);
         if (stopped) sonde_child_stop(&s->child, STOP_GRACE_S, &status);
         else sonde_child_wait(&s->child, 0, &status);
+        if (stopped) session_tell_survivors(s);
     }
     stop_all(s);
     const int ours = s->failed ? SONDE_EXIT_FAIL : s->profile_status;

@@ -70,6 +70,9 @@ void session_tell_progress(const struct session *s, double seconds);
 /* How the command ended (status as of waitpid), or that it goes on, and what it recorded. */
 void session_tell_end(const struct session *s, int ended, int status);
 
+/* Once the command has ended: which of the processes that it started have not. */
+void session_tell_survivors(const struct session *s);
+
 /* What probes in llama.cpp missed. */
 void session_tell_probes(const struct session *s);
 

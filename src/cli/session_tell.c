@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/visible.h"
 #include "cli/session_private.h"
+#include "collect/discover.h"
 #include "collect/proc_tree.h"
 #include "present/profile_report.h"
 #include "present/text.h"
@@ -201,6 +202,26 @@ void session_tell_end(const struct session *s, int ended, int status)
     if (s->collector) tell_llama(s);
 }
 
+void session_tell_survivors(const struct session *s)
+{
+    char names[512] = "";
+    size_t len = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->recording.known_count; i++) {
+        const uint32_t pid = s->recording.known[i];
+        struct sonde_proc_stat st;
+        if (pid == s->pid || sonde_proc_stat(pid, &st) != 0) continue;
+        if (count++ < TOP) {
+            len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%.63s (%u)",
+                                    len ? ", " : "", st.comm, pid);
+        }
+    }
+    if (!count) return;
+    session_tell(s, "%u process%s that it started go%s on and %s not recorded any more: %s%s", count,
+                 count > 1 ? "es" : "", count > 1 ? "" : "es", count > 1 ? "are" : "is", names,
+                 count > TOP ? " …" : "");
+}
+
 void session_tell_waiting(const struct session *s)
 {
     if (s->o->stop) {
@@ -359,7 +380,7 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
                      samples ? "few" : "no", a, b,
                      floor(1000 * (1 - used_s / s->elapsed_s)) / 10);
     } else if (!samples && used_s < 2 * period_s) {
-        session_tell(s, "no samples: it used %s of CPU time, and one is taken every %s of it", a,
+        session_tell(s, "no samples: it used %s of CPU time, too little for one every %s of it", a,
                      sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
     } else if (is_short(s, sampled_s, used_s, p->rate_hz)) {
         /* Its own time is sampled whatever happens; that of children as they last long enough. */

@@ -164,6 +164,8 @@ static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
         .achieved_hz = counts.cpu_ns ? (double)counts.samples * 1e9 / (double)counts.cpu_ns : 0,
         .cpu_s = sonde_clock_s(CLOCK_THREAD_CPUTIME_ID),
     };
+    memcpy(out->known, counts.known, sizeof(out->known));
+    out->known_count = counts.known_count;
     if (counts.note) snprintf(out->note, sizeof(out->note), "%s", counts.note);
     c->profile->achieved_hz = out->achieved_hz;
     c->profile->lost_records = counts.lost;
@@ -478,7 +480,13 @@ int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int fo
 int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out)
 {
     struct sonde_cpu_status status;
-    ask(c, END, NULL, &status);
+    return sonde_cpu_stop_status(c, out, &status);
+}
+
+int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
+                          struct sonde_cpu_status *status)
+{
+    ask(c, END, NULL, status);
     pthread_join(c->thread, NULL);
     *out = c->profile;
     c->profile = NULL;

@@ -59,6 +59,8 @@ const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size);
 
 #define SONDE_CPU_NOTE_MAX 256
 
+enum { SONDE_CPU_KNOWN_MAX = 16 };
+
 struct sonde_cpu_status {
     const char *engine;       /* "perf", "timer" */
     uint64_t samples, lost, truncated;
@@ -67,6 +69,9 @@ struct sonde_cpu_status {
     double cpu_s;             /* CPU time the agent spent on it */
     uint64_t unwound_frames;
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do, and why; "" = nothing */
+    uint32_t known[SONDE_CPU_KNOWN_MAX]; /* processes that are sampled, as far as there is room; some
+                                            may have ended just now */
+    uint32_t known_count;
 };
 void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out);
 
@@ -87,6 +92,10 @@ int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int fo
 
 /* Stop, drain, and hand over the profile (not symbolized). The engine is gone after this. */
 int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out);
+
+/* The same, and the figures of the end. */
+int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
+                          struct sonde_cpu_status *status);
 
 /* For doctor: 0 and which engine would be used and why, or what forbids all of them. */
 int sonde_cpu_check(struct sonde_err *note);

@@ -19,6 +19,8 @@ struct sonde_cpu_counts {
     uint64_t unwound_frames;
     uint64_t cpu_ns;           /* CPU time of the sampled threads while they were sampled */
     const char *note;          /* as in the status; NULL = nothing */
+    uint32_t known[SONDE_CPU_KNOWN_MAX]; /* alike */
+    uint32_t known_count;
 };
 
 struct sonde_cpu_engine_ops {

@@ -248,11 +248,23 @@ static int misses_kernel(const struct sonde_cpu_engine *e, const struct sonde_cp
            kernel_ns(e, c) > KERNEL_LEAST_NS;
 }
 
+static void put_known(const struct sonde_perf_tasks *t, struct sonde_cpu_counts *out)
+{
+    out->known_count = 0;
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (const struct sonde_perf_process *p = t->processes[i]; p; p = p->next) {
+            if (out->known_count == SONDE_CPU_KNOWN_MAX) return;
+            out->known[out->known_count++] = p->pid;
+        }
+    }
+}
+
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
 {
     uint64_t count;
     sonde_perf_reader_settle(&e->reader, UINT64_MAX); /* whoever asks wants all there is */
     *out = e->reader.counts;
+    put_known(&e->reader.tasks, out);
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);
     /* A ring that makes no sense is a loss of at least the record that did not. */
     out->lost += e->reader.bad_records + sonde_perf_rings_damaged(&e->rings);

@@ -150,6 +150,10 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
         const struct sonde_timer_target *t = target_at(e, i);
         out->lost += t->lost;
         out->cpu_ns += t->cpu_ns;
+        if (t->base.segment && t->base.ours && !t->base.gone &&
+            out->known_count < SONDE_CPU_KNOWN_MAX) {
+            out->known[out->known_count++] = t->base.id.pid;
+        }
     }
     out->note = e->note;
     if (!e->any) {

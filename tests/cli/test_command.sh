@@ -26,6 +26,33 @@ status 2 "$sonde" record --stop -o x.run -- true
 has "it needs a time" 'stop ends CMD after -d SECONDS' err
 status 2 "$sonde" record --stop -d 1 -p $$
 
+# What the command leaves behind is named: it goes on, and nothing of it is recorded.
+cat >leaves.c <<'EOF'
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    if (fork() == 0) {
+        setsid();
+        if (fork() == 0) {
+            for (int i = 0; i < 3; i++) close(i);
+            sleep(5);
+        }
+        _exit(0);
+    }
+    wait(NULL);
+    return 0;
+}
+EOF
+gcc leaves.c -o leaves
+status 0 "$sonde" record -o leaves.run -- ./leaves
+has "it is named" '^sonde: 1 process that it started goes on and is not recorded any more: leaves \([0-9]+\)' err
+status 0 "$sonde" record -d 0.5 --stop -o two.run -- sh -c 'sleep 5 & sleep 5'
+has "both are" '^sonde: 2 processes that it started go on and are not recorded any more: sleep \([0-9]+\), sleep ' err
+status 0 "$sonde" record -o ends.run -- sh -c 'true; true'
+lacks "nothing goes on" 'not recorded any more' err
+
 # ---- flamegraph -- CMD ----------------------------------------------------------------------------
 status 4 "$sonde" flamegraph -o burn.svg -- sh -c 'echo said; "$0" --seconds 0.3 >/dev/null; exit 4' "$burn"
 same "its output is its own" said "$(cat out)"
