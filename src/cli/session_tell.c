@@ -31,6 +31,8 @@ enum { BUSIEST = 3, TOP = 5, FEW = 10 };
 #define SAMPLED_LEAST 0.5   /* where there are few samples, or it was said already what is missing */
 #define SAMPLES_ENOUGH 50   /* to be expected: fewer vary too much to be judged by */
 #define UNSAMPLED_S 0.1     /* less is not worth a word */
+#define CHANGED_SHARE 0.001 /* of the stacks, whose outer frames changed: worth a hint */
+#define CHANGED_LEAST 3
 #define OWN_SHARE 0.001     /* alike */
 
 /* One write each: the command may be writing to the same terminal. */
@@ -334,10 +336,14 @@ static void tell_stacks(const struct session *s, const struct sonde_stack_sums *
     }
     if (sums->truncated) {
         const enum sonde_sample_cut most = sonde_stack_sums_main(sums);
-        session_tell(s, "%.2f %% of the stacks are truncated%s %s",
+        const double changed = (double)sums->cuts[SONDE_CUT_CHANGED];
+        const int hint = most == SONDE_CUT_CHANGED && s->o->argv && changed >= CHANGED_LEAST &&
+                         changed > all * CHANGED_SHARE;
+        session_tell(s, "%.2f %% of the stacks are truncated%s %s%s",
                      ceil((double)sums->truncated / all * 1e4) / 100,
                      sums->cuts[most] == sums->truncated ? "," : ", most of them",
-                     sonde_sample_cut_title(most));
+                     sonde_sample_cut_title(most),
+                     hint ? " (--engine timer unwinds in place, before anything changes)" : "");
     }
 }
 
