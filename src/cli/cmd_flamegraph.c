@@ -23,7 +23,8 @@ struct flamegraph_values {
 #define AT(field) .offset = offsetof(struct flamegraph_values, field)
 static const struct sonde_cli_opt options[] = {
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
-      .help = "write to FILE.svg or FILE.html (default: an SVG to the standard output)" },
+      .help = "write to FILE.svg or FILE.html (default: an SVG to the standard output; with a CMD, "
+              "whose output that is, FILE must be given)" },
     SONDE_OPT_FILTER(struct flamegraph_values, filter),
     { .name = "invert", .type = SONDE_OPT_FLAG, AT(invert),
       .help = "start with the leaves: who calls what takes the time" },
@@ -125,9 +126,32 @@ static int draw(const struct sonde_cli *cli, const struct sonde_profile *p, int 
     return status;
 }
 
+/* A command that was too short, or slept: the picture says so, and the exit status is its own. */
+static int draw_nothing(const struct sonde_cli *cli, int html)
+{
+    static const char text[] = "no samples: it used too little CPU time";
+    const struct flamegraph_values *v = cli->values;
+    struct sonde_buf out;
+    sonde_buf_init(&out, OUTPUT_MAX);
+    sonde_buf_printf(&out, html ? "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>"
+                                  "flame graph</title><body><p>%s</p></body></html>\n"
+                                : "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1200\" "
+                                  "height=\"60\"><rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>"
+                                  "<text x=\"600\" y=\"35\" text-anchor=\"middle\" font-family="
+                                  "\"sans-serif\" font-size=\"14\">%s</text></svg>\n", text);
+    const int status = out.error ? sonde_cli_fail(cli, "out of memory")
+                                 : sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    if (!status && !cli->quiet) {
+        sonde_visible_printf(STDERR_FILENO, "sonde: %s: %s\n", cli->operands[0], text);
+    }
+    return status;
+}
+
 static int draw_command(struct sonde_cli *cli, struct sonde_profile *p)
 {
     const struct flamegraph_values *v = cli->values;
+    if (!p->samples_count) return draw_nothing(cli, is_html(v->output));
     const int status = draw(cli, p, is_html(v->output));
     if (!status && !cli->quiet && isatty(STDERR_FILENO)) {
         sonde_visible_printf(STDERR_FILENO, "sonde: %s is drawn\n", v->output);
@@ -180,7 +204,8 @@ const struct sonde_command sonde_cmd_flamegraph = {
         "that a store keeps, and http://HOST:PORT/admin/profiles/NAME one of a running agent. With "
         "the URL of the agent itself, or a process id, it samples now. What follows -- is a command "
         "that is run and sampled, with the processes that it starts, until it ends or for -d "
-        "SECONDS; its input, output and exit status are its own.\n"
+        "SECONDS; its input, output and exit status are its own, also when there were no samples, which "
+        "the picture then says.\n"
         "\n"
         "Of what was recorded with --heap, or of an agent that `sonde run` started, --type live "
         "draws what memory is used for, peak that at the peak, leaked what was not given back, "

@@ -60,6 +60,11 @@ has "a picture" '<svg' burn.svg
 has "of the program that it started" 'burn' burn.svg
 status 0 "$sonde" flamegraph -d 0.5 --stop -o burn.html -- "$burn" --seconds 1000
 has "a page" '<html|<!doctype' burn.html
+status 0 "$sonde" flamegraph -o sleeps.svg -- sleep 0.01
+has "a picture in any case" '<svg' sleeps.svg
+status 3 "$sonde" flamegraph -o none.html -- sh -c 'exit 3'
+status 0 "$sonde" flamegraph --help
+has "where to, of a command" 'FILE must be given' out
 status 2 "$sonde" flamegraph -- true
 has "where to" 'say where to' err
 status 2 "$sonde" flamegraph -o - -- true
