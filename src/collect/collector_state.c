@@ -319,6 +319,20 @@ static int all_write(int fd, const void *bytes, size_t n)
     return 0;
 }
 
+/* May the file of this name be replaced: is it not there, empty, or ours as far as it goes? Anything
+ * else, a link or a FIFO too, is somebody's. */
+static int is_replaceable(int dirfd, const char *name)
+{
+    char magic[8];
+    struct stat st;
+    const int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT;
+    const int plain = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    const ssize_t n = plain ? pread(fd, magic, sizeof(magic), 0) : -1;
+    close(fd);
+    return n >= 0 && memcmp(magic, MAGIC, (size_t)n) == 0;
+}
+
 static int file_write(const struct sonde_collector *c, const struct sonde_buf *payload)
 {
     struct header h = { .magic = MAGIC, .version = VERSION, .stripped = sonde_strip_on() != 0,
@@ -327,6 +341,10 @@ static int file_write(const struct sonde_collector *c, const struct sonde_buf *p
     int dirfd;
     sonde__boot_id(h.boot_id);
     if (sonde_discover_open(c->dir, &dirfd, NULL) != 0) return ENOENT;
+    if (!is_replaceable(dirfd, NAME) || !is_replaceable(dirfd, NAME_NEW)) {
+        close(dirfd);
+        return EEXIST;
+    }
     unlinkat(dirfd, NAME_NEW, 0);
     const int fd = openat(dirfd, NAME_NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int failure = fd < 0 ? errno : 0;
@@ -379,7 +397,9 @@ static void state_write(struct sonde_collector *c, uint64_t began_ns)
     const int failure = t->bytes.error ? ENOMEM : file_write(c, &t->bytes);
     if (failure && !t->refused) {
         sonde_log(SONDE_LOG_WARN, "cannot write %s/" NAME ": %s; an agent that is started again may "
-                  "lose counts of spans and requests", c->dir, strerror(failure));
+                  "lose counts of spans and requests", c->dir,
+                  failure == EEXIST ? "it, or " NAME_NEW ", is there and is not sonde's; move it away"
+                                    : strerror(failure));
     }
     t->refused = failure != 0;
     t->unsaved = 0;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/utf8.h"
 
 int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err)
@@ -22,8 +23,10 @@ int sonde_discover_open(const char *dir, int *fd, struct sonde_err *err)
     if (d < 0) {
         int failure = errno;
         if (failure == ENOENT) return sonde_err_set(err, SONDE_ENOENT, "%s is not there", dir);
-        return sonde_err_set(err, SONDE_EACCES, "cannot open the directory of segments %s: %s; "
-                             "choose another with SONDE_DIR", dir, strerror(failure));
+        const int few = failure == EMFILE || failure == ENFILE;
+        return sonde_err_set(err, SONDE_EACCES, "cannot open the directory of segments %s: %s%s", dir,
+                             strerror(failure),
+                             few ? " (ulimit -n)" : "; choose another with SONDE_DIR");
     }
     int rc = 0;
     if (fstat(d, &st) != 0) {
@@ -126,6 +129,19 @@ int sonde_discover_alive(int dirfd, const char *name, const struct sonde_segment
 
 /* ---- The lock ----------------------------------------------------------------------------- */
 
+/* Empty, or a process id as below. Who holds the lock is for people who look; somebody's own text is
+ * worth more. */
+static int lock_is_ours(int fd)
+{
+    char text[16];
+    const ssize_t n = pread(fd, text, sizeof(text), 0);
+    if (n <= 0) return n == 0;
+    for (ssize_t i = 0; i < n - 1; i++) {
+        if (text[i] < '0' || text[i] > '9') return 0;
+    }
+    return n < (ssize_t)sizeof(text) && text[n - 1] == '\n';
+}
+
 int sonde_discover_lock(int dirfd, struct sonde_err *err)
 {
     int fd = openat(dirfd, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
@@ -146,7 +162,10 @@ int sonde_discover_lock(int dirfd, struct sonde_err *err)
         if (flock(fd, LOCK_SH | LOCK_NB) == 0) {
             char text[16];
             int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-            if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
+            if (!lock_is_ours(fd)) {
+                sonde_log(SONDE_LOG_WARN, "agent.lock in the directory of segments holds something "
+                          "that sonde did not write; it is locked, and left as it is");
+            } else if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n) {
                 /* Only for people who look; the lock is what counts. */
             }
             return fd;

@@ -56,6 +56,33 @@ all_there "an agent"
 kill_recorder
 rm -f "${foreign[@]/#/$SONDE_DIR/}"
 
+# Also if they are called like an agent's own.
+for name in agent.lock agent.state agent.state.new; do
+    rm -f "$SONDE_DIR"/agent.*
+    echo mine >"$SONDE_DIR/$name"
+    record 60
+    start_agent "$scratch/agent.log" --no-processes
+    seen() { curl -s "$url/api/processes" | grep -q recorder; }
+    until_true seen
+    kill -TERM "$agent"
+    wait "$agent"
+    kill_recorder
+    same "$name stays" mine "$(cat "$SONDE_DIR/$name")"
+    has "and it is said" "agent.lock .*left as it is|agent.state: .*not sonde's" "$scratch/agent.log"
+done
+for name in agent.state agent.state.new; do
+    rm -f "$SONDE_DIR"/agent.*
+    mkfifo "$SONDE_DIR/$name"
+    record 60
+    start_agent "$scratch/agent.log" --no-processes
+    until_true seen
+    kill -TERM "$agent"
+    wait "$agent"
+    kill_recorder
+    [ -p "$SONDE_DIR/$name" ] || complain "a FIFO $name is replaced"
+done
+rm -f "$SONDE_DIR"/*
+
 # ---- A setuid program ---------------------------------------------------------------------------
 
 # Another user says where, with a /dev/shm of its own.
