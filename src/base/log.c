@@ -43,8 +43,10 @@ int sonde_log_open(enum sonde_log_level level, const char *path)
 {
     int fd = STDERR_FILENO;
     if (path) {
-        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        /* A FIFO that nobody reads is an error, ENXIO, rather than a wait for its reader. */
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
         if (fd < 0) return open_error(errno);
+        fcntl(fd, F_SETFL, O_APPEND);
     }
     pthread_mutex_lock(&lock);
     const int old = log_fd;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -106,6 +107,15 @@ int sonde_run_load(const char *path, struct sonde_profile **out, struct sonde_er
     return sonde_run_import(path, NULL, out, err);
 }
 
+/* /dev/zero, /dev/full, /dev/random …: what is in memory devices has no end, but for /dev/null. */
+static int is_endless(int fd)
+{
+    enum { MEMORY_DEVICES = 1, THE_NULL = 3 };
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == MEMORY_DEVICES &&
+           minor(st.st_rdev) != THE_NULL;
+}
+
 int sonde_run_import(const char *path, struct sonde_import *how, struct sonde_profile **out,
                      struct sonde_err *err)
 {
@@ -115,8 +125,9 @@ int sonde_run_import(const char *path, struct sonde_import *how, struct sonde_pr
     const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) return read_failed(name, errno, err);
     struct sonde_profile *p = NULL;
-    int rc = sonde_profile_create(PROFILE_MAX, &p);
-    if (rc) sonde_err_set(err, rc, "no memory to read '%s'", name);
+    int rc = is_endless(fd) ? SONDE_EINVAL : sonde_profile_create(PROFILE_MAX, &p);
+    if (rc == SONDE_EINVAL) sonde_err_set(err, rc, "'%s' is a device that never ends", name);
+    else if (rc) sonde_err_set(err, rc, "no memory to read '%s'", name);
     else rc = load_fd(fd, standard ? NULL : path, name, how, p, err);
     if (!standard) close(fd);
     if (rc) {

@@ -21,7 +21,7 @@ int sonde_store_is_file(const char *path)
     sqlite3 *db = NULL;
     sqlite3_stmt *st = NULL;
     uint32_t application = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* it may be a FIFO */
     if (fd < 0) return 0;
     const ssize_t n = pread(fd, head, sizeof(head), 0);
     close(fd);

@@ -141,6 +141,11 @@ int store_number(struct sonde_store *s, sqlite3 *db, const char *sql, int64_t ar
 int store_connect(struct sonde_store *s, int flags, sqlite3 **out, struct sonde_err *err)
 {
     sqlite3 *db = NULL;
+    struct stat st;
+    /* SQLite would wait for somebody to open the other end of a FIFO. */
+    if (stat(s->path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+        return sonde_err_set(err, SONDE_EINVAL, "store '%s' cannot be opened: it is not a file", s->path);
+    }
     if (sqlite3_open_v2(s->uri ? s->uri : s->path, &db, flags | SQLITE_OPEN_EXRESCODE, NULL) !=
         SQLITE_OK) {
         const int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
@@ -336,7 +341,7 @@ static int check_file(struct sonde_store *s, struct sonde_err *err)
     sonde_buf_printf(&lock, "%s.lock", s->path);
     const int known = lock.error || access(lock.data, F_OK) == 0;
     sonde_buf_release(&lock);
-    const int fd = known ? -1 : open(s->path, O_RDONLY | O_CLOEXEC);
+    const int fd = known ? -1 : open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return 0; /* or what is wrong with it is told by who opens it */
     const ssize_t n = read(fd, head, sizeof(head));
     close(fd);

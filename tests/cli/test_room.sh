@@ -54,6 +54,20 @@ for kib in 64 96 256; do
     same "the limit is CMD's own" $kib "$(cat out)"
 done
 
+# ---- FIFOs that nobody opens --------------------------------------------------------------------
+mkfifo fifo
+status 2 timeout -s KILL 20 "$sonde" run --no-http --log fifo -- true
+has "--log" "--log: cannot write to 'fifo'" err
+status 2 timeout -s KILL 20 "$sonde" serve --listen 127.0.0.1:0 --no-processes --store fifo
+has "serve --store" "store 'fifo' cannot be opened: it is not a file" err
+timeout -s KILL 20 "$sonde" runs --store fifo >out 2>err
+[ $? != 137 ] || complain "runs --store hangs at a FIFO"
+has "runs --store" "'fifo'" err
+for device in /dev/zero /dev/urandom; do
+    (ulimit -v 4000000; timeout -s KILL 20 "$sonde" report $device) >out 2>err
+    has "report $device" "'$device' is a device that never ends" err
+done
+
 # ---- a full directory ---------------------------------------------------------------------------
 if ! unshare -m true 2>/dev/null || ! unshare -m mount -t tmpfs none "$SONDE_DIR" 2>/dev/null; then
     echo "not tried: a full directory of segments (needs root and unshare)"
