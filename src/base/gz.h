@@ -10,7 +10,7 @@ int sonde_gz_pack(const void *data, size_t len, int level, struct sonde_buf *out
 /* A file that unpacks to more than so many times what was read of it, and to more than the first
  * megabytes, is not data but a way to use up memory: text of a profiler, at its most repetitive,
  * reaches 100. */
-enum { SONDE_GZ_RATIO_MAX = 300, SONDE_GZ_RATIO_FROM = 8 << 20 };
+enum { SONDE_GZ_RATIO_MAX = 200, SONDE_GZ_RATIO_FROM = 8 << 20 };
 
 /* Append what is in a gzip file, of one or more members, to out. SONDE_EFORMAT: damaged or cut
  * short, out holds what came before; SONDE_EFULL: more than out may hold, or than the ratio allows. */
