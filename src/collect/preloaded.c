@@ -25,6 +25,8 @@
 #define TARGETS_MAX 65536u
 #define SCAN_EVERY_NS 200000000u
 #define SEGMENT_LEAST ((uint64_t)2 << 20) /* bytes that a segment with samples in it takes */
+#define FILE_LEAST ((uint64_t)64 << 20)   /* bytes that its file is long, most of them holes */
+#define SPACE_LEAST ((uint64_t)4 << 30)   /* of addresses: less may do, or may not */
 #define FILES_LEAST 32
 
 /* ---- All of them ------------------------------------------------------------------------------ */
@@ -130,17 +132,24 @@ void sonde_preloaded_release(struct sonde_preloaded *p)
 void sonde_preloaded_absent(const struct sonde_preloaded *p, char *out, size_t size)
 {
     struct statvfs fs;
-    struct rlimit file_size, files;
-    if (p->dirfd >= 0 && fstatvfs(p->dirfd, &fs) == 0 &&
-        (uint64_t)fs.f_bavail * fs.f_frsize < SEGMENT_LEAST) {
+    struct rlimit file_size, files, space;
+    const int known = p->dirfd >= 0 && fstatvfs(p->dirfd, &fs) == 0;
+    if (known && (uint64_t)fs.f_bavail * fs.f_frsize < SEGMENT_LEAST) {
         snprintf(out, size, "the directory of segments %.160s is full: %llu KiB are left",
                  p->dir, (unsigned long long)((uint64_t)fs.f_bavail * fs.f_frsize >> 10));
-    } else if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur < SEGMENT_LEAST) {
+    } else if (known && fs.f_files && !fs.f_favail) {
+        snprintf(out, size, "the directory of segments %.160s is full: no more files can be made "
+                 "there (df -i)", p->dir);
+    } else if (getrlimit(RLIMIT_FSIZE, &file_size) == 0 && file_size.rlim_cur < FILE_LEAST) {
         snprintf(out, size, "files may not be larger than %llu KiB (ulimit -f), which is too little "
                  "for a segment", (unsigned long long)file_size.rlim_cur >> 10);
     } else if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_LEAST) {
         snprintf(out, size, "no more than %llu files may be open (ulimit -n)",
                  (unsigned long long)files.rlim_cur);
+    } else if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur < SPACE_LEAST) {
+        snprintf(out, size, "the program has no segment: its address space of %llu MiB (ulimit -v) may "
+                 "be too small for one, or it cannot load libsonde_preload",
+                 (unsigned long long)space.rlim_cur >> 20);
     } else {
         snprintf(out, size, "the program has not loaded libsonde_preload (yet): one that is linked "
                  "statically, built with AddressSanitizer, or changes its user, never does");

@@ -41,6 +41,14 @@ same "SIGXFSZ is CMD's own" 0 "$(ignored out)"
 status 0 sh -c 'trap "" XFSZ; exec "$@"' - "$sonde" run --no-http --no-heap -- cat /proc/self/status
 same "also if it was ignored" 1 "$(ignored out)"
 
+status 3 small 16384 "$sonde" run --no-http --heap -- sh -c 'exit 3'
+has "16 MiB" 'the heap was not profiled: files may not be larger than 16384 KiB \(ulimit -f\)' err
+status 3 bash -c 'ulimit -v 60000; exec "$@"' - "$sonde" run --no-http --heap -- sh -c 'exit 3'
+has "address space" 'the heap was not profiled: .*\(ulimit -v\)' err
+status 1 bash -c 'ulimit -n 20; exec "$@"' - "$sonde" run --no-http --heap -- true
+has "open files" 'Too many open files \(ulimit -n\)' err
+lacks "which another directory does not help" 'SONDE_DIR' err
+
 # ---- small stacks -------------------------------------------------------------------------------
 narrow() { # KiB COMMAND…
     bash -c 'ulimit -s "$0"; exec "$@"' "$@"
