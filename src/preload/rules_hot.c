@@ -96,7 +96,8 @@ static int is_described(uint64_t pc)
     uint8_t code[8];
     if (sonde__module_find(pc, &o) || !o.dlfo_eh_frame) return 0;
     const struct sonde__unwind_object object = object_of(&o);
-    if (sonde__unwind_find(&object, pc, &row) || !sonde__readable(pc & ~7ull) || !sonde__readable((pc + 7) & ~7ull)) {
+    if (sonde__unwind_find(&object, pc, &row) || !sonde__readable(pc & ~7ull) ||
+        !sonde__readable((pc + 7) & ~7ull)) {
         return 0;
     }
     memcpy(code, (const void *)(uintptr_t)pc, sizeof(code));
