@@ -229,6 +229,7 @@ static void step_locked(struct sonde_collector *c)
     double now_s = sonde_clock_s(CLOCK_REALTIME);
     pthread_rwlock_wrlock(&c->model->lock);
     collector_entries_step(c, now_s);
+    collector_state_tell_lost(c);
     collector_watched_step(c, now_s);
     drained(c);
     struct sonde_probe_env env = probe_env(c, now_s);

@@ -43,6 +43,8 @@ struct state {
     uint64_t touched_ns;                  /* its age was set; 0 = not since it was written */
     uint64_t unsaved;                     /* records of a ring that were drained since, at most */
     int refused;                          /* the last was not written, which has been told */
+    int loaded;                           /* counts go on from one, and nothing was read since */
+    uint64_t lost;                        /* records of all processes, as it says */
 };
 
 struct watched {
@@ -106,6 +108,8 @@ void collector_entries_free(struct sonde_collector *c);
 
 /* After the first scan, before anything is read; as above. */
 void collector_state_load(struct sonde_collector *c, int dirfd);
+/* After the first read, as above: what was overwritten while there was no agent is worth a warning. */
+void collector_state_tell_lost(struct sonde_collector *c);
 /* After a drain, with c->lock held and not the model's. now: whenever the last was. */
 void collector_state_save(struct sonde_collector *c, int now);
 /* e->segment is about to be closed: e->last is where the next agent would begin. */

@@ -276,6 +276,24 @@ static int file_read(int dirfd, struct sonde_buf *out, struct sonde_err *err)
     return reason ? sonde_err_set(err, SONDE_EFORMAT, "%s", reason) : 0;
 }
 
+static uint64_t records_lost(const struct sonde_model *m)
+{
+    uint64_t lost = 0;
+    for (size_t i = 0; i < m->process_count; i++) lost += m->processes[i]->spans_lost;
+    return lost;
+}
+
+void collector_state_tell_lost(struct sonde_collector *c)
+{
+    if (!c->state.loaded) return;
+    c->state.loaded = 0;
+    const uint64_t lost = records_lost(c->model);
+    if (lost <= c->state.lost) return;
+    sonde_log(SONDE_LOG_WARN, "%llu records of spans and requests were overwritten while no agent "
+              "ran: they are in no figures, and requests that they belong to count as lost",
+              (unsigned long long)(lost - c->state.lost));
+}
+
 void collector_state_load(struct sonde_collector *c, int dirfd)
 {
     struct sonde_err err;
@@ -300,6 +318,8 @@ void collector_state_load(struct sonde_collector *c, int dirfd)
                   "what the rings hold", c->dir, err.text);
     } else if (rc == 0) {
         sonde_log(SONDE_LOG_INFO, "counts go on from %s/" NAME, c->dir);
+        c->state.loaded = 1;
+        c->state.lost = records_lost(c->model);
     }
     sonde_buf_release(&bytes);
 }

@@ -51,6 +51,27 @@ until_true grep -q 'counts go on' third.log
 until_true ended "$url"
 { kill -TERM "$agent" && wait "$agent"; } 2>/dev/null || true
 
+# What rings did not hold while no agent ran is said, once. How long that takes depends on the machine.
+clear_segments
+"$SONDE_BUILD/example_engine" --clients 4 --requests 1000000 --decode-ms 0 --prefill-us 0 --tokens 8 >engine.out 2>&1 &
+engine=$!
+agents+=("$engine")
+counted() { curl -s "$url/metrics" | grep -q '^sonde_infer_requests_total{.*outcome="ok"'; }
+for pause in 1 2 4 8 16; do
+    serve "before.log"
+    until_true counted
+    { kill -TERM "$agent" && wait "$agent"; } 2>/dev/null || true
+    sleep "$pause"
+    serve "after.log"
+    until_true grep -q 'counts go on' after.log
+    until_true counted
+    { kill -TERM "$agent" && wait "$agent"; } 2>/dev/null || true
+    said=$(grep -cE ' [1-9][0-9]* records of spans and requests were overwritten while no agent ran' after.log || true)
+    [ "$said" -eq 0 ] || break
+done
+[ "$said" -eq 1 ] || complain "what was overwritten is said $said times" "$(cat after.log)"
+{ kill -KILL "$engine" && wait "$engine"; } 2>/dev/null || true
+
 # One that is damaged is not used, which is said.
 printf 'x' | dd of="$SONDE_DIR/agent.state" bs=1 seek=100 conv=notrunc status=none
 serve fourth.log
