@@ -45,9 +45,11 @@ status 3 small 16384 "$sonde" run --no-http --heap -- sh -c 'exit 3'
 has "16 MiB" 'the heap was not profiled: files may not be larger than 16384 KiB \(ulimit -f\)' err
 status 3 bash -c 'ulimit -v 60000; exec "$@"' - "$sonde" run --no-http --heap -- sh -c 'exit 3'
 has "address space" 'the heap was not profiled: .*\(ulimit -v\)' err
-status 1 bash -c 'ulimit -n 20; exec "$@"' - "$sonde" run --no-http --heap -- true
-has "open files" 'Too many open files \(ulimit -n\)' err
-lacks "which another directory does not help" 'SONDE_DIR' err
+# What it comes to first depends on how many are open already.
+for files in 10 12 14 16 18 20 22 24; do
+    bash -c 'ulimit -n "$0"; exec "$@"' $files "$sonde" run --no-http --heap -- true >out 2>err
+    lacks "$files: which another directory does not help" 'SONDE_DIR' err
+done
 
 # ---- small stacks -------------------------------------------------------------------------------
 narrow() { # KiB COMMAND…
