@@ -149,6 +149,20 @@ static int hides_call(struct sonde_aspace *as, const struct stack *s, uint64_t p
     return 0;
 }
 
+/* Where such code was interrupted with nothing on the stack (a leaf of assembly, a handler of V8's
+ * interpreter), the word on top is behind a call that can have led there: what the frame pointer is of
+ * is further out. */
+static int is_leaf(struct sonde_aspace *as, struct walk *w, uint64_t pc)
+{
+    uint64_t word;
+    if (read_stack(&w->stack, w->regs.sp, &word) || word < 4096 || word >> 63 ||
+        !sonde_aspace_find(as, word - 1)) {
+        return 0;
+    }
+    const enum sonde_aspace_call call = sonde_aspace_call(as, word, pc);
+    return call == SONDE_ASPACE_CALL_FITS || call == SONDE_ASPACE_CALL_UNKNOWN;
+}
+
 static enum sonde__step one_step(struct sonde_aspace *as, struct walk *w, const struct rule *rule,
                                  uint64_t pc, int innermost)
 {
@@ -165,6 +179,8 @@ static enum sonde__step one_step(struct sonde_aspace *as, struct walk *w, const 
             step = SONDE__STEP_FAIL;
         }
         w->jumps |= jumps;
+    } else if (rule->kind == RULE_FP_DOUBT && innermost && w->exact && is_leaf(as, w, pc)) {
+        step = sonde__unwind_leaf(&w->regs, read_stack, &w->stack);
     } else {
         const uint64_t sp = w->regs.sp, fp = w->regs.bp;
         step = sonde__unwind_fp(&w->regs, read_stack, &w->stack);

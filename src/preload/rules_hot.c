@@ -141,6 +141,14 @@ int sonde__rule_hides_call(struct sonde__memory *m, uint64_t pc, uint64_t sp, ui
     return 0;
 }
 
+int sonde__rule_is_leaf(struct sonde__memory *m, uint64_t pc, uint64_t sp)
+{
+    struct dl_find_object o;
+    uint64_t word;
+    return !sonde__walk_word(m, sp, &word) &&
+           may_return_to(word, pc, !sonde__module_find(pc, &o));
+}
+
 static enum sonde__rule look(uint64_t pc, int exact, struct sonde__unwind_row *row)
 {
     struct dl_find_object o;

@@ -218,6 +218,10 @@ enum sonde__rule sonde__rule_find(uint64_t pc, int exact, int known_only,
  * there returns behind a call, or nobody can tell. */
 int sonde__rule_hides_call(struct sonde__memory *m, uint64_t pc, uint64_t sp, uint64_t fp);
 
+/* Such code, where it was interrupted: is the word on top of the stack behind a call that can have led
+ * there, so that it has put nothing on the stack? */
+int sonde__rule_is_leaf(struct sonde__memory *m, uint64_t pc, uint64_t sp);
+
 /* ---- modules_hot.c -------------------------------------------------------------------------- */
 
 /* For each stretch of a module's code: addresses, where it is in the file, and the file. Stops

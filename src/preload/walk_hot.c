@@ -78,6 +78,9 @@ enum sonde__step sonde__walk_next(struct sonde__walker *w, int first, uint64_t *
             step = SONDE__STEP_FAIL;
         }
         w->jumps |= jumps;
+    } else if (w->rule == SONDE__RULE_FP_DOUBT && first && w->exact && w->judges &&
+               !w->known_only && sonde__rule_is_leaf(&w->memory, pc, r->sp)) {
+        step = sonde__unwind_leaf(r, sonde__walk_word, &w->memory);
     } else if (w->rule == SONDE__RULE_FP || w->rule == SONDE__RULE_FP_DOUBT) {
         const uint64_t sp = r->sp, fp = r->bp;
         step = sonde__unwind_fp(r, sonde__walk_word, &w->memory);

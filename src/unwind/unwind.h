@@ -193,6 +193,10 @@ int sonde__unwind_land(enum sonde__landing landing, const struct sonde__regs *in
  * outermost frame: the caller should doubt that in the innermost one. */
 enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *word, void *arg);
 
+/* From a function that has put nothing on the stack yet, or never does: where it returns to is on top.
+ * Whether that word is a return address is for the caller to check. */
+enum sonde__step sonde__unwind_leaf(struct sonde__regs *regs, sonde__read_word *word, void *arg);
+
 /* A rule from the code itself, where no table has one: the trampoline of signal handlers, PLT
  * entries, the first and last instructions of a function, what crti.o and crtbegin.o bring. code:
  * len bytes of which the one at index ip is where the frame is. exact: the frame was interrupted

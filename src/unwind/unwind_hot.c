@@ -203,6 +203,16 @@ enum sonde__step sonde__unwind_fp(struct sonde__regs *regs, sonde__read_word *wo
     return ra ? SONDE__STEP_OK : SONDE__STEP_END;
 }
 
+enum sonde__step sonde__unwind_leaf(struct sonde__regs *regs, sonde__read_word *word, void *arg)
+{
+    uint64_t ra;
+    if (word(arg, regs->sp, &ra) || !ra) return SONDE__STEP_FAIL;
+    regs->sp += sizeof(ra);
+    regs->ip = ra;
+    regs->known &= 1u << SONDE__ARCH_BX;
+    return SONDE__STEP_OK;
+}
+
 int sonde__unwind_guess(const uint8_t *code, size_t len, size_t ip, int exact,
                         struct sonde__unwind_row *row)
 {

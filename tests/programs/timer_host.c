@@ -472,14 +472,28 @@ static void mode_alt_stack(int n)
 
 /* Code that no table describes and that keeps no frame pointer. rbp is that of a caller's caller or
  * anything else; the only trace of the caller is the return address. */
-void bare_spin(uint64_t n);
+void bare_spin(uint64_t n), leaf_spin(uint64_t n);
 __asm__(".text\n.skip 64, 0xcc\n.globl bare_spin\n.type bare_spin, @function\nbare_spin:\n"
-        "1: dec %rdi\n jnz 1b\n ret\n.size bare_spin, .-bare_spin\n.skip 64, 0xcc\n");
+        "push %rdi\n1: dec %rdi\n jnz 1b\n nop\n nop\n pop %rdi\n ret\n.size bare_spin, .-bare_spin\n"
+        ".skip 64, 0xcc\n.globl leaf_spin\n.type leaf_spin, @function\nleaf_spin:\n"
+        "1: dec %rdi\n jnz 1b\n nop\n nop\n nop\n ret\n.size leaf_spin, .-leaf_spin\n.skip 64, 0xcc\n");
 
 __attribute__((noinline)) static void bare_caller(uint64_t n)
 {
     bare_spin(n);
     __asm__ volatile("" ::: "memory");
+}
+
+__attribute__((noinline)) static void leaf_caller(uint64_t n)
+{
+    leaf_spin(n);
+    __asm__ volatile("" ::: "memory");
+}
+
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) static void mode_leaf(int n)
+{
+    leaf_caller((uint64_t)n * 1000000);
+    printf("spun\n");
 }
 
 /* Keeps a frame pointer, so that a walk by it skips bare_caller. */
@@ -611,7 +625,7 @@ static const struct { const char *name; void (*run)(int n); int n; } modes[] = {
     { "alt-stack", mode_alt_stack, 50 },{ "coroutine", mode_coroutine, 500 },
     { "longjmp", mode_longjmp, 500 },   { "storm", mode_storm, 5000 },
     { "cancel", mode_cancel, 50 },      { "few-timers", mode_few_timers, 60 },
-    { "bare", mode_bare, 600 },
+    { "bare", mode_bare, 600 },         { "leaf", mode_leaf, 600 },
 };
 
 int main(int argc, char **argv)

@@ -261,15 +261,31 @@ static void test_notes(void **state)
     under_way--;
 }
 
-/* In code without tables and without a frame pointer the caller may be missing: nobody says that
- * such a stack is complete. */
+static uint32_t deepest_of(const struct sonde_profile *p)
+{
+    uint32_t deepest = 0;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        uint32_t depth = 0;
+        for (uint32_t s = p->samples[i].stack; s; s = p->stacks[s].parent) depth++;
+        if (depth > deepest) deepest = depth;
+    }
+    return deepest;
+}
+
+/* In code without tables and without a frame pointer the caller is found where nothing else is on the
+ * stack. Where something is it may be missing: nobody says that such a stack is complete. */
 static void test_bare(void **state)
 {
-    static const char *const args[] = { "bare", NULL };
+    static const char *const args[] = { "bare", NULL }, *const leaf[] = { "leaf", NULL };
     (void)state;
     NEED_LIBRARY();
     struct burn b;
     struct sonde_cpu_status st;
+    struct sonde_profile *whole =
+        host_profile(&b, "timer_host", leaf, (struct sonde_cpu_options){ 0 }, &st);
+    check_complete(whole);
+    assert_true(deepest_of(whole) >= 7); /* _start, libc's two, main, mode_leaf, leaf_caller, leaf_spin */
+    sonde_profile_destroy(whole);
     struct sonde_profile *p =
         host_profile(&b, "timer_host", args, (struct sonde_cpu_options){ 0 }, &st);
     uint64_t cut = 0, all = 0;
