@@ -497,7 +497,7 @@ static void run_lost(int n)
     sem_t ready;
     sem_init(&ready, 0, 0);
     for (int i = 0; i < n; i++) lose();
-    for (int i = 0; i < 10; i++) CHECK(map(3, NULL, -1) != NULL);
+    for (int i = 0; i < 100; i++) CHECK(map(3, NULL, -1) != NULL);
     for (int i = 0; i < 50; i++) kept_start[i] = four(i % 6, (size_t)(100 + i * 500));
     kept_middle = (char *)deep(2, 3000) + 1500;
     void **at = kept_chain = deep(3, 48);
