@@ -241,6 +241,7 @@ static int child_changed(struct sonde_child *c, int *status)
         }
         const uint64_t all = timeval_ns(used.ru_utime) + timeval_ns(used.ru_stime);
         c->cpu_ns = all > c->children_cpu_ns ? all - c->children_cpu_ns : 0;
+        c->switches = (uint64_t)used.ru_nvcsw + (uint64_t)used.ru_nivcsw;
         c->pid = 0;
         *status = s;
         return 1;

@@ -19,6 +19,7 @@ struct sonde_child {
     sigset_t found_mask; /* as we found it when we were started */
     uint64_t cpu_ns;     /* once it has ended: CPU time of it, */
     uint64_t children_cpu_ns; /* and of the processes that it waited for */
+    uint64_t switches;   /* how often they all gave up the CPU, or lost it */
     /* Called while it is waited for: returns when to be called again, CLOCK_MONOTONIC. NULL = never. */
     double (*look)(void *arg, double now_s);
     void *look_arg;

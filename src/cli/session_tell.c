@@ -31,6 +31,7 @@ enum { BUSIEST = 3, TOP = 5, FEW = 10 };
 #define SAMPLED_LEAST 0.5   /* where there are few samples, or it was said already what is missing */
 #define SAMPLES_ENOUGH 50   /* to be expected: fewer vary too much to be judged by */
 #define UNSAMPLED_S 0.1     /* less is not worth a word */
+#define SWITCHES_MANY 1e4   /* in a second of CPU time: worth a hint */
 #define CHANGED_SHARE 0.001 /* of the stacks, whose outer frames changed: worth a hint */
 #define CHANGED_LEAST 3
 #define OWN_SHARE 0.001     /* alike */
@@ -407,6 +408,21 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
     }
 }
 
+/* The kernel stops the timer of a perf event whenever its thread leaves the CPU. One that runs out
+ * meanwhile starts again at 10 us, so where timers are late (virtual machines), short turns on a CPU
+ * are sampled rather at their end: docs/benchmarks.md has figures. */
+static void tell_switches(const struct session *s, const struct sonde_profile *p)
+{
+    const double used_s = (double)(s->child.cpu_ns + s->child.children_cpu_ns) * 1e-9;
+    if (strcmp(sonde_profile_str(p, p->engine), "perf") != 0 || used_s <= UNSAMPLED_S ||
+        (double)s->child.switches < used_s * SWITCHES_MANY) {
+        return;
+    }
+    session_tell(s, "it left the CPU %.0f times a second of its CPU time: perf events then favour what a "
+                 "thread does last before it waits, by some percent (--engine timer does not)",
+                 (double)s->child.switches / used_s);
+}
+
 /* What the library in the program took of its time. */
 static void tell_own(const struct session *s, const struct sonde_profile *p)
 {
@@ -484,6 +500,7 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
     }
     if (s->recording.note[0]) session_tell(s, "%s", s->recording.note);
     tell_unsampled(s, p, samples, sampled_s);
+    tell_switches(s, p);
     tell_processes(s, p);
     tell_own(s, p);
     if (samples) tell_top(s, p);
