@@ -6,7 +6,7 @@
 #include "collect/aspace_private.h"
 #include "unwind/arch_call.h"
 
-#define CODE_BEFORE 2048u /* of a function's code, to find its beginning in */
+#define CODE_BEFORE 16384u /* of a function's code, to find its beginning in */
 #define CODE_AFTER 64u
 #define HIDES_MAX 4096u   /* bytes of a frame that are searched for another one */
 #define ENTRY_CODE 64u    /* of the dynamic linker before it jumps to the program's own beginning */

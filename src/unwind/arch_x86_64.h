@@ -149,12 +149,26 @@ static inline int sonde__arch_is_entry(const uint8_t *code, size_t len)
     return SONDE__ARCH_IS(0, "\x48\x89\xe7\xe8");
 }
 
+/* Is code[i], c3, not ret but %rbx,%rax or the like, the operands of the instruction before it? With REX,
+ * and opcodes that are no offset of a field, since they are odd: mov, cmp, test, add, sub, xor, and, or. */
+static inline int sonde__arch_is_operands(const uint8_t *code, size_t i)
+{
+    static const uint8_t takes_two[] = { 0x89, 0x8b, 0x39, 0x3b, 0x85, 0x01, 0x03, 0x29, 0x2b,
+                                         0x31, 0x33, 0x21, 0x23, 0x09, 0x0b, 0x63 };
+    if (i < 2 || code[i - 2] >> 4 != 4) return 0;
+    for (size_t k = 0; k < sizeof(takes_two); k++) {
+        if (code[i - 1] == takes_two[k]) return 1;
+    }
+    return 0;
+}
+
 /* Does a function seem to end before code[i], which is at address at? With ret, where the next one is
- * aligned or what lies between is filled: int3, or a nop of any length. */
+ * aligned or what lies between is filled: int3, or a nop of any length. Or with int3 up to an aligned
+ * address: V8 also has some behind calls that do not return. */
 static inline int sonde__arch_ends_before(const uint8_t *code, size_t len, size_t i, uint64_t at)
 {
-    if (i >= 2 && SONDE__ARCH_IS(i - 2, "\xcc\xcc")) return 1;
-    if (!i || code[i - 1] != 0xc3) return 0;
+    if (i >= 2 && SONDE__ARCH_IS(i - 2, "\xcc\xcc") && at % 16 == 0) return 1;
+    if (!i || code[i - 1] != 0xc3 || sonde__arch_is_operands(code, i - 1)) return 0;
     return at % 16 == 0 || SONDE__ARCH_IS(i, "\xcc") || SONDE__ARCH_IS(i, "\x90") ||
            SONDE__ARCH_IS(i, "\x0f\x1f") || SONDE__ARCH_IS(i, "\x66\x90") ||
            SONDE__ARCH_IS(i, "\x66\x0f\x1f") || SONDE__ARCH_IS(i, "\x66\x2e\x0f\x1f") ||
@@ -164,12 +178,11 @@ static inline int sonde__arch_ends_before(const uint8_t *code, size_t len, size_
 /* mov %rsp,%rbp in the last function of it, whose first byte is at address at. */
 static inline int sonde__arch_keeps_fp(const uint8_t *code, size_t len, uint64_t at)
 {
-    int keeps = 0;
-    for (size_t i = 0; i < len; i++) {
-        if (sonde__arch_ends_before(code, len, i, at + i)) keeps = 0;
-        if (SONDE__ARCH_IS(i, "\x48\x89\xe5") || SONDE__ARCH_IS(i, "\x48\x8b\xec")) keeps = 1;
+    for (size_t i = len; i-- > 0;) {
+        if (SONDE__ARCH_IS(i, "\x48\x89\xe5") || SONDE__ARCH_IS(i, "\x48\x8b\xec")) return 1;
+        if (sonde__arch_ends_before(code, len, i, at + i)) return 0;
     }
-    return keeps;
+    return 0;
 }
 
 #undef SONDE__ARCH_IS

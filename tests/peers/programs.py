@@ -311,7 +311,7 @@ class Script(Program):
 class Node(Script):
     packages, needs, suffix, interpreter = ("nodejs",), ("node",), ".js", ("node",)
     processes = 2
-    complete = 0.9          # leaves of V8's own assembly
+    complete = 0.97         # leaves of V8's own assembly
     hint = "perf-basic-prof"
     text = r"""
 const { fork } = require('child_process'), crypto = require('crypto');
