@@ -408,9 +408,8 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
     }
 }
 
-/* The kernel stops the timer of a perf event whenever its thread leaves the CPU. One that runs out
- * meanwhile starts again at 10 us, so where timers are late (virtual machines), short turns on a CPU
- * are sampled rather at their end: docs/benchmarks.md has figures. */
+/* The kernel stops the timer of a perf event whenever its thread leaves the CPU, and short turns on it are
+ * sampled rather at their end where timers are late (virtual machines): docs/benchmarks.md has figures. */
 static void tell_switches(const struct session *s, const struct sonde_profile *p)
 {
     const double used_s = (double)(s->child.cpu_ns + s->child.children_cpu_ns) * 1e-9;

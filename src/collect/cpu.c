@@ -140,6 +140,7 @@ static int copy_since(struct sonde_cpu *c, struct sonde_profile *view)
         c->forgotten = all;
         p->samples_count = 0;
         memset(p->weights, 0, sizeof(p->weights));
+        if (c->ops->emptied) c->ops->emptied(c->engine);
         /* Stacks that nobody has had for long are in the way of new ones one day. */
         if (sonde_profile_rows_bytes(p) > p->bytes_max / ROWS_SHARE) {
             sonde_profile_forget(p);

@@ -51,6 +51,9 @@ struct sonde_cpu_engine_ops {
     /* The profile has forgotten all rows: ids that were kept of it are void. */
     void (*forget)(struct sonde_cpu_engine *e);
 
+    /* All samples of the profile have been taken away. NULL: it does not matter. */
+    void (*emptied)(struct sonde_cpu_engine *e);
+
     void (*counts)(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out);
     void (*destroy)(struct sonde_cpu_engine *e);
 };

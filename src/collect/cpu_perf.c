@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "collect/cpu_account.h"
 #include "collect/cpu_engine.h"
 #include "collect/perf_limits.h"
 #include "collect/perf_reader.h"
@@ -50,6 +51,7 @@ struct sonde_cpu_engine {
     enum { FIT_ASK, FIT_LESS, FIT_DONE } fit;
     uint64_t width_ns;        /* when it was last looked whether threads are missed */
     int missed;               /* they are, and nothing can be done about it */
+    struct sonde_cpu_account account;
 };
 
 /* ---- Processes ------------------------------------------------------------------------------- */
@@ -76,6 +78,7 @@ static int open_children(struct sonde_cpu_engine *e, uint32_t pid, struct sonde_
                 continue;
             }
             if (!rc && !sonde_perf_tasks_find_process(t, tree[i])) rc = SONDE_ENOMEM;
+            if (!rc) sonde_cpu_account_begin(&e->account, tree[i]);
             added = 1;
         }
         sonde__free(tree);
@@ -209,6 +212,9 @@ static void perf_drain(struct sonde_cpu_engine *e, int last)
     }
     sonde_perf_reader_settle(r, last ? UINT64_MAX : now);
     if (e->set.options.switches) sonde_perf_reader_look(r);
+    if (last || sonde_cpu_account_is_due(&e->account, now)) {
+        sonde_cpu_account_settle(&e->account, r->p, now);
+    }
     if (last) {
         sonde_perf_reader_open_ends(r, now);
     } else {
@@ -223,6 +229,8 @@ static void perf_open_ends(struct sonde_cpu_engine *e)
 }
 
 static void perf_forget(struct sonde_cpu_engine *e) { sonde_perf_reader_forget(&e->reader); }
+
+static void perf_emptied(struct sonde_cpu_engine *e) { sonde_cpu_account_emptied(&e->account); }
 
 static void perf_wait(struct sonde_cpu_engine *e, int wake_fd)
 {
@@ -299,6 +307,7 @@ static void perf_destroy(struct sonde_cpu_engine *e)
     sonde_perf_reader_release(&e->reader);
     sonde_perf_rings_release(&e->rings);
     sonde_perf_set_release(&e->set);
+    sonde_cpu_account_release(&e->account);
     sonde__free(e->polls);
     sonde__free(e);
 }
@@ -358,11 +367,13 @@ static int perf_start(const struct sonde_cpu_options *o, int on_exec, struct son
         sonde_err_set(err, rc, "no memory to sample with");
         goto fail;
     }
+    sonde_cpu_account_init(&e->account, e->set.plan.exclude_kernel, sonde_clock_ns(CLOCK_MONOTONIC));
     /* Events first, then what is mapped: what changes in between comes as a record. */
     rc = sonde_perf_set_open(&e->set, o->pid, err);
     if (!rc && (rc = know_process(e, o, on_exec))) {
         sonde_err_set(err, rc, "no memory to sample with");
     }
+    if (!rc && !on_exec) sonde_cpu_account_begin(&e->account, o->pid);
     if (!rc && o->children && !on_exec) rc = open_children(e, o->pid, err);
     if (rc) goto fail;
     if (o->off_cpu && !on_exec) {
@@ -400,6 +411,7 @@ const struct sonde_cpu_engine_ops sonde_cpu_engine_perf = {
     .drain = perf_drain,
     .open_ends = perf_open_ends,
     .forget = perf_forget,
+    .emptied = perf_emptied,
     .counts = perf_counts,
     .destroy = perf_destroy,
 };

@@ -87,7 +87,8 @@ int sonde_proc_tree(uint32_t root, uint32_t **out, uint32_t *count)
     return 0;
 }
 
-int sonde_proc_cpu_ns(uint32_t pid, uint64_t *own, uint64_t *children)
+/* User, system, and both of children that it waited for. */
+static int read_cpu(uint32_t pid, uint64_t out[4])
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
@@ -104,7 +105,26 @@ int sonde_proc_cpu_ns(uint32_t pid, uint64_t *own, uint64_t *children)
         return SONDE_ENOENT;
     }
     const uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
-    *own = (ticks[0] + ticks[1]) * tick_ns;
-    if (children) *children = (ticks[2] + ticks[3]) * tick_ns;
+    for (int i = 0; i < 4; i++) out[i] = ticks[i] * tick_ns;
+    return 0;
+}
+
+int sonde_proc_cpu_ns(uint32_t pid, uint64_t *own, uint64_t *children)
+{
+    uint64_t ns[4];
+    const int rc = read_cpu(pid, ns);
+    if (rc) return rc;
+    *own = ns[0] + ns[1];
+    if (children) *children = ns[2] + ns[3];
+    return 0;
+}
+
+int sonde_proc_cpu_modes(uint32_t pid, uint64_t *user, uint64_t *system)
+{
+    uint64_t ns[4];
+    const int rc = read_cpu(pid, ns);
+    if (rc) return rc;
+    *user = ns[0];
+    *system = ns[1];
     return 0;
 }

@@ -9,8 +9,7 @@ with every allocation recorded, and, as an ordinary user, with what the kernel l
 server gets real load from the client that its own people measure it with.
 
 Checked: samples by process against utime and stime of /proc/PID/stat (of utime alone where the
-kernel's time may not be seen), within 2 % and what the clocks can tell apart (perf events of a program
-that leaves the CPU all the time, where sonde must say so: 17 %); the same in all; what
+kernel's time may not be seen), within 2 % and what the clocks can tell apart; the same in all; what
 the program prints and writes, the client's count of errors, the exit status; that a success is not
 claimed over nothing; that no segment is left. Told: how complete stacks are, and the CPU time per
 unit of work beside that of the bare run.
@@ -522,14 +521,10 @@ def run(program, build, mode, work):
     return r
 
 
-def tolerance_s(cpu_s, threads, period_s, user_only, all_s, switched):
+def tolerance_s(cpu_s, threads, period_s, user_only, all_s):
     """2 %, a period for each thread (its first and last are cut off), what /proc can tell apart and what
-    it missed after the last look. utime is a share of ticks that fell into user code. switched: perf
-    events of a program that leaves the CPU all the time, which sonde itself says are off by some
-    percent; the kernel also swaps them between threads, so that a process has its samples by chance."""
+    it missed after the last look. utime is a share of ticks that fell into user code."""
     t = 0.02 * cpu_s + threads * period_s + 2 * TICK_S + LOOK_S
-    if switched:
-        t += 0.15 * cpu_s + 3 * math.sqrt(cpu_s * period_s)
     if user_only and all_s > 0:
         p = cpu_s / all_s
         t += 4 * math.sqrt(all_s / KERNEL_TICK_S * p * (1 - p)) * KERNEL_TICK_S
@@ -553,7 +548,6 @@ def judge(program, mode, r, bare):
         return None
     rep = r.report
     user_only = any("in the kernel" in line for line in r.said)
-    switched = any("left the CPU" in line for line in r.said)
     period_s = 1.0 / rep["rate_hz"]
     sampled = {p["pid"]: p["weight"] * 1e-9 for p in rep["processes"]}
     judged, worked, worst, proc_s, sonde_s, threads, all_s = 0, 0, 0.0, 0.0, 0.0, 0, 0.0
@@ -570,13 +564,13 @@ def judge(program, mode, r, bare):
         judged += 1
         off = (got - want) / want if want else 0.0
         worst = max(worst, abs(off))
-        if abs(got - want) > tolerance_s(want, count, period_s, user_only, user + system, switched):
+        if abs(got - want) > tolerance_s(want, count, period_s, user_only, user + system):
             complain("%s: %s (%d): %.2f s of samples, %.2f s in /proc (%.2f user, %.2f system), %+.1f %%" %
                      (where, comm, pid, got, want, user, system, 100 * off))
     sonde_s += sum(sampled.values())   # gone between two looks
     if worked < program.processes:
         complain("%s: %d processes worked, not %d: %s" % (where, worked, program.processes, r.cpu))
-    if abs(sonde_s - proc_s) > tolerance_s(proc_s, threads, period_s, user_only, all_s, switched):
+    if abs(sonde_s - proc_s) > tolerance_s(proc_s, threads, period_s, user_only, all_s):
         complain("%s: in all %.2f s of samples, %.2f s in /proc" % (where, sonde_s, proc_s))
     if rep["complete"] < program.complete:
         complain("%s: %.2f %% of the stacks are complete" % (where, 100 * rep["complete"]))
