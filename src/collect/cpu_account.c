@@ -61,10 +61,8 @@ void sonde_cpu_account_begin(struct sonde_cpu_account *a, uint32_t pid)
 static void judge(const struct sonde_cpu_account *a, struct sonde_cpu_account_row *row)
 {
     uint64_t now;
-    if (a->read(row->pid, a->user_only, &now) != 0) { /* gone: it went on as it had */
-        row->carry_ns = 0;
-        return;
-    }
+    row->gone = a->read(row->pid, a->user_only, &now) != 0;
+    if (row->gone) return; /* it went on as it had */
     const uint64_t used = now >= row->cpu_ns ? now - row->cpu_ns : now; /* else its number is another's */
     const double raw = (double)row->raw_ns, owed = (double)used + row->carry_ns, off = owed - raw;
     row->cpu_ns = now;
@@ -81,15 +79,11 @@ static void judge(const struct sonde_cpu_account *a, struct sonde_cpu_account_ro
     }
 }
 
-/* Those of processes that are gone make room. */
-static void sweep(struct sonde_cpu_account *a)
+static void drop_gone(struct sonde_cpu_account *a)
 {
     uint32_t kept = 0;
-    uint64_t ns;
     for (uint32_t i = 0; i < a->count; i++) {
-        if (a->rows[i].seen || a->read(a->rows[i].pid, a->user_only, &ns) == 0) {
-            a->rows[kept++] = a->rows[i];
-        }
+        if (!a->rows[i].gone) a->rows[kept++] = a->rows[i];
     }
     a->count = kept;
 }
@@ -108,16 +102,11 @@ void sonde_cpu_account_settle(struct sonde_cpu_account *a, struct sonde_profile 
 {
     a->time_ns = now_ns;
     if (a->first > p->samples_count) a->first = 0;
-    for (uint32_t i = 0; i < a->count; i++) {
-        a->rows[i].seen = 0;
-        a->rows[i].raw_ns = 0;
-    }
+    for (uint32_t i = 0; i < a->count; i++) a->rows[i].raw_ns = 0;
     for (uint32_t i = a->first; i < p->samples_count; i++) {
         const uint32_t pid = pid_of(p, &p->samples[i]);
         struct sonde_cpu_account_row *row = pid ? row_of(a, pid) : NULL;
-        if (!row) continue;
-        row->seen = 1;
-        row->raw_ns += p->samples[i].weight;
+        if (row) row->raw_ns += p->samples[i].weight;
     }
     for (uint32_t i = 0; i < a->count; i++) judge(a, &a->rows[i]);
     for (uint32_t i = a->first; i < p->samples_count; i++) {
@@ -130,5 +119,5 @@ void sonde_cpu_account_settle(struct sonde_cpu_account *a, struct sonde_profile 
         p->weights[SONDE_SAMPLE_CPU] += s->weight - before;
     }
     a->first = p->samples_count;
-    if (a->count == ROWS_MAX) sweep(a);
+    drop_gone(a);
 }

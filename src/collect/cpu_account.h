@@ -1,23 +1,22 @@
 /* cpu_account.h - what samples weigh, held against the CPU time that the kernel says their process used.
  *
  * A perf event's timer stands still while its thread is off the CPU. Where threads leave it every few
- * microseconds and timers are late, as in virtual machines, samples are missing by some percent, or too
- * many are of one of several processes that take turns. The kernel's own account is right to a tick. So some times a
- * second samples of a process that are off by more than ticks can explain are weighed anew, all that came
- * since the last time alike: where in a process time goes is for the samples to say, how much it is in all for
- * the kernel.
+ * microseconds and timers are late, as in virtual machines, some percent of the samples are missing, and
+ * of several processes that take turns one gets too many and another too few. The kernel's own account is
+ * right to a tick. So several times a second samples of a process that are off by more than ticks explain
+ * are weighed anew, all that came since the last time alike: how much time a process used is for the
+ * kernel to say, where it went is for the samples.
  *
- * Rejected: weights that make up for any difference. Where more than a quarter is missing, samples were
- * not taken at all, of threads that end before their first one, and that is for the user to know. */
+ * Rejected: weights that make up for any difference. Where more than OFF_MAX is missing, samples were not
+ * taken at all, of threads that end before their first one, and that is for the user to know. */
 #ifndef SONDE_COLLECT_CPU_ACCOUNT_H
 #define SONDE_COLLECT_CPU_ACCOUNT_H
 
 #include "profile/profile.h"
 
-
 struct sonde_cpu_account_row {
     uint32_t pid;
-    int seen;                /* in the samples at hand */
+    int gone;                /* it has ended: these are its last samples */
     uint64_t cpu_ns;         /* of the process when it was looked at last */
     uint64_t raw_ns;         /* that the samples at hand weigh */
     double carry_ns;         /* that it used, and that is in no weight yet; negative: too much is */

@@ -54,6 +54,7 @@ struct sonde_cpu_engine_ops {
     /* All samples of the profile have been taken away. NULL: it does not matter. */
     void (*emptied)(struct sonde_cpu_engine *e);
 
+    /* Also before each copy: what is in the profile now is final. */
     void (*counts)(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out);
     void (*destroy)(struct sonde_cpu_engine *e);
 };

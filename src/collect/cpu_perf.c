@@ -270,7 +270,9 @@ static void put_known(const struct sonde_perf_tasks *t, struct sonde_cpu_counts 
 static void perf_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *out)
 {
     uint64_t count;
-    sonde_perf_reader_settle(&e->reader, UINT64_MAX); /* whoever asks wants all there is */
+    /* Whoever asks wants all there is, with its final weight: it may be taken away next. */
+    sonde_perf_reader_settle(&e->reader, UINT64_MAX);
+    sonde_cpu_account_settle(&e->account, e->reader.p, sonde_clock_ns(CLOCK_MONOTONIC));
     *out = e->reader.counts;
     put_known(&e->reader.tasks, out);
     sonde_perf_set_read(&e->set, &count, &out->cpu_ns);

@@ -168,8 +168,9 @@ static inline int sonde__arch_is_operands(const uint8_t *code, size_t i)
 static inline int sonde__arch_ends_before(const uint8_t *code, size_t len, size_t i, uint64_t at)
 {
     if (i >= 2 && SONDE__ARCH_IS(i - 2, "\xcc\xcc") && at % 16 == 0) return 1;
-    if (!i || code[i - 1] != 0xc3 || sonde__arch_is_operands(code, i - 1)) return 0;
-    return at % 16 == 0 || SONDE__ARCH_IS(i, "\xcc") || SONDE__ARCH_IS(i, "\x90") ||
+    if (!i || code[i - 1] != 0xc3) return 0;
+    if (at % 16 == 0 && !sonde__arch_is_operands(code, i - 1)) return 1;
+    return SONDE__ARCH_IS(i, "\xcc") || SONDE__ARCH_IS(i, "\x90") ||
            SONDE__ARCH_IS(i, "\x0f\x1f") || SONDE__ARCH_IS(i, "\x66\x90") ||
            SONDE__ARCH_IS(i, "\x66\x0f\x1f") || SONDE__ARCH_IS(i, "\x66\x2e\x0f\x1f") ||
            SONDE__ARCH_IS(i, "\x66\x66\x2e\x0f\x1f");

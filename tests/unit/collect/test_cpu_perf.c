@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "collect/cpu_engine.h"
+#include "collect/proc_tree.h"
 #include "sonde/sonde.h"
 #include "unit/collect/cpu_burn.h"
 
@@ -438,6 +439,42 @@ static void test_forgets_stacks(void **state)
     sonde_profile_destroy(part);
 }
 
+/* What is taken away part by part weighs no more than the CPU time that was used: nothing counts twice,
+ * whenever it is taken. */
+static void test_parts_add_up(void **state)
+{
+    (void)state;
+    if (!can_sample) skip();
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) wander_left(1, 30);
+    }
+    const struct sonde_cpu_options o = { .pid = (uint32_t)child, .rate_hz = 1000,
+                                         .engine = SONDE_CPU_PERF };
+    struct sonde_cpu_cursor cursor = { 0 };
+    struct sonde_cpu *c = NULL;
+    struct sonde_profile *part = NULL;
+    struct sonde_err err = { "" };
+    uint64_t before = 0, after = 0, weight = 0;
+    assert_int_equal(sonde_proc_cpu_ns((uint32_t)child, &before, NULL), 0);
+    if (sonde_cpu_start(&o, &c, &err)) fail_msg("%s", err.text);
+    for (int i = 0; i < 8; i++) {
+        usleep(290000); /* the engine looks at weights five times a second */
+        assert_int_equal(sonde_cpu_since(c, &cursor, 1, &part), 0);
+        weight += part->weights[SONDE_SAMPLE_CPU];
+        sonde_profile_destroy(part);
+    }
+    assert_int_equal(sonde_proc_cpu_ns((uint32_t)child, &after, NULL), 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(sonde_cpu_stop(c, &part), 0);
+    sonde_profile_destroy(part);
+    const uint64_t used = after - before;
+    assert_in_range(weight, used / 2, used + used / 20 + 50000000); /* some may be lost on a busy machine */
+}
+
 /* What is blocked while somebody looks has not ended: it is in the copy, and counts once in the end,
  * however often it was looked at. */
 static void test_snapshots_while_blocked(void **state)
@@ -543,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_attach_churn),
         cmocka_unit_test(test_snapshot_since),
         cmocka_unit_test(test_forgets_stacks),
+        cmocka_unit_test(test_parts_add_up),
         cmocka_unit_test(test_snapshots_while_blocked),
         cmocka_unit_test(test_kernel_frames),
         cmocka_unit_test(test_errors),
