@@ -64,6 +64,11 @@ const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer *x, 
 size_t sonde_infer_running(const struct sonde_infer *x, double now_s,
                            struct sonde_infer_request *out, size_t max);
 
+/* One more finished request, of a recording that is looked at: with its timeline, and in the totals,
+ * but in no series. r is copied. Write lock held, or before other threads know the model. 0 or
+ * SONDE_ENOMEM. */
+int sonde_infer_adopt(struct sonde_infer *x, const struct sonde_infer_request *r);
+
 /* Series of one model and route in one process. */
 #define SONDE_INFER_GROUP_SLOTS(X)                                                             \
     X(DURATION) X(TTFT) X(TPOT) X(ITL) X(USAGE_IN) X(USAGE_OUT)                                \

@@ -369,6 +369,49 @@ void infer_done_release(struct sonde_infer *x)
     x->done = NULL;
 }
 
+static int copy_request(struct sonde_infer *x, const struct sonde_infer_request *r,
+                        struct sonde_infer_request *out)
+{
+    *out = *r;
+    out->program = infer_name(x, r->program);
+    out->model = infer_name(x, r->model);
+    out->route = infer_name(x, r->route);
+    out->backend = infer_name(x, r->backend);
+    out->error = infer_name(x, r->error);
+    out->invalid = infer_name(x, r->invalid);
+    out->items = NULL;
+    out->attrs = NULL;
+    if (r->items) out->items = sonde__alloc((r->item_count + 1u) * sizeof(*r->items));
+    if (r->attrs) out->attrs = sonde__alloc((r->attr_count + 1u) * sizeof(*r->attrs));
+    if ((r->items && !out->items) || (r->attrs && !out->attrs)) {
+        sonde_infer_request_release(out);
+        return SONDE_ENOMEM;
+    }
+    for (uint32_t i = 0; r->items && i < r->item_count; i++) {
+        out->items[i] = r->items[i];
+        out->items[i].name = infer_name(x, r->items[i].name);
+    }
+    for (uint32_t i = 0; r->attrs && i < r->attr_count; i++) {
+        out->attrs[i] = r->attrs[i];
+        out->attrs[i].key = infer_name(x, r->attrs[i].key);
+    }
+    return 0;
+}
+
+int sonde_infer_adopt(struct sonde_infer *x, const struct sonde_infer_request *r)
+{
+    struct sonde_infer_request copy;
+    if (copy_request(x, r, &copy)) return SONDE_ENOMEM;
+    store(x, &copy);
+    if (!x->done) return SONDE_ENOMEM;
+    entry(x, x->done_next - 1)->kept |= KEPT_PROFILE; /* its timeline stays, whatever others are */
+    x->totals.requests[copy.outcome < SONDE_INFER_OUTCOMES ? copy.outcome : SONDE_INFER_LOST]++;
+    x->totals.tokens_in += copy.tokens_in;
+    x->totals.tokens_reused += copy.tokens_reused;
+    x->totals.tokens_out += copy.tokens_out;
+    return 0;
+}
+
 size_t sonde_infer_done_count(const struct sonde_infer *x)
 {
     return x->done_next < x->o.done_max ? (size_t)x->done_next : x->o.done_max;

@@ -127,6 +127,7 @@ static void on_load(struct sonde_infer *x, struct infer_model *m, const struct s
     infer_model_add(x, m, ok ? INFER_M_LOAD_OK : INFER_M_LOAD_FAILED, 1);
     if (!ok) return;
     m->facts.load_s = (double)(e->time_ns - e->begin_ns) * 1e-9;
+    m->facts.loaded_ns = e->time_ns;
     m->facts.load_bytes = e->value;
     infer_model_set(x, m, INFER_M_LOAD_SECONDS, m->facts.load_s);
 }

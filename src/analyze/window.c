@@ -113,13 +113,14 @@ static uint32_t window_ticks(const struct sonde_model *m, const struct sonde_mod
     return n;
 }
 
+/* Of `ticks` ticks, the newest of which is of age `from`. */
 static void scalar_stats(const struct sonde_model *m, const struct sonde_model_series *s,
-                         uint32_t ticks, struct sonde_window *out)
+                         uint32_t from, uint32_t ticks, struct sonde_window *out)
 {
     struct points p = { .count = 0 };
     int counter = s->family->type == SONDE_COUNTER;
     double increase = 0;
-    for (uint32_t age = 0; age < ticks; age++) {
+    for (uint32_t age = from; age < from + ticks; age++) {
         double v = s->history[(m->tick - 1 - age) % SONDE_HISTORY];
         if (isnan(v)) continue;  /* a gauge may be set to it; it is no value */
         increase += v;
@@ -185,13 +186,13 @@ struct merged {
 };
 
 static void merge(const struct sonde_model *m, const struct sonde_model_series *s,
-                  uint32_t ticks, struct merged *all, struct points *averages)
+                  uint32_t from, uint32_t ticks, struct merged *all, struct points *averages)
 {
     memset(all, 0, sizeof(*all));
     all->first = SONDE__HIST_BUCKETS;
     all->scale = s->family->scale;
     averages->count = 0;
-    for (uint32_t age = 0; s->history_hist && age < ticks; age++) {
+    for (uint32_t age = from; s->history_hist && age < from + ticks; age++) {
         const struct sonde_hist_delta *d =
             &s->history_hist[(m->tick - 1 - age) % SONDE_HISTORY];
         if (d->count == 0) continue;
@@ -239,11 +240,11 @@ static double merged_stddev(const struct merged *all)
 }
 
 static void hist_stats(const struct sonde_model *m, const struct sonde_model_series *s,
-                       uint32_t ticks, struct sonde_window *out)
+                       uint32_t from, uint32_t ticks, struct sonde_window *out)
 {
     struct merged all;
     struct points averages;
-    merge(m, s, ticks, &all, &averages);
+    merge(m, s, from, ticks, &all, &averages);
     out->count = (double)all.count;
     out->total = all.sum_raw * s->family->scale;
     out->rate = out->count / out->seconds;
@@ -260,6 +261,12 @@ static void hist_stats(const struct sonde_model *m, const struct sonde_model_ser
     trend(&averages, out);
 }
 
+static const struct sonde_window unknown = {
+    .count = NAN, .total = NAN, .avg = NAN, .min = NAN, .max = NAN, .stddev = NAN,
+    .last = NAN, .p50 = NAN, .p90 = NAN, .p95 = NAN, .p99 = NAN, .rate = NAN,
+    .trend_per_s = NAN, .trend = SONDE_TREND_UNKNOWN,
+};
+
 void sonde_window_stats(const struct sonde_model *m, const struct sonde_model_series *s,
                         double window_s, struct sonde_window *out)
 {
@@ -269,16 +276,27 @@ void sonde_window_stats(const struct sonde_model *m, const struct sonde_model_se
 void sonde_window_stats_since(const struct sonde_model *m, const struct sonde_model_series *s,
                               double window_s, uint64_t tick, struct sonde_window *out)
 {
-    *out = (struct sonde_window){
-        .count = NAN, .total = NAN, .avg = NAN, .min = NAN, .max = NAN, .stddev = NAN,
-        .last = NAN, .p50 = NAN, .p90 = NAN, .p95 = NAN, .p99 = NAN, .rate = NAN,
-        .trend_per_s = NAN, .trend = SONDE_TREND_UNKNOWN,
-    };
+    *out = unknown;
     uint32_t ticks = window_ticks(m, s, window_s, tick, &out->seconds);
     if (ticks == 0) {
         if (tick && tick >= m->tick && s->family->type == SONDE_HISTOGRAM) out->count = out->total = 0;
         return;
     }
-    if (s->family->type == SONDE_HISTOGRAM) hist_stats(m, s, ticks, out);
-    else if (s->history) scalar_stats(m, s, ticks, out);
+    if (s->family->type == SONDE_HISTOGRAM) hist_stats(m, s, 0, ticks, out);
+    else if (s->history) scalar_stats(m, s, 0, ticks, out);
+}
+
+void sonde_window_between(const struct sonde_model *m, const struct sonde_model_series *s,
+                          double from_s, double to_s, struct sonde_window *out)
+{
+    uint32_t from = 0, ticks = 0;
+    *out = unknown;
+    while (from < s->history_count && from < m->tick && sonde_model_tick_end(m, from) >= to_s) from++;
+    while (from + ticks < s->history_count && from + ticks < m->tick &&
+           sonde_model_tick_end(m, from + ticks) >= from_s) {
+        out->seconds += sonde_model_tick_len(m, from + ticks++);
+    }
+    if (ticks == 0) return;
+    if (s->family->type == SONDE_HISTOGRAM) hist_stats(m, s, from, ticks, out);
+    else if (s->history) scalar_stats(m, s, from, ticks, out);
 }

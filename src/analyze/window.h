@@ -29,6 +29,10 @@ void sonde_window_stats(const struct sonde_model *m, const struct sonde_model_se
 void sonde_window_stats_since(const struct sonde_model *m, const struct sonde_model_series *s,
                               double window_s, uint64_t tick, struct sonde_window *out);
 
+/* Of the ticks that ended from from_s until before to_s (unix time), as far as history goes back. */
+void sonde_window_between(const struct sonde_model *m, const struct sonde_model_series *s,
+                          double from_s, double to_s, struct sonde_window *out);
+
 /* What bucket p of a histogram stands for. Recorded are whole multiples of the family's scale (0 = not
  * known): where just one of them lies in the bucket, as with every count below 64, it is that; else
  * the bucket's (geometric) middle. */

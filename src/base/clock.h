@@ -21,6 +21,13 @@ static inline double sonde_clock_s(clockid_t id)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Seconds of somebody else as nanoseconds: what cannot be said in them is 0 or the largest. */
+static inline uint64_t sonde_clock_ns_of(double s)
+{
+    if (!(s > 0)) return 0;
+    return s < 1.8e10 ? (uint64_t)(s * 1e9 + 0.5) : UINT64_MAX;
+}
+
 static inline struct timespec sonde_clock_timespec(uint64_t ns)
 {
     return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u),

@@ -187,13 +187,17 @@ int sonde_cli_is_url(const char *text);
 
 /* GET url (at most max bytes) with libcurl; appends the body to out, which is empty and gets
  * its cap from max. SONDE_EIO with the reason: no connection, no answer in timeout_s, a status
- * other than 200 with what the server said, too long. */
+ * other than 200 and 201 with what the server said, too long. */
 int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
                     struct sonde_err *err);
 
 /* The same by POST without a body; accept: what kind of answer is wanted, NULL = any. */
 int sonde_cli_post(const char *url, const char *accept, size_t max, double timeout_s,
                    struct sonde_buf *out, struct sonde_err *err);
+
+/* And with one. */
+int sonde_cli_post_body(const char *url, const char *body, size_t max, double timeout_s,
+                        struct sonde_buf *out, struct sonde_err *err);
 
 #define SONDE_CLI_FETCH_S 60 /* timeout for what is answered at once */
 

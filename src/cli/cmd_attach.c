@@ -1,11 +1,12 @@
 /* cmd_attach.c - `sonde attach PID`: what can be seen of a process from outside. */
 #include <stdio.h>
 
+#include "cli/continuous.h"
 #include "cli/heap.h"
 
 struct attach_values {
     double duration_s;
-    int no_http, no_cpu, no_inference;
+    int no_http, no_cpu, no_inference, no_continuous;
     struct sonde_cli_heap heap;
     struct sonde_cli_children children;
     const char *record;
@@ -25,6 +26,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_CHILDREN(struct attach_values, children),
     { .name = "record", .type = SONDE_OPT_STR, .value = "FILE",
       .help = "write samples and spans to a run file, as `sonde record -p` does", AT(record) },
+    SONDE_OPT_NO_CONTINUOUS(struct attach_values, no_continuous),
     SONDE_OPT_STRIP,
     SONDE_OPT_DIR,
     SONDE_OPT_INTERVAL,
@@ -53,6 +55,7 @@ static int run(struct sonde_cli *cli)
         .children = !v->children.off,
         .llama = !v->no_inference,
         .record = v->record,
+        .recent = !v->no_continuous,
     };
     const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
     return status ? status : sonde_session_run(cli, &o);

@@ -1,12 +1,19 @@
 /* cmd_report.c - `sonde report`: what a profile says, in words and tables. */
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/profile.h"
+#include "cli/report_html.h"
+#include "base/strip.h"
 #include "present/profile_report.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
+
+#define UNIX_TIME_MIN 1e9
 
 enum { OUTPUT_MAX = 256 << 20 };
 
@@ -15,7 +22,7 @@ struct report_values {
     int json, markdown;
     uint64_t limit;
     double min_percent, duration_s;
-    const char *output;
+    const char *output, *format;
 };
 
 #define AT(field) .offset = offsetof(struct report_values, field)
@@ -25,8 +32,12 @@ static const struct sonde_cli_opt options[] = {
       AT(limit), .help = "functions, threads and spans shown of each (default 20)" },
     { .name = "min-percent", .type = SONDE_OPT_NUM, .value = "PERCENT", .min = 0.0001, .max = 100,
       AT(min_percent), .help = "smaller nodes of the tree are left out (default 1)" },
-    { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "write JSON" },
-    { .name = "markdown", .type = SONDE_OPT_FLAG, AT(markdown), .help = "write Markdown" },
+    { .name = "format", .letter = 'f', .type = SONDE_OPT_STR, .value = "FORMAT",
+      .choices = "text|markdown|json|html", AT(format),
+      .help = "html is the dashboard as one file (default: by the suffix of FILE, else text)" },
+    { .name = "json", .type = SONDE_OPT_FLAG, AT(json), .help = "the same as --format json" },
+    { .name = "markdown", .type = SONDE_OPT_FLAG, AT(markdown),
+      .help = "the same as --format markdown" },
     SONDE_OPT_DURATION(struct report_values, duration_s),
     { .name = "output", .letter = 'o', .type = SONDE_OPT_STR, .value = "FILE", AT(output),
       .help = "write to FILE, which is replaced when all is written (default: standard output)" },
@@ -35,12 +46,29 @@ static const struct sonde_cli_opt options[] = {
 };
 #undef AT
 
+static int is_format(const struct report_values *v, const char *name)
+{
+    return v->format && strcmp(v->format, name) == 0;
+}
+
+static enum sonde_report_style style_of(const struct report_values *v)
+{
+    if (v->json || is_format(v, "json")) return SONDE_REPORT_JSON;
+    return v->markdown || is_format(v, "markdown") ? SONDE_REPORT_MARKDOWN : SONDE_REPORT_TEXT;
+}
+
+static int wants_html(const struct report_values *v)
+{
+    const char *dot = v->output ? strrchr(v->output, '.') : NULL;
+    if (v->format || v->json || v->markdown) return is_format(v, "html");
+    return dot && (strcmp(dot, ".html") == 0 || strcmp(dot, ".htm") == 0);
+}
+
 static int report(const struct sonde_cli *cli, const struct sonde_profile *p)
 {
     const struct report_values *v = cli->values;
     struct sonde_report_options o = {
-        .style = v->json ? SONDE_REPORT_JSON
-                         : v->markdown ? SONDE_REPORT_MARKDOWN : SONDE_REPORT_TEXT,
+        .style = style_of(v),
         .limit = (size_t)v->limit,
         .share_min = v->min_percent / 100,
         .width = v->output ? 0 : sonde_cli_width(),
@@ -63,8 +91,10 @@ static int report(const struct sonde_cli *cli, const struct sonde_profile *p)
 static int from_agent(const struct sonde_cli *cli, const char *url)
 {
     const struct report_values *v = cli->values;
-    const char *accept = v->json ? "application/json" : v->markdown ? "text/markdown"
-                                                                    : "text/plain";
+    const enum sonde_report_style style = style_of(v);
+    const char *accept = style == SONDE_REPORT_JSON       ? "application/json"
+                         : style == SONDE_REPORT_MARKDOWN ? "text/markdown"
+                                                          : "text/plain";
     char path[128], full[4096];
     const int n = snprintf(path, sizeof(path), "/admin/profile/memory?type=%s", v->filter.type);
     if (v->limit) {
@@ -82,14 +112,67 @@ static int from_agent(const struct sonde_cli *cli, const char *url)
     return status;
 }
 
+/* The URL is not one of a profile. */
+static int is_agent(const char *target)
+{
+    const char *path = sonde_cli_is_url(target) ? strchr(strstr(target, "://") + 3, '/') : NULL;
+    return sonde_cli_is_url(target) && (!path || !path[1]);
+}
+
 /* The URL is an agent's, and all of its heap is asked for. */
 static int asks_agent(const struct report_values *v, const char *target)
 {
     const struct sonde_cli_filter *f = &v->filter;
-    if (!sonde_cli_is_url(target) || !sonde_cli_is_memory(f->type)) return 0;
-    const char *path = strchr(strstr(target, "://") + 3, '/');
-    return (!path || !path[1]) && !f->span && !f->thread && !f->trace && !f->from && !f->to &&
+    return is_agent(target) && sonde_cli_is_memory(f->type) && !f->span && !f->thread && !f->trace && !f->from && !f->to &&
            !f->phase && !f->request && !f->slowest && !f->workers && !(v->min_percent > 0);
+}
+
+/* ---- HTML ---------------------------------------------------------------------------------------- */
+
+static int parse_time(const struct sonde_cli *cli, const char *option, const char *text, double *out)
+{
+    char *end;
+    *out = 0;
+    if (!text) return SONDE_EXIT_OK;
+    errno = 0;
+    *out = strtod(text, &end);
+    if (*text && !text[strspn(text, "0123456789.eE+-")] && !*end && !errno &&
+        (*out >= UNIX_TIME_MIN || *out < 0) && fabs(*out) < 1e10) {
+        return SONDE_EXIT_OK;
+    }
+    return sonde_cli_usage(cli, "--%s: of an agent say -SECONDS ago, or unix time, not '%s'", option,
+                           text);
+}
+
+static int html(struct sonde_cli *cli)
+{
+    const struct report_values *v = cli->values;
+    const struct sonde_cli_filter *f = &v->filter;
+    struct sonde_report_html o = { .target = cli->operands[0] };
+    struct sonde_profile *p = NULL;
+    const int agent = is_agent(o.target);
+    if (f->type || f->span || f->thread || f->trace || f->phase || f->request || f->slowest ||
+        f->workers || v->limit || v->min_percent > 0 || (!agent && (f->from || f->to))) {
+        return sonde_cli_usage(cli, "an HTML report is of everything, and what to look at is chosen in "
+                                    "it: --from and --to are for the URL of an agent, and --type, "
+                                    "--phase and such for other formats");
+    }
+    if (agent && sonde_strip_on()) {
+        return sonde_cli_usage(cli, "--strip: what an agent tells is decided when it is started: "
+                                    "`sonde serve --strip`");
+    }
+    int status = agent ? parse_time(cli, "from", f->from, &o.from_s)
+                       : sonde_cli_profile(cli, o.target, v->duration_s, f, &p);
+    if (!status && agent) status = parse_time(cli, "to", f->to, &o.to_s);
+    if (status) return status;
+    struct sonde_buf out;
+    sonde_buf_init(&out, OUTPUT_MAX);
+    o.p = p;
+    status = sonde_cli_report_html(cli, &o, &out);
+    if (!status) status = sonde_cli_write(cli, v->output, &out);
+    sonde_buf_release(&out);
+    sonde_profile_destroy(p);
+    return status;
 }
 
 static int run(struct sonde_cli *cli)
@@ -98,7 +181,10 @@ static int run(struct sonde_cli *cli)
     if (!cli->operand_count) {
         return sonde_cli_usage(cli, "say of what: sonde report FILE, URL or PID");
     }
-    if (v->json && v->markdown) return sonde_cli_usage(cli, "--json or --markdown, not both");
+    if (v->json + v->markdown + (v->format != NULL) > 1) {
+        return sonde_cli_usage(cli, "--json, --markdown or --format: one of them");
+    }
+    if (wants_html(v)) return html(cli);
     if (asks_agent(v, cli->operands[0])) return from_agent(cli, cli->operands[0]);
     struct sonde_profile *p;
     int status = sonde_cli_profile(cli, cli->operands[0], v->duration_s, &v->filter, &p);
@@ -126,6 +212,10 @@ const struct sonde_command sonde_cmd_report = {
         "percentiles of time to first token and between tokens, phases, tokens, goodput, models and "
         "their memory, and the slowest ones (`sonde requests` shows more of them).\n"
         "\n"
+        "--format html writes the dashboard as one file, with its data in it, to be opened from a "
+        "disk or mailed; nothing is loaded from anywhere. Of a running agent it is of the last 15 "
+        "minutes, or of --from and --to.\n"
+        "\n"
         SONDE_CLI_SELECT_DETAILS
         "SELF is the function's own, TOTAL includes what it calls. COMPLETE is the share of stacks "
         "that reach the start of the thread. SAMPLED of a span is what the samples inside spans of "
@@ -136,6 +226,7 @@ const struct sonde_command sonde_cmd_report = {
         "  sonde report --span parse --markdown server.run\n"
         "  sonde report --request chatcmpl-17 engine.run\n"
         "  sonde report --type live http://127.0.0.1:6060\n"
+        "  sonde report --format html -o report.html http://127.0.0.1:6060\n"
         "  perf script | sonde report -",
     .options = options,
     .values_size = sizeof(struct report_values),

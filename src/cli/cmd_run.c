@@ -11,7 +11,7 @@
 
 struct run_values {
     double keep_s;
-    int no_http, no_cpu, no_inference;
+    int no_http, no_cpu, no_inference, no_continuous;
     struct sonde_cli_heap heap;
     struct sonde_cli_children children;
     const char *engine;
@@ -40,6 +40,7 @@ static const struct sonde_cli_opt options[] = {
     SONDE_OPT_SCRAPE(struct run_values, scrape),
     SONDE_OPT_STORE,
     SONDE_OPT_CONTINUOUS(struct run_values, continuous),
+    SONDE_OPT_NO_CONTINUOUS(struct run_values, no_continuous),
     SONDE_OPT_PUSH,
     SONDE_OPT_STRIP,
     SONDE_OPT_DIR,
@@ -67,6 +68,7 @@ static int run(struct sonde_cli *cli)
         .record = v->record,
         .store = 1,
         .continuous = v->continuous,
+        .recent = !v->no_continuous,
         .scrape = &v->scrape,
     };
     if (v->engine) o.cpu_options.engine = (enum sonde_cpu_engine_kind)sonde_engine_find(v->engine);
@@ -101,8 +103,10 @@ const struct sonde_command sonde_cmd_run = {
         "requests are followed without a change to it: time to first token, tokens a second, "
         "batches, prompts that were reused, memory.\n"
         "\n"
-        "With --store and --continuous its samples are also kept in the store, by the minute, merged "
-        "to hours and days; `sonde help serve` says more.\n"
+        "Samples of the last hours are kept in memory, by the minute, so that the dashboard has a "
+        "flame graph of any time, phase or request (not with --no-continuous). With --store and "
+        "--continuous they are kept in the store, merged to hours and days; `sonde help serve` says "
+        "more.\n"
         "\n"
         "If port 6060 is taken, the next free one is used. With --listen (or the setting "
         "server.listen) exactly that one is.\n"

@@ -161,7 +161,7 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
     char url[80], token[SONDE_TOKEN_MAX + 1];
     struct sonde_server_options s = { .url = url, .collector = r->collector,
                                       .profiler = r->profiler, .store_ops = r->store.ops,
-                                      .store = r->store.store,
+                                      .store = r->store.store, .temporary = r->store.recent,
                                       .continuous = r->continuous, .otlp = r->foreign.otlp };
     int rc = sonde_front_upstream_parse(cli->config.server_upstream, &o.upstream, err);
     if (!rc) rc = sonde_cli_server_options(cli, &s, token, err);
@@ -198,6 +198,7 @@ static int start(struct sonde_cli *cli, struct running *r, struct sonde_err *err
     struct sonde_server_options o = { .listen = cli->config.server_listen,
                                       .collector = r->collector, .profiler = r->profiler,
                                       .store_ops = r->store.ops, .store = r->store.store,
+                                      .temporary = r->store.recent,
                                       .continuous = r->continuous, .otlp = r->foreign.otlp };
     const int rc = sonde_cli_server_options(cli, &o, token, err);
     return rc ? rc : sonde_server_start(&o, &r->server, err);
@@ -317,6 +318,7 @@ static int run(struct sonde_cli *cli)
         sonde_cli_foreign_close(&r.foreign);
         return status;
     }
+    sonde_cli_store_recent(cli, &r.store, &o);
     const int rc = sonde_collector_create(&o, &r.collector, &err);
     if (rc) {
         sonde_cli_foreign_close(&r.foreign);
@@ -363,7 +365,8 @@ const struct sonde_command sonde_cmd_serve = {
         "With --store (or the setting storage.path) every reading of every series is written to a "
         "file, at once: /api/query?from=…&to=…&step=… answers from it, also for times before the "
         "agent was started. A store takes about a byte a reading; storage.retention_days, "
-        "raw_hours and max_megabytes bound it. `sonde runs` lists what is in it.\n"
+        "raw_hours and max_megabytes bound it. `sonde runs` lists what is in it. Without a store the "
+        "last hours are kept in a temporary file, storage.recent_megabytes of them at the most.\n"
         "\n"
         "With --continuous the CPU of these processes is sampled all the time, at a rate that costs "
         "next to nothing, and kept in the store by the minute, merged to hours and days: "
@@ -389,12 +392,13 @@ const struct sonde_command sonde_cmd_serve = {
         "/admin/profile/requests/ID the profile.\n"
         "\n"
         "Programs of this user and of root may ask, those of other users of this machine only for "
-        "/metrics and health (and they may send OTLP); server.local_users=all lets them ask for "
-        "everything. To ask callers for a token put one of 16 characters "
+        "/metrics, health and the dashboard without its data (and they may send OTLP); "
+        "server.local_users=all lets them ask for everything. To ask callers for a token put one of 16 characters "
         "or more in SONDE_TOKEN or in the file of server.token_file: then `Authorization: Bearer "
-        "TOKEN` is needed for everything but /livez, /readyz and /healthz (and /metrics and /health, "
-        "if server.open_metrics and server.open_health are set), and other than loopback addresses may be listened on; server.hosts are names they may be "
-        "called by. Commands that take a URL send SONDE_TOKEN. server.tls_certificate and "
+        "TOKEN` is needed for everything but /livez, /readyz, /healthz and the dashboard's pages "
+        "without their data (and /metrics and /health, if server.open_metrics and server.open_health "
+        "are set), and other than loopback addresses may be listened on; server.hosts are names they "
+        "may be called by, and whose web pages may read answers. Commands that take a URL send SONDE_TOKEN. server.tls_certificate and "
         "server.tls_key make it HTTPS.",
     .options = options,
     .values_size = sizeof(struct serve_values),

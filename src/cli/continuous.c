@@ -3,6 +3,9 @@
 
 #include "sonde/sonde.h"
 
+#define RECENT_COST_S 10  /* short commands are not to share a core with that */
+#define RECENT_FLUSH_S 20 /* nothing would be left of it after a crash; who asks has it up to now */
+
 int sonde_cli_continuous(const struct sonde_cli *cli, const char *rate,
                          struct sonde_continuous_options *o)
 {
@@ -28,4 +31,17 @@ int sonde_cli_continuous(const struct sonde_cli *cli, const char *rate,
     o->hours_s = c.continuous_keep_hours * 3600;
     o->bytes_max = own_max < quarter ? own_max : quarter;
     return SONDE_EXIT_OK;
+}
+
+void sonde_cli_continuous_recent(struct sonde_continuous_options *o, double rate_hz, int heap)
+{
+    o->store_ops = NULL;
+    o->store = NULL;
+    o->flush_s = RECENT_FLUSH_S;
+    o->cost_after_s = RECENT_COST_S;
+    o->settings.cpu = o->settings.cpu && rate_hz > 0;
+    o->settings.memory = o->settings.memory && heap;
+    o->settings.enabled = o->settings.cpu || o->settings.memory;
+    /* More than the engine that runs would take another one. */
+    if (rate_hz < o->settings.rate_hz && rate_hz > 0) o->settings.rate_hz = rate_hz;
 }

@@ -11,9 +11,17 @@
       .offset = offsetof(values, field),                                                         \
       .help = "take profiles all the time, into the store (default 19 samples a second)" }
 
+#define SONDE_OPT_NO_CONTINUOUS(values, field)                                                   \
+    { .name = "no-continuous", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field),        \
+      .help = "keep no profiles of the last hours in memory" }
+
 /* As settings and option say; o->collector, profiler and store are the caller's. SONDE_EXIT_OK, or
  * tells what is wrong. */
 int sonde_cli_continuous(const struct sonde_cli *cli, const char *rate,
                          struct sonde_continuous_options *o);
+
+/* Where nobody asked for it, o becomes what costs next to nothing: profiles of the last hours, in
+ * memory, of what is sampled and profiled anyway: the CPU at this rate (0 = it is not), heaps. */
+void sonde_cli_continuous_recent(struct sonde_continuous_options *o, double rate_hz, int heap);
 
 #endif

@@ -96,6 +96,7 @@ static int start_collector(struct session *s)
     const int status =
         s->o->store ? sonde_cli_store_open(s->cli, slash ? slash + 1 : s->name, &s->store, &o) : 0;
     if (status) return status;
+    if (s->o->http) sonde_cli_store_recent(s->cli, &s->store, &o);
     if (sonde_collector_create(&o, &s->collector, &err) == 0) return SONDE_EXIT_OK;
     s->collector = NULL;
     if (sonde_cli_was_set(s->cli, "agent.dir")) return sonde_cli_usage(s->cli, "%s", err.text);
@@ -201,9 +202,14 @@ static int start_continuous(struct session *s)
     struct sonde_err err = { "" };
     struct sonde_continuous_options o = { .collector = s->collector, .profiler = s->profiler,
                                           .store_ops = s->store.ops, .store = s->store.store };
-    if (!s->o->store) return SONDE_EXIT_OK;
+    if (!s->o->store && !s->o->recent) return SONDE_EXIT_OK;
     const int status = sonde_cli_continuous(s->cli, s->o->continuous, &o);
     if (status) return status;
+    if (!o.settings.enabled && s->o->recent && s->o->http && s->cli->config.continuous_recent) {
+        sonde_cli_continuous_recent(&o, s->recording.cpu ? s->o->cpu_options.rate_hz : 0,
+                                    s->recording.mem != NULL);
+        s->recent_only = 1;
+    }
     const int rc = sonde_continuous_create(&o, &s->continuous, &err);
     if (!rc) return SONDE_EXIT_OK;
     s->continuous = NULL;
@@ -236,6 +242,7 @@ static int start_server(struct session *s)
         .profiler = s->profiler,
         .store_ops = s->store.ops,
         .store = s->store.store,
+        .temporary = s->store.recent,
         .continuous = s->continuous,
     };
     struct sonde_err err = { "" };
@@ -369,7 +376,8 @@ static void end_inference(struct session *s)
 static void end_recording(struct session *s, int ended, int status)
 {
     s->elapsed_s = session_clock_s() - s->started_s;
-    sonde_continuous_stop(s->continuous);
+    if (s->recent_only && !(s->o->keep_s > 0)) sonde_continuous_abandon(s->continuous);
+    else sonde_continuous_stop(s->continuous);
     if (s->profiler) {
         sonde_profiler_use(s->profiler, NULL);
         sonde_profiler_use_mem(s->profiler, NULL, 0);

@@ -53,6 +53,8 @@ struct sonde_session_options {
     int store;               /* keep readings in the store that the settings name, and send them
                                 where those say */
     const char *continuous;  /* keep profiles in it, too: cli/continuous.h; NULL = as settings say */
+    int recent;              /* without that, keep those of the last hours in memory, where HTTP is
+                                served and settings do not forbid it */
     /* Gets samples and spans once they are complete, CMD may still run: its to destroy. The exit
      * status, SONDE_EXIT_OK if all is well. NULL = not wanted. */
     int (*on_profile)(struct sonde_profile *p, void *arg);

@@ -24,6 +24,7 @@ struct session {
     const char *name;                  /* of the program, for people */
     struct sonde_collector *collector; /* NULL: it could not be started; the process runs on */
     struct sonde_profiler *profiler;   /* NULL alike */
+    int recent_only;                   /* profiles are kept in memory alone, and go with it */
     struct sonde_continuous *continuous; /* NULL alike */
     struct sonde_server *server;       /* NULL: none wanted, or it could not be started */
     struct sonde_cli_store store;      /* empty: none wanted */

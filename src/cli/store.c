@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "sonde/sonde.h"
 
-enum { READ_AT_ONCE = 1 << 16 };
+enum { READ_AT_ONCE = 1 << 16, RECENT_BLOCK_TICKS = 120 };
 #define PROFILE_MAX ((size_t)1 << 30)
 
 struct sonde_store_retention sonde_cli_retention(const struct sonde_cli *cli)
@@ -28,6 +29,16 @@ static void put_setting(const char *section, const char *key, const char *value,
     char name[128];
     snprintf(name, sizeof(name), "%s.%s", section, key);
     sonde_json_str(arg, name, value);
+}
+
+static int feed_with(struct sonde_cli_store *s, struct sonde_store *store,
+                     struct sonde_collector_options *o)
+{
+    const int rc = sonde_store_feed_create(s->ops, store, &s->feed);
+    if (rc) return rc;
+    o->on_tick = sonde_store_feed_tick;
+    o->on_tick_arg = s->feed;
+    return 0;
 }
 
 int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct sonde_cli_store *out,
@@ -56,14 +67,32 @@ int sonde_cli_store_open(const struct sonde_cli *cli, const char *name, struct s
         return rc == SONDE_EINVAL || rc == SONDE_EVERSION ? sonde_cli_usage(cli, "%s", err.text)
                                                           : sonde_cli_fail(cli, "%s", err.text);
     }
-    rc = sonde_store_feed_create(out->ops, out->store, &out->feed);
-    if (rc) {
-        sonde_cli_store_close(out);
-        return sonde_cli_fail(cli, "out of memory");
-    }
-    o->on_tick = sonde_store_feed_tick;
-    o->on_tick_arg = out->feed;
-    return SONDE_EXIT_OK;
+    if (feed_with(out, out->store, o) == 0) return SONDE_EXIT_OK;
+    sonde_cli_store_close(out);
+    return sonde_cli_fail(cli, "out of memory");
+}
+
+void sonde_cli_store_recent(const struct sonde_cli *cli, struct sonde_cli_store *s,
+                            struct sonde_collector_options *o)
+{
+    const struct sonde_config_values *c = &cli->config;
+    const struct sonde_store_options options = {
+        .keep = { .age_s = (uint64_t)(c->storage_recent_hours * 3600),
+                  .bytes = (uint64_t)c->storage_recent_megabytes << 20, .force = 1 },
+        .block_ticks = RECENT_BLOCK_TICKS,
+        .spans_per_s = (uint32_t)c->storage_spans_per_second,
+        .requests_per_s = (uint32_t)c->storage_requests_per_second,
+    };
+    struct sonde_err err = { "" };
+    if (s->store || !options.keep.bytes || !options.keep.age_s) return;
+    s->ops = &sonde_store_sqlite;
+    int rc = sonde_store_recent_open(&options, &s->recent, &err);
+    if (!rc) rc = feed_with(s, s->recent, o);
+    if (!rc) return;
+    s->ops->close(s->recent);
+    s->recent = NULL;
+    sonde_log(SONDE_LOG_WARN, "the last hours are not kept: %s. What is in memory is shown; TMPDIR names "
+              "another folder, storage.recent_megabytes=0 turns it off", err.text);
 }
 
 void sonde_cli_store_attach(const struct sonde_cli_store *s, struct sonde_model *m)
@@ -80,7 +109,10 @@ void sonde_cli_store_request(const struct sonde_cli_store *s, const struct sonde
 void sonde_cli_store_close(struct sonde_cli_store *s)
 {
     sonde_store_feed_destroy(s->feed);
-    if (s->ops) s->ops->close(s->store);
+    if (s->ops) {
+        s->ops->close(s->store);
+        s->ops->close(s->recent);
+    }
     *s = (struct sonde_cli_store){ 0 };
 }
 

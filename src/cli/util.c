@@ -248,7 +248,8 @@ static int status_error(const char *url, long status, const struct sonde_buf *bo
     return rc;
 }
 
-static int request(const char *url, int post, const char *accept, size_t max, double timeout_s,
+/* post: the body; NULL = GET. */
+static int request(const char *url, const char *post, const char *accept, size_t max, double timeout_s,
                    struct sonde_buf *out, struct sonde_err *err)
 {
     sonde_buf_init(out, max);
@@ -263,7 +264,7 @@ static int request(const char *url, int post, const char *accept, size_t max, do
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
-    if (post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, "");
+    if (post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, post);
     struct curl_slist *headers = NULL;
     if (accept) {
         char header[256];
@@ -287,17 +288,23 @@ static int request(const char *url, int post, const char *accept, size_t max, do
         return sonde_err_set(err, SONDE_EIO, "%.*s: %s%s", shown(url), url,
                              why[0] ? why : curl_easy_strerror(code), sonde_cli_curl_hint((int)code));
     }
-    return status == 200 ? 0 : status_error(url, status, out, err);
+    return status == 200 || status == 201 ? 0 : status_error(url, status, out, err);
 }
 
 int sonde_cli_fetch(const char *url, size_t max, double timeout_s, struct sonde_buf *out,
                     struct sonde_err *err)
 {
-    return request(url, 0, NULL, max, timeout_s, out, err);
+    return request(url, NULL, NULL, max, timeout_s, out, err);
 }
 
 int sonde_cli_post(const char *url, const char *accept, size_t max, double timeout_s,
                    struct sonde_buf *out, struct sonde_err *err)
 {
-    return request(url, 1, accept, max, timeout_s, out, err);
+    return request(url, "", accept, max, timeout_s, out, err);
+}
+
+int sonde_cli_post_body(const char *url, const char *body, size_t max, double timeout_s,
+                        struct sonde_buf *out, struct sonde_err *err)
+{
+    return request(url, body, NULL, max, timeout_s, out, err);
 }

@@ -129,15 +129,16 @@ int sonde_discover_alive(int dirfd, const char *name, const struct sonde_segment
 
 /* ---- The lock ----------------------------------------------------------------------------- */
 
-/* Empty, or a process id as below. Who holds the lock is for people who look; somebody's own text is
- * worth more. */
+/* Empty, or process ids as below: two agents that start at the same instant write over each other's,
+ * and what is left may be two lines of digits. Who holds the lock is for people who look; somebody's
+ * own text is worth more. */
 static int lock_is_ours(int fd)
 {
     char text[16];
     const ssize_t n = pread(fd, text, sizeof(text), 0);
     if (n <= 0) return n == 0;
     for (ssize_t i = 0; i < n - 1; i++) {
-        if (text[i] < '0' || text[i] > '9') return 0;
+        if (text[i] != '\n' && (text[i] < '0' || text[i] > '9')) return 0;
     }
     return n < (ssize_t)sizeof(text) && text[n - 1] == '\n';
 }

@@ -196,6 +196,7 @@ struct sonde_model_process {
     enum sonde_process_state state; /* KILLED: gone without coming to its end */
     int elsewhere;                /* in another pid or time namespace: pid, and start_time, mean
                                      nothing to this machine's /proc as we see it */
+    double started_s;             /* unix time; 0 = not known */
     double ended_s;               /* unix time it was found gone; 0 = running */
     uint64_t segment_bytes;       /* populated */
     uint32_t lanes, threads;      /* lanes in use; live threads as of the last tick */

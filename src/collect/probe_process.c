@@ -216,6 +216,7 @@ static struct entry *entry_add(struct probe *p, struct sonde_model_process *proc
     e->serial = process->serial;
     e->dir_fd = open_process(p, process);
     const double started_s = p->boot_s + (double)process->start_time / p->hz;
+    if (p->boot_s > 0 && !process->elsewhere) process->started_s = started_s;
     e->from_zero = p->boot_s > 0 && p->before_s > 0 && started_s >= p->before_s;
     e->threads.from_zero = e->from_zero;
     p->entry[p->count++] = e;

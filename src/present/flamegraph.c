@@ -189,12 +189,25 @@ static int add_node(struct sonde_flame *f, uint32_t n, uint32_t parent)
     return 0;
 }
 
+/* The root, or the node that all is below of, with its callers. */
+static int add_top(struct sonde_flame *f)
+{
+    const struct sonde_tree_node *nodes = f->tree->nodes;
+    uint32_t *way = sonde__calloc(nodes[f->under].depth + 1u, sizeof(*way)), count = 0;
+    int rc = way ? add_node(f, 0, 0) : SONDE_ENOMEM;
+    for (uint32_t n = f->under; rc == 0 && n; n = nodes[n].parent) way[count++] = n;
+    while (rc == 0 && count) rc = add_node(f, way[--count], f->node_count - 1);
+    sonde__free(way);
+    return rc;
+}
+
 static int choose(struct sonde_flame *f)
 {
     const struct sonde_tree *t = f->tree;
-    uint32_t parent = 0;
-    int rc = add_node(f, 0, 0);
-    uint32_t n = t->nodes[0].first_child;
+    int rc = add_top(f);
+    const uint32_t top = f->node_count - 1;
+    uint32_t parent = top;
+    uint32_t n = t->nodes[f->under].first_child;
     while (rc == 0) {
         while (n && width(t, &t->nodes[n]) < f->min_width) n = t->nodes[n].next;
         if (n) {
@@ -206,7 +219,7 @@ static int choose(struct sonde_flame *f)
             } else {
                 n = t->nodes[n].next;
             }
-        } else if (parent) {
+        } else if (parent != top) {
             n = t->nodes[f->nodes[parent].node].next;
             parent = f->nodes[parent].parent;
         } else {
@@ -232,11 +245,21 @@ static void color_changes(struct sonde_flame *f)
 int sonde_flame_init(struct sonde_flame *f, const struct sonde_tree *t, double min_width,
                      uint32_t nodes_max)
 {
-    assert(t->node_count > 0);
-    *f = (struct sonde_flame){ .tree = t, .min_width = min_width, .scale = 1 };
+    return sonde_flame_init_under(f, t, min_width, nodes_max, 0);
+}
+
+int sonde_flame_init_under(struct sonde_flame *f, const struct sonde_tree *t, double min_width,
+                           uint32_t nodes_max, uint32_t under)
+{
+    assert(under < t->node_count);
+    *f = (struct sonde_flame){ .tree = t, .under = under, .min_width = min_width, .scale = 1 };
     sonde_buf_init(&f->texts, (size_t)1 << 32);
     f->min_width = fmax(f->min_width, t->min_share);
-    if (nodes_max) f->min_width = fmax(f->min_width, sonde_tree_share_for(t, nodes_max));
+    if (nodes_max) {
+        const double share = sonde_tree_share_under(t, under, nodes_max);
+        if (share < 0) return SONDE_ENOMEM;
+        f->min_width = fmax(f->min_width, share);
+    }
     if (sonde_flame_intern(f, "") != 0) return SONDE_ENOMEM;
     const int rc = choose(f);
     if (rc != 0) return rc;

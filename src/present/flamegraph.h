@@ -58,4 +58,16 @@ int sonde_flamegraph_svg(const struct sonde_tree *t,
 int sonde_flamegraph_html(const struct sonde_tree *t,
                           const struct sonde_flamegraph_options *options, struct sonde_buf *out);
 
+/* The data alone, for a page that has the script: one JSON object as flamegraph_private.h describes
+ * it, without its last bracket, since the caller has more to say. */
+struct sonde_flamegraph_part {
+    uint32_t nodes_max;      /* of more frames the widest are there; 0 = any number */
+    uint32_t under;          /* node of t: only what is below it, and its callers; 0 = everything */
+    const struct sonde_tree *functions; /* with the table of the functions of this tree, which is
+                                t or the one that it was made from; NULL = without one */
+};
+int sonde_flamegraph_data(const struct sonde_tree *t,
+                          const struct sonde_flamegraph_options *options,
+                          const struct sonde_flamegraph_part *part, struct sonde_buf *out);
+
 #endif

@@ -262,18 +262,18 @@ static int by_total(const void *a, const void *b)
 }
 
 int sonde_flame_put_data(struct sonde_flame *f, const struct sonde_flamegraph_options *o,
-                         int with_functions, struct sonde_buf *out)
+                         const struct sonde_tree *functions_of, struct sonde_buf *out)
 {
     struct sonde_flat *functions = NULL;
     size_t count = 0;
-    int rc = with_functions ? sonde_tree_flat(f->tree, &functions, &count) : 0;
+    int rc = functions_of ? sonde_tree_flat(functions_of, &functions, &count) : 0;
     if (rc != 0) return rc;
     if (count) qsort(functions, count, sizeof(*functions), by_total);
     f->scale = common_scale(f, functions, count);
     put_head(f, o, out);
     put_frames(f, out);
     put_nodes(f, out);
-    if (with_functions) {
+    if (functions_of) {
         put_palettes(out);
         rc = put_functions(f, functions, count, out); /* adds strings */
     }

@@ -22,11 +22,23 @@ int sonde_flamegraph_html(const struct sonde_tree *t,
                             "<noscript>This page draws a profile with JavaScript, which is off."
                             " `sonde flamegraph -o FILE.svg` makes a picture that is shown without."
                             "</noscript>\n<script type=\"application/json\" id=\"sonde-data\">");
-        rc = sonde_flame_put_data(&flame, options, 1, out);
+        rc = sonde_flame_put_data(&flame, options, t, out);
         sonde_buf_puts(out, "</script>\n<script>");
         sonde_buf_add(out, sonde_web_viewer_js.data, sonde_web_viewer_js.len);
         sonde_buf_puts(out, "</script>\n</body>\n</html>\n");
     }
     sonde_flame_release(&flame);
+    return rc != 0 ? rc : out->error;
+}
+
+int sonde_flamegraph_data(const struct sonde_tree *t,
+                          const struct sonde_flamegraph_options *options,
+                          const struct sonde_flamegraph_part *part, struct sonde_buf *out)
+{
+    struct sonde_flame flame;
+    int rc = sonde_flame_init_under(&flame, t, 0, part->nodes_max, part->under);
+    if (rc == 0) rc = sonde_flame_put_data(&flame, options, part->functions, out);
+    sonde_flame_release(&flame);
+    if (rc == 0 && out->error == 0) out->len--; /* the bracket */
     return rc != 0 ? rc : out->error;
 }

@@ -27,6 +27,7 @@
 #define SONDE_PRESENT_FLAMEGRAPH_PRIVATE_H
 
 #include "present/flamegraph.h"
+#include "present/web.h"
 
 #define SONDE_FLAME_DEPTH_MAX 4096 /* frames deeper than this are left out */
 
@@ -68,6 +69,7 @@ struct sonde_flame_node {
 
 struct sonde_flame {
     const struct sonde_tree *tree;
+    uint32_t under;          /* node of it below which all is that is drawn; 0 = the root */
     double min_width;
     struct sonde_flame_node *nodes; /* owned; callers first */
     uint32_t node_count, node_cap;
@@ -87,6 +89,9 @@ struct sonde_flame {
  * 0 or SONDE_ENOMEM. Release in any case. */
 int sonde_flame_init(struct sonde_flame *f, const struct sonde_tree *t, double min_width,
                      uint32_t nodes_max);
+/* The same, but only of what is below a node of t, with its callers: each with that callee alone. */
+int sonde_flame_init_under(struct sonde_flame *f, const struct sonde_tree *t, double min_width,
+                           uint32_t nodes_max, uint32_t under);
 void sonde_flame_release(struct sonde_flame *f);
 
 /* Id of a string, or UINT32_MAX when out of memory. s must live as long as f. */
@@ -110,14 +115,9 @@ const char *sonde_flame_title(const struct sonde_tree *t,
 void sonde_flame_put_xml(struct sonde_buf *b, const char *s);  /* any text, escaped */
 void sonde_flame_put_int(struct sonde_buf *b, uint64_t v);
 
-/* The data as above. functions: with the table of functions. 0 or SONDE_ENOMEM, besides what
- * may be in out->error. */
+/* The data as above. functions: with the table of the functions of this tree, which lives as long as
+ * f's; NULL = without one. 0 or SONDE_ENOMEM, besides what may be in out->error. */
 int sonde_flame_put_data(struct sonde_flame *f, const struct sonde_flamegraph_options *o,
-                         int functions, struct sonde_buf *out);
-
-/* ---- Built from web/ ----------------------------------------------------------------------- */
-
-struct sonde_web_asset { const unsigned char *data; size_t len; };
-extern const struct sonde_web_asset sonde_web_svg_js, sonde_web_viewer_js, sonde_web_viewer_css;
+                         const struct sonde_tree *functions, struct sonde_buf *out);
 
 #endif

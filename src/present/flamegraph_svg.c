@@ -205,7 +205,7 @@ int sonde_flamegraph_svg(const struct sonde_tree *t,
     if (rc == 0) {
         put_picture(&(struct picture){ .flame = &flame, .options = options, .out = out });
         sonde_buf_puts(out, "<metadata class=\"sonde-data\">");
-        rc = sonde_flame_put_data(&flame, options, 0, out);
+        rc = sonde_flame_put_data(&flame, options, NULL, out);
         sonde_buf_puts(out, "</metadata>\n<script><![CDATA[");
         sonde_buf_add(out, sonde_web_svg_js.data, sonde_web_svg_js.len);
         sonde_buf_puts(out, "]]></script>\n</svg>\n");

@@ -18,7 +18,8 @@
     X(TTFT, "ttft")        /* waited longest for the first token */                            \
     X(ITL, "itl")          /* longest mean time between tokens */                              \
     X(QUEUE, "queue")      /* waited longest to be served */                                   \
-    X(TOKENS, "tokens")    /* most tokens out */
+    X(TOKENS, "tokens")    /* most tokens out */                                               \
+    X(OLDEST, "oldest")    /* arrived first */
 
 enum sonde_requests_sort {
 #define SONDE__X(id, name) SONDE_REQUESTS_##id,
@@ -27,8 +28,31 @@ enum sonde_requests_sort {
     SONDE_REQUESTS_SORT_COUNT
 };
 extern const char *const sonde_requests_sorts[]; /* NULL-terminated */
-#define SONDE_REQUESTS_SORT_NAMES "slowest|newest|ttft|itl|queue|tokens"
+#define SONDE_REQUESTS_SORT_NAMES "slowest|newest|ttft|itl|queue|tokens|oldest"
 int sonde_requests_sort_find(const char *name);  /* or -1 */
+
+/* What a request is measured by, and in which unit. */
+#define SONDE_REQUEST_METRICS(X)                                                               \
+    X(TTFT, "ttft", "s")                                                                       \
+    X(ITL, "itl", "s")                     /* the mean of its gaps between tokens */           \
+    X(TOTAL, "total", "s")                                                                     \
+    X(QUEUE, "queue", "s")                                                                     \
+    X(TOKENS_PER_S, "tokens_per_s", "tokens/s")
+
+enum sonde_request_metric {
+    SONDE_METRIC_NONE,
+#define SONDE__X(id, name, unit) SONDE_METRIC_##id,
+    SONDE_REQUEST_METRICS(SONDE__X)
+#undef SONDE__X
+    SONDE_METRIC_COUNT
+};
+#define SONDE_REQUEST_METRIC_NAMES "ttft|itl|total|queue|tokens_per_s"
+int sonde_request_metric_find(const char *name);        /* or -1 */
+const char *sonde_request_metric_name(enum sonde_request_metric metric);
+const char *sonde_request_metric_unit(enum sonde_request_metric metric);
+/* 1 if r has ended and it is known: *out is set. */
+int sonde_request_metric(const struct sonde_infer_request *r, enum sonde_request_metric metric,
+                         double *out);
 
 enum sonde_requests_state { SONDE_REQUESTS_ALL, SONDE_REQUESTS_RUNNING, SONDE_REQUESTS_DONE };
 
@@ -37,10 +61,15 @@ struct sonde_requests_query {
     enum sonde_requests_state state;
     size_t limit;                /* 0 = 100 */
     const char *model, *route;   /* globs; NULL = any */
+    const char *process;         /* program, a glob; NULL = any */
     int outcome, source;         /* -1 = any. outcome: of those that ended */
     uint32_t pid;                /* 0 = any */
+    uint64_t trace_hi, trace_lo; /* 0 0 = any */
     double min_s;                /* took at least this long */
-    double from_s, to_s;         /* arrived in this time; 0 = open */
+    double from_s, to_s;         /* arrived from … on, before to_s, to the microsecond; 0 = open */
+    enum sonde_request_metric metric; /* not NONE: it is known, and min <= it < max; max 0 = open */
+    double metric_min, metric_max;
+    int no_timeline;             /* timelines are left out: null */
 };
 
 int sonde_request_passes(const struct sonde_requests_query *q,

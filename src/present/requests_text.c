@@ -103,6 +103,7 @@ int sonde_requests_list_column(enum sonde_requests_sort sort)
 {
     static const int column[SONDE_REQUESTS_SORT_COUNT] = {
         [SONDE_REQUESTS_SLOWEST] = TOTAL, [SONDE_REQUESTS_NEWEST] = -1,
+        [SONDE_REQUESTS_OLDEST] = -1,
         [SONDE_REQUESTS_TTFT] = TTFT, [SONDE_REQUESTS_ITL] = ITL,
         [SONDE_REQUESTS_QUEUE] = QUEUE, [SONDE_REQUESTS_TOKENS] = TOKENS,
     };

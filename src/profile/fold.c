@@ -134,25 +134,144 @@ static int add_samples(struct adding *a, const struct sonde_fold_part *part)
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* The spans around a sample: the innermost, and those that that began inside of. */
+/* ---- Spans that are wanted --------------------------------------------------------------------- */
+
+enum { PASSES_MAX = 16 };
+
+struct span_id { uint64_t id; uint32_t index; };
+
+/* A sample outside of any span. */
+struct outside { uint64_t time_ns; uint32_t pid; };
+
+struct wanting {
+    struct adding *a;
+    const struct sonde_fold_part *part;
+    uint32_t *of_sample, *of_span; /* sonde_profile_innermost_spans */
+    struct span_id *ids;           /* of those that are on a thread, sorted */
+    uint32_t id_count;
+    struct outside *outside;       /* sorted */
+    uint32_t outside_count;
+};
+
+static int is_on_thread(const struct sonde_profile *p, uint32_t span)
+{
+    return p->threads[p->spans[span].thread].tid != 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct span_id *x = a, *y = b;
+    if (x->id != y->id) return x->id < y->id ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int by_process(const void *a, const void *b)
+{
+    const struct outside *x = a, *y = b;
+    if (x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+/* Index + 1 of the first of that id; 0 = none. */
+static uint32_t find_span(const struct wanting *w, uint64_t id)
+{
+    uint32_t low = 0, high = w->id_count;
+    while (id && low < high) {
+        const uint32_t mid = low + (high - low) / 2;
+        if (w->ids[mid].id < id) low = mid + 1;
+        else high = mid;
+    }
+    return id && low < w->id_count && w->ids[low].id == id ? w->ids[low].index + 1 : 0;
+}
+
+/* With each span those that it began inside of, and what it was begun for. Most are found in the
+ * first pass or two. */
+static void want_above(const struct wanting *w)
+{
+    const struct sonde_profile *p = w->a->from;
+    uint8_t *wanted = w->a->span;
+    int more = 1;
+    for (int pass = 0; more && pass < PASSES_MAX; pass++) {
+        more = 0;
+        for (uint32_t i = 0; i < p->spans_count; i++) {
+            const uint32_t above[] = { w->of_span[i], find_span(w, p->spans[i].parent) };
+            for (int k = 0; k < 2 && wanted[i]; k++) {
+                if (!above[k] || wanted[above[k] - 1]) continue;
+                wanted[above[k] - 1] = 1;
+                more = 1;
+            }
+        }
+    }
+}
+
+/* Whether a sample outside of any span was taken in this process while span was open. */
+static int had_outside(const struct wanting *w, const struct sonde_profile_span *s, uint32_t pid)
+{
+    const struct outside key = { s->start_ns, pid };
+    uint32_t low = 0, high = w->outside_count;
+    while (low < high) {
+        const uint32_t mid = low + (high - low) / 2;
+        if (by_process(&w->outside[mid], &key) < 0) low = mid + 1;
+        else high = mid;
+    }
+    return low < w->outside_count && w->outside[low].pid == pid &&
+           w->outside[low].time_ns < s->end_ns;
+}
+
+static void want_others(struct wanting *w)
+{
+    const struct sonde_profile *p = w->a->from;
+    uint32_t left = w->part->others_max;
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        const struct sonde_profile_sample *s = &p->samples[i];
+        if (w->of_sample[i] || !s->thread || !s->time_ns || !is_wanted(p, s, w->part)) continue;
+        w->outside[w->outside_count++] =
+            (struct outside){ s->time_ns, p->threads[s->thread].pid };
+    }
+    qsort(w->outside, w->outside_count, sizeof(*w->outside), by_process);
+    for (uint32_t i = 0; i < p->spans_count && left; i++) {
+        const struct sonde_profile_span *s = &p->spans[i];
+        if (w->a->span[i] || !is_on_thread(p, i)) continue;
+        if (!had_outside(w, s, p->threads[s->thread].pid)) continue;
+        w->a->span[i] = 1;
+        left--;
+    }
+}
+
+static int wanting_init(struct wanting *w)
+{
+    const struct sonde_profile *p = w->a->from;
+    int rc = sonde_profile_innermost_spans(p, &w->of_sample, &w->of_span);
+    w->ids = sonde__calloc(p->spans_count, sizeof(*w->ids));
+    w->outside = sonde__calloc(p->samples_count + 1u, sizeof(*w->outside));
+    if (rc || !w->ids || !w->outside) return SONDE_ENOMEM;
+    for (uint32_t i = 0; i < p->spans_count; i++) {
+        if (!p->spans[i].id || !is_on_thread(p, i)) continue;
+        w->ids[w->id_count++] = (struct span_id){ p->spans[i].id, i };
+    }
+    qsort(w->ids, w->id_count, sizeof(*w->ids), by_id);
+    return 0;
+}
+
 static int want_spans(struct adding *a, const struct sonde_fold_part *part)
 {
     const struct sonde_profile *p = a->from;
     const uint64_t from_ns = later(p->start_ns, part->from_ns);
-    uint32_t *of_sample = NULL, *of_span = NULL;
-    const int rc = sonde_profile_innermost_spans(p, &of_sample, &of_span);
+    struct wanting w = { .a = a, .part = part };
+    const int rc = wanting_init(&w);
     for (uint32_t i = 0; !rc && i < p->samples_count; i++) {
-        if (!is_wanted(p, &p->samples[i], part)) continue;
-        for (uint32_t span = of_sample[i]; span && !a->span[span - 1]; span = of_span[span - 1]) {
-            a->span[span - 1] = 1;
-        }
+        if (w.of_sample[i] && is_wanted(p, &p->samples[i], part)) a->span[w.of_sample[i] - 1] = 1;
     }
     for (uint32_t i = 0; !rc && i < p->spans_count; i++) {
         if (part->pid && p->threads[p->spans[i].thread].pid != part->pid) continue;
         a->span[i] |= p->spans[i].start_ns < from_ns && p->spans[i].end_ns > from_ns;
     }
-    sonde__free(of_sample);
-    sonde__free(of_span);
+    if (!rc && part->others_max) want_others(&w);
+    if (!rc) want_above(&w);
+    sonde__free(w.of_sample);
+    sonde__free(w.of_span);
+    sonde__free(w.ids);
+    sonde__free(w.outside);
     return rc;
 }
 

@@ -13,8 +13,12 @@ struct sonde_fold_part {
     uint64_t from_ns, to_ns;   /* samples of [from, to); 0 = open */
     uint32_t pid;              /* of this process; 0 = all */
     uint32_t kinds;            /* of kinds 1 << SONDE_SAMPLE_… that are set; 0 = all */
-    int spans;                 /* also spans that one of these samples is inside of, and those that
-                                  began before, which samples of an earlier part may be in */
+    int spans;                 /* also spans that one of these samples is inside of, and what those
+                                  were begun for; and those that began before, which samples of an
+                                  earlier part may be in */
+    uint32_t others_max;       /* and for samples outside of any span, as those of a pool of workers,
+                                  the spans that other threads of the process were in at that time, up
+                                  to so many */
     int rebase;                /* addresses as offsets in files: wherever a process had them mapped,
                                   the same code is the same stack */
 };

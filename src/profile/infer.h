@@ -116,6 +116,7 @@ struct sonde_infer_model {
     uint32_t pid, source;
     const char *program, *model, *backend;
     double load_s;                  /* 0 = not seen */
+    uint64_t loaded_ns;             /* unix time its load ended; 0 = this agent has not seen it */
     uint64_t load_bytes;
     uint64_t memory_peak;           /* of the sum of all kinds */
     uint64_t kv_used, kv_total, kv_peak;

@@ -21,7 +21,8 @@ static uint64_t part_of(struct parts *t, uint64_t whole, double share)
 
 int sonde_select_asks(const struct sonde_select *s)
 {
-    return s->phase || s->request || s->slowest || s->slowest_share > 0 || s->trace_count;
+    return s->phase || s->request || s->slowest || s->slowest_share > 0 || s->trace_count ||
+           s->given || s->among;
 }
 
 /* What of sample i is selected; where its rest belongs is counted in out. */
@@ -50,8 +51,10 @@ static double share_of(const struct select_work *w, uint32_t i, struct sonde_sel
 static void count_requests(const struct select_work *w, struct sonde_selected *out)
 {
     if (!w->chosen) return;
-    out->requests_all = w->request_count;
-    for (uint32_t i = 0; i < w->request_count; i++) out->requests += w->chosen[i];
+    for (uint32_t i = 0; i < w->request_count; i++) {
+        out->requests_all += !w->s->among || w->s->among[i] || w->chosen[i];
+        out->requests += w->chosen[i];
+    }
 }
 
 /* ---- What stays -------------------------------------------------------------------------------- */
@@ -119,7 +122,7 @@ static int nothing(const struct select_work *w, const struct sonde_selected *fou
                                                                       : " those requests",
                          w->s->phase ? w->s->phase : "", w->s->phase ? "'" : "",
                          outside ? "; only threads without a span of their own were sampled in "
-                                   "that time (--workers takes them)"
+                                   "that time (workers includes them)"
                          : untimed ? "; samples of this kind have no time" : "");
 }
 

@@ -27,7 +27,7 @@
 
 struct sonde_select_trace { uint64_t hi, lo; };
 
-/* Phase and requests can be combined; of request, slowest and traces only one. All zero: all. */
+/* Phase and requests can be combined; of request, slowest, traces and given only one. All zero: all. */
 struct sonde_select {
     const char *phase;     /* its name; NULL = any */
     const char *request;   /* the engine's own id, or trace id or request id in hexadecimal digits;
@@ -36,6 +36,9 @@ struct sonde_select {
     uint64_t slowest;      /* or so many */
     const struct sonde_select_trace *traces; /* requests of these traces */
     uint32_t trace_count;
+    const unsigned char *given; /* by request of p->infer: exactly these, and … */
+    const unsigned char *among; /* … alike: only these count at all. NULL = all */
+    int rest;              /* instead of the requests that are chosen all others that count */
     int workers;           /* with threads that have no span of their own at that time */
 };
 

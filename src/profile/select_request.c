@@ -132,6 +132,7 @@ static void choose(struct select_work *w, uint32_t index)
 {
     const struct sonde_infer_request *r = request(w, index);
     w->chosen[index] = 1;
+    if (!has_trace(r)) return; /* all that have none would be looked at, for each */
     for (uint32_t i = first_of_trace(w, r->trace_hi, r->trace_lo); i < w->request_count; i++) {
         const struct sonde_infer_request *o = request(w, w->by_trace[i]);
         if (compare_trace(o, r->trace_hi, r->trace_lo)) break;
@@ -139,11 +140,16 @@ static void choose(struct select_work *w, uint32_t index)
     }
 }
 
+static int is_among(const struct select_work *w, uint32_t index)
+{
+    return !w->s->among || w->s->among[index];
+}
+
 static void choose_slowest(struct select_work *w, uint32_t *order)
 {
     uint32_t count = 0, twins = 0;
     for (uint32_t i = 0; i < w->request_count; i++) {
-        if (!request(w, i)->invalid[0]) order[count++] = i;
+        if (!request(w, i)->invalid[0] && is_among(w, i)) order[count++] = i;
     }
     qsort_r(order, count, sizeof(*order), slowest_first, w);
     for (uint32_t i = 0; i + 1 < w->request_count; i++) {
@@ -156,6 +162,20 @@ static void choose_slowest(struct select_work *w, uint32_t *order)
         choose(w, order[i]);
         left--;
     }
+}
+
+/* given NULL: all that count. */
+static void choose_given(struct select_work *w, const unsigned char *given)
+{
+    for (uint32_t i = 0; i < w->request_count; i++) {
+        if (is_among(w, i) && (!given || given[i])) choose(w, i);
+    }
+}
+
+/* The others. One that is known twice is chosen twice, so no half of it is among them. */
+static void choose_rest(struct select_work *w)
+{
+    for (uint32_t i = 0; i < w->request_count; i++) w->chosen[i] = !w->chosen[i] && is_among(w, i);
 }
 
 static void choose_traces(struct select_work *w)
@@ -278,30 +298,41 @@ static int sort_requests(struct select_work *w)
 int select_requests(struct select_work *w)
 {
     const struct sonde_select *s = w->s;
-    const int asked = !!s->request + (s->slowest || s->slowest_share > 0) + !!s->trace_count;
+    const int asked = !!s->request + (s->slowest || s->slowest_share > 0) + !!s->trace_count +
+                      !!s->given;
+    const int chosen = asked || s->among;
     if (asked > 1) {
         return sonde_err_set(w->err, SONDE_EINVAL, "one request or the slowest, not both");
     }
     w->request_count = w->p->infer ? (uint32_t)w->p->infer->request_count : 0;
-    if (asked && !w->request_count) {
+    if (chosen && !w->request_count) {
         return sonde_err_set(w->err, SONDE_ENOENT, "no inference requests are known of it: either "
                              "none ended while it was recorded, or the program does not tell them "
                              "(sonde/inference.h)");
     }
     if (sort_requests(w)) return SONDE_ENOMEM;
-    if (!asked) return 0;
+    if (!chosen) return 0;
     w->chosen = sonde__calloc(w->request_count, sizeof(*w->chosen));
     if (!w->chosen) return SONDE_ENOMEM;
-    if (s->request) return choose_by_id(w);
-    if (s->trace_count) {
+    if (s->request) {
+        const int rc = choose_by_id(w);
+        if (rc) return rc;
+    } else if (s->trace_count) {
         choose_traces(w);
+    } else if (s->given || !asked) {
+        choose_given(w, s->given);
     } else {
         uint32_t *order = sonde__alloc(w->request_count * sizeof(*order));
         if (!order) return SONDE_ENOMEM;
         choose_slowest(w, order);
         sonde__free(order);
     }
+    if (s->rest) choose_rest(w);
     if (memchr(w->chosen, 1, w->request_count)) return 0;
-    return sonde_err_set(w->err, SONDE_ENOENT, "no request %s",
-                         s->trace_count ? "is of that trace" : "has figures that can be");
+    return sonde_err_set(w->err, SONDE_ENOENT, s->rest ? "there are no other requests%s"
+                                                       : "no request %s",
+                         s->rest            ? ""
+                         : s->trace_count   ? "is of that trace"
+                         : s->given || !asked ? "is as asked for"
+                                              : "has figures that can be");
 }

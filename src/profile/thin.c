@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/intern.h"
+
 /* Blocked time has a length; what stands for several does not say of which. */
 static int is_interval(const struct sonde_profile_sample *s)
 {
@@ -83,4 +85,45 @@ void sonde_profile_thin(struct sonde_profile *p, uint64_t slice_ns)
         }
     }
     p->samples_count = kept + 1;
+}
+
+/* ---- Half of them ------------------------------------------------------------------------------ */
+
+static int by_thread(const void *a, const void *b)
+{
+    const struct sonde_profile_sample *x = a, *y = b;
+    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
+    return x->stack < y->stack ? -1 : x->stack > y->stack;
+}
+
+/* Chance that comes out alike for the same samples. */
+static uint64_t draw(const struct sonde_profile_sample *a, const struct sonde_profile_sample *b)
+{
+    uint64_t h = sonde_hash_mix(a->time_ns, (uint64_t)a->stack << 32 | a->thread);
+    h = sonde_hash_mix(h, b->time_ns);
+    return sonde_hash_mix(h, (uint64_t)b->stack << 32 | b->count);
+}
+
+void sonde_profile_halve(struct sonde_profile *p)
+{
+    uint32_t kept = 0;
+    if (!p->samples_count) return;
+    qsort(p->samples, p->samples_count, sizeof(p->samples[0]), by_thread);
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        struct sonde_profile_sample a = p->samples[i];
+        const struct sonde_profile_sample *b = i + 1 < p->samples_count ? &p->samples[i + 1] : NULL;
+        uint32_t count;
+        if (b && a.thread == b->thread && a.kind == b->kind &&
+            !__builtin_add_overflow(a.count, b->count, &count)) {
+            const uint64_t weight = a.weight + b->weight; /* all of a kind fit (profile.h) */
+            if (weight && draw(&a, b) % weight >= a.weight) a = *b;
+            a.weight = weight;
+            a.count = count;
+            i++;
+        }
+        p->samples[kept++] = a;
+    }
+    p->samples_count = kept;
 }

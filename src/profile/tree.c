@@ -32,13 +32,36 @@ void sonde_tree_destroy(struct sonde_tree *t)
 {
     if (!t) return;
     if (t->names) {
-        sonde_strings_release(&t->names->pool);
+        if (!t->names->borrowed) sonde_strings_release(&t->names->pool);
         sonde__free(t->names->name_of);
         sonde__free(t->names->pruned);
         sonde__free(t->names);
     }
     sonde__free(t->nodes);
     sonde__free(t);
+}
+
+int sonde_tree_derive(const struct sonde_tree *t, struct sonde_tree **out)
+{
+    struct sonde_tree *d = sonde__calloc(1, sizeof(*d));
+    if (!d) return SONDE_ENOMEM;
+    d->names = sonde__calloc(1, sizeof(*d->names));
+    if (d->names) {
+        d->names->pool = t->names->pool;
+        d->names->borrowed = 1;
+        sonde_tree_add_like(d, 0, t, 0);
+    }
+    if (!d->node_count) {
+        sonde_tree_destroy(d);
+        return SONDE_ENOMEM;
+    }
+    d->kind = t->kind;
+    d->inverted = t->inverted;
+    d->base_total = t->base_total;
+    d->min_share = t->min_share;
+    d->truncated = t->truncated;
+    *out = d;
+    return 0;
 }
 
 static int grow(struct sonde_tree *t)
@@ -76,6 +99,45 @@ uint32_t sonde_tree_add(struct sonde_tree *t, uint32_t parent, const struct sond
     t->names->name_of[id] = f->name;
     if (depth > t->depth_max) t->depth_max = depth;
     return id;
+}
+
+uint32_t sonde_tree_add_like(struct sonde_tree *d, uint32_t parent, const struct sonde_tree *t,
+                             uint32_t like)
+{
+    const uint32_t id = sonde_tree_add(d, parent, &(struct sonde_frame){ 0 });
+    if (!d->node_count) return 0;
+    const struct sonde_tree_node *from = &t->nodes[like];
+    struct sonde_tree_node *to = &d->nodes[id];
+    if (id || !like) {
+        to->name = from->name;
+        to->module = from->module;
+        to->file = from->file;
+        to->line = from->line;
+        to->flags = from->flags;
+        d->names->name_of[id] = t->names->name_of[like];
+    }
+    return id;
+}
+
+void sonde_tree_rests(const struct sonde_tree *t, struct sonde_tree_rest *out)
+{
+    for (uint32_t i = 0; i < t->node_count; i++) {
+        const struct sonde_tree_node *n = &t->nodes[i];
+        out[i] = (struct sonde_tree_rest){ n->total - n->self, n->samples,
+                                           n->base_total - n->base_self };
+    }
+    for (uint32_t i = 1; i < t->node_count; i++) {
+        const struct sonde_tree_node *n = &t->nodes[i];
+        struct sonde_tree_rest *above = &out[n->parent];
+        above->weight -= n->total;
+        above->samples -= n->samples < above->samples ? n->samples : above->samples;
+        above->base -= n->base_total;
+    }
+}
+
+size_t sonde_tree_bytes(const struct sonde_tree *t)
+{
+    return sizeof(*t) + t->names->bytes;
 }
 
 /* ---- Children in order ----------------------------------------------------------------------- */
@@ -172,20 +234,46 @@ uint64_t sonde_tree_bins_least(const struct sonde_tree_bins *bins, uint32_t most
     return 0;
 }
 
+#define WHOLE 0x1p62 /* what has a share of 1 */
+
+static void add_share(const struct sonde_tree *t, uint32_t node, struct sonde_tree_bins *bins)
+{
+    const struct sonde_tree_node *n = &t->nodes[node];
+    const double now = t->nodes[0].total ? WHOLE / (double)t->nodes[0].total : 0;
+    const double before = t->base_total ? WHOLE / (double)t->base_total : 0;
+    const double a = (double)n->total * now, b = (double)n->base_total * before;
+    sonde_tree_bins_add(bins, (uint64_t)(a > b ? a : b));
+}
+
+static double share_of(const struct sonde_tree_bins *bins, uint32_t nodes_max)
+{
+    const double least = (double)sonde_tree_bins_least(bins, nodes_max);
+    return least < WHOLE ? least / WHOLE : 1;
+}
+
 double sonde_tree_share_for(const struct sonde_tree *t, uint32_t nodes_max)
 {
-    const double one = 0x1p62; /* the whole */
-    const double now = t->nodes[0].total ? one / (double)t->nodes[0].total : 0;
-    const double before = t->base_total ? one / (double)t->base_total : 0;
     struct sonde_tree_bins bins = { { 0 } };
     if (t->node_count <= nodes_max) return 0;
-    for (uint32_t i = 0; i < t->node_count; i++) {
-        const double a = (double)t->nodes[i].total * now;
-        const double b = (double)t->nodes[i].base_total * before;
-        sonde_tree_bins_add(&bins, (uint64_t)(a > b ? a : b));
+    for (uint32_t i = 0; i < t->node_count; i++) add_share(t, i, &bins);
+    return share_of(&bins, nodes_max);
+}
+
+double sonde_tree_share_under(const struct sonde_tree *t, uint32_t node, uint32_t nodes_max)
+{
+    if (!node || t->node_count <= nodes_max) return sonde_tree_share_for(t, nodes_max);
+    struct sonde_tree_bins bins = { { 0 } };
+    uint8_t *below = sonde__calloc(t->node_count, 1);
+    if (!below) return -1;
+    uint32_t count = 0;
+    for (uint32_t i = node; i < t->node_count; i++) {
+        below[i] = i == node || below[t->nodes[i].parent];
+        if (!below[i]) continue;
+        add_share(t, i, &bins);
+        count++;
     }
-    const double least = (double)sonde_tree_bins_least(&bins, nodes_max);
-    return least < one ? least / one : 1;
+    sonde__free(below);
+    return count > nodes_max ? share_of(&bins, nodes_max) : 0;
 }
 
 /* ---- Flat table ------------------------------------------------------------------------------ */

@@ -67,6 +67,34 @@ int sonde_tree_diff(const struct sonde_tree *before, const struct sonde_tree *af
                     struct sonde_tree **out);
 void sonde_tree_destroy(struct sonde_tree *t);
 
+/* ---- Another look at it ---------------------------------------------------------------------- *
+ * Texts stay t's: what comes out is to be destroyed before t is. Both work for differences too. */
+
+/* Recursion folded: a function that is on its own stack already stands for the outer one, and what
+ * is between is left out, so main;f;g;f;h is main;f;h. The weight of everything stays the same. */
+int sonde_tree_fold(const struct sonde_tree *t, struct sonde_tree **out);
+
+/* A way from the root, by names. */
+struct sonde_tree_path { const char *const *names; size_t count; };
+
+/* The leaf first, of a tree that is not. nodes_max: the widest nodes and hardly more, so that this is
+ * cheap also where all of it would be a hundred times t; 0 = all. under (count 0 = the root): only
+ * that way and what is below it; where the way ends early that is below its end. */
+int sonde_tree_invert(const struct sonde_tree *t, uint32_t nodes_max,
+                      const struct sonde_tree_path *under, struct sonde_tree **out);
+
+/* The last node on a way that is there; *found: how many names of it are. Of several children with
+ * the same name (options.by_module) the widest counts. */
+uint32_t sonde_tree_find(const struct sonde_tree *t, const struct sonde_tree_path *path,
+                         size_t *found);
+
+/* As sonde_tree_build, but of samples on that way alone: nodes_max and min_share are spent on what is
+ * below its end. Nodes on it have the totals that they have in the whole. *found as above. Not for
+ * options.invert and by_thread. */
+int sonde_tree_build_under(const struct sonde_profile *p, const struct sonde_profile_filter *f,
+                           const struct sonde_tree_options *o, const struct sonde_tree_path *path,
+                           size_t *found, struct sonde_tree **out, struct sonde_err *err);
+
 /* Functions, the most self weight first, then by total and name: a flat table. A recursive function
  * counts once a stack. Texts are the tree's; free *out with sonde__free. */
 struct sonde_flat {
@@ -81,5 +109,9 @@ int sonde_tree_flat(const struct sonde_tree *t, struct sonde_flat **out, size_t 
 /* The least share of the whole, or of the other profile's, that no more than nodes_max nodes have;
  * 0 if there are no more. */
 double sonde_tree_share_for(const struct sonde_tree *t, uint32_t nodes_max);
+/* The same for the nodes that are below one, itself included. -1 = no memory. */
+double sonde_tree_share_under(const struct sonde_tree *t, uint32_t node, uint32_t nodes_max);
+/* Memory that it takes, in bytes. */
+size_t sonde_tree_bytes(const struct sonde_tree *t);
 
 #endif

@@ -6,7 +6,8 @@
 #include "profile/tree.h"
 
 struct sonde_tree_names {
-    struct sonde_strings pool;  /* all texts */
+    struct sonde_strings pool;  /* all texts; … */
+    int borrowed;            /* … they are those of another tree */
     uint32_t *name_of;       /* node -> string of its name; same name, same id */
     uint32_t name_of_cap;
     struct sonde_flat *pruned; /* by name: of what has no node; NULL: nothing, or not asked for */
@@ -23,6 +24,16 @@ static inline struct sonde_budget sonde_tree_budget(struct sonde_tree *t)
 
 /* A tree with its root. */
 int sonde_tree_create(struct sonde_tree **out);
+
+/* An empty tree with the root, the texts and what is known of the whole of t. */
+int sonde_tree_derive(const struct sonde_tree *t, struct sonde_tree **out);
+/* A new child that looks like node `like` of t; as sonde_tree_add. */
+uint32_t sonde_tree_add_like(struct sonde_tree *d, uint32_t parent, const struct sonde_tree *t,
+                             uint32_t like);
+
+/* What of a node is in none of its children, at least: 0 in a whole tree. */
+struct sonde_tree_rest { uint64_t weight, samples, base; };
+void sonde_tree_rests(const struct sonde_tree *t, struct sonde_tree_rest *out);
 
 /* A new child, not yet in its parent's list: 0 = no memory. */
 uint32_t sonde_tree_add(struct sonde_tree *t, uint32_t parent, const struct sonde_frame *f);

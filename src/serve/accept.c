@@ -2,6 +2,7 @@
  * each element is looked at in place, again for each question. */
 #include "serve/accept.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -144,9 +145,32 @@ int sonde_accept_gzip(const char *accept_encoding)
 
 int sonde_accept_html(const char *accept)
 {
+    int html = 0, plain = 0;
     struct piece e;
     for (const char *at = accept ? accept : ""; next_element(&at, &e);) {
-        if (is(main_of(e), "text/html") && weight(e) > 0) return 1;
+        if (is(main_of(e), "text/html")) html = weight(e);
+        else if (is(main_of(e), "text/plain")) plain = weight(e);
+    }
+    return html > 0 && html >= plain;
+}
+
+void sonde_accept_etag(char out[SONDE_ETAG_MAX], const char *hash, int packed)
+{
+    snprintf(out, SONDE_ETAG_MAX, "\"%.64s%s\"", hash, packed ? "-gz" : "");
+}
+
+int sonde_accept_has(const char *if_none_match, const char *hash)
+{
+    char plain[SONDE_ETAG_MAX], packed[SONDE_ETAG_MAX];
+    struct piece e;
+    sonde_accept_etag(plain, hash, 0);
+    sonde_accept_etag(packed, hash, 1);
+    for (const char *at = if_none_match ? if_none_match : ""; next_element(&at, &e);) {
+        if (e.len > 2 && strncmp(e.text, "W/", 2) == 0) { /* a proxy's: the comparison is weak */
+            e.text += 2;
+            e.len -= 2;
+        }
+        if (is(e, "*") || is(e, plain) || is(e, packed)) return 1;
     }
     return 0;
 }

@@ -30,6 +30,13 @@ struct sonde_api_query {
 void sonde_api_query(const struct sonde_model *m, const struct sonde_api_query *q,
                      struct sonde_buf *out);
 
+/* The step of step_s seconds (a multiple of them in unix time) that the last tick has ended: 0 = it
+ * has ended none, nothing was written. A point is as /api/query?step= has it (api_store.h); series
+ * without a value in it are left out.
+ * {"time","step_s","series":[{"name","type","unit","labels":{},"process","pid","point":{…}}]} */
+int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *q, double step_s,
+                     struct sonde_buf *out);
+
 /* {"time","processes":[{"pid","program","state","ended","segment_bytes","lanes","threads",
  *  "cpu_ratio","rss_bytes","drops":{…},"spans_seen","spans_lost","series"}]} */
 void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out);
@@ -57,6 +64,12 @@ void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests
 /* The newest request that id names (sonde_request_is), alone. 0 = there is none, nothing was
  * written. */
 int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_buf *out);
+
+/* Who was in the same batches, and whose work it waited for (analyze/shared.h), as far as requests
+ * are in memory. 0 alike.
+ * {"id","own_id","shared":[{"id","own_id","model","route","batches","tokens","seconds","share"}],
+ *  "waited_for":[{"id","own_id","phase","seconds"}],"queue":{"seconds"},"complete","note"} */
+int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_buf *out);
 
 /* {"time","window_s","totals":{"since","uptime_s","requests":{"ok","error","cancelled","timeout",
  *  "lost"},"tokens_in","tokens_reused","tokens_out","tokens_per_s","requests_per_s","hit_ratio",

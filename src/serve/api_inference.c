@@ -1,4 +1,4 @@
-/* api_inference.c - requests and inference in all: see api.h. */
+/* api_inference.c - inference in all: see api.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,68 +12,6 @@
 #include "sonde/sonde.h"
 
 #define WINDOW_DEFAULT_S 60.0
-
-/* ---- Requests -------------------------------------------------------------------------------- */
-
-/* All that are known, those that run first: pointers to them, and those that run by value. */
-struct all {
-    const struct sonde_infer_request **list;
-    struct sonde_infer_request *running;
-    size_t count;
-};
-
-static int gather(const struct sonde_model *m, struct all *out)
-{
-    const struct sonde_infer *x = sonde_infer_of(m);
-    *out = (struct all){ 0 };
-    if (!x) return 0;
-    const size_t running = sonde_infer_running(x, m->now_s, NULL, 0);
-    const size_t done = sonde_infer_done_count(x);
-    out->list = sonde__calloc(running + done + 1, sizeof(struct sonde_infer_request *));
-    out->running = sonde__calloc(running + 1, sizeof(*out->running));
-    if (!out->list || !out->running) return SONDE_ENOMEM;
-    sonde_infer_running(x, m->now_s, out->running, running);
-    for (size_t i = 0; i < running; i++) out->list[out->count++] = &out->running[i];
-    for (size_t i = 0; i < done; i++) out->list[out->count++] = sonde_infer_done(x, i);
-    return 0;
-}
-
-static void release(struct all *a)
-{
-    sonde__free(a->list);
-    sonde__free(a->running);
-}
-
-void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests_query *q,
-                        struct sonde_buf *out)
-{
-    struct all a;
-    if (gather(m, &a)) out->error = SONDE_ENOMEM;
-    size_t total = 0;
-    const size_t n = out->error ? 0 : sonde_requests_select(q, a.list, a.count, &total);
-    sonde_buf_putc(out, '{');
-    sonde_json_time(out, "time", m->now_s);
-    sonde_json_u64(out, "total", total);
-    sonde_json_key_open(out, "requests", '[');
-    for (size_t i = 0; i < n && !out->error; i++) sonde_request_json(out, a.list[i]);
-    sonde_buf_puts(out, "]}\n");
-    release(&a);
-}
-
-int sonde_api_request(const struct sonde_model *m, const char *id, struct sonde_buf *out)
-{
-    struct all a;
-    if (gather(m, &a)) out->error = SONDE_ENOMEM;
-    size_t i = 0;
-    while (!out->error && i < a.count && !sonde_request_is(a.list[i], id)) i++;
-    const int found = !out->error && i < a.count;
-    if (found) {
-        sonde_request_json(out, a.list[i]);
-        sonde_buf_putc(out, '\n');
-    }
-    release(&a);
-    return found;
-}
 
 /* ---- In all ---------------------------------------------------------------------------------- */
 

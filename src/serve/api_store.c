@@ -44,8 +44,8 @@ static void put_quantiles(struct sonde_buf *out, const struct sonde_store_point 
     sonde_json_num(out, "p99", p->p99);
 }
 
-static void put_point(struct sonde_buf *out, const struct sonde_store_point *p,
-                      enum sonde_type type)
+void sonde_api_put_point(struct sonde_buf *out, const struct sonde_store_point *p,
+                         enum sonde_type type)
 {
     sonde_json_open(out, '{');
     sonde_json_time(out, "time", p->time_s);
@@ -97,7 +97,7 @@ static void put_series(const struct sonde_store_series *s, const struct sonde_st
     else sonde_json_str(out, "pid", NULL);
     put_figures(out, all, s->type);
     sonde_json_key_open(out, "points", '[');
-    for (size_t i = 0; i < count && !out->error; i++) put_point(out, &points[i], s->type);
+    for (size_t i = 0; i < count && !out->error; i++) sonde_api_put_point(out, &points[i], s->type);
     sonde_json_close(out, ']');
     sonde_json_close(out, '}');
 }

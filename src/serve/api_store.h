@@ -4,7 +4,6 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "present/requests.h"
 #include "serve/api.h"
 #include "store/store.h"
 
@@ -19,6 +18,10 @@ int sonde_api_stored(const struct sonde_store_ops *ops, struct sonde_store *s,
                      const struct sonde_store_query *q, struct sonde_buf *out,
                      struct sonde_err *err);
 
+/* One of those, as an element. */
+void sonde_api_put_point(struct sonde_buf *out, const struct sonde_store_point *p,
+                         enum sonde_type type);
+
 /* {"runs":[{"id","name","tags","host","version","start","end","ticks","profiles","spans",
  *  "requests","findings","live"}, …],
  *  "store":{"ticks","points","dropped_ticks","dropped_series","failing_since","problem", …}}
@@ -28,18 +31,13 @@ int sonde_api_runs(const struct sonde_store_ops *ops, struct sonde_store *s, str
 
 /* ---- api_store_events.c ------------------------------------------------------------------- */
 
-/* As sonde_api_spans and sonde_api_requests answer, with "stored":true and "seen" and "kept": of the
- * time that was looked at, how many there were and are in the store. truncated: of those that
- * passed, some were too many to be looked at. */
+/* As sonde_api_spans answers, with "stored":true and "seen" and "kept": of the time that was looked
+ * at, how many there were and are in the store. */
 int sonde_api_stored_spans(const struct sonde_store_ops *ops, struct sonde_store *s,
                            const struct sonde_api_spans *q, struct sonde_buf *out,
                            struct sonde_err *err);
-int sonde_api_stored_requests(const struct sonde_store_ops *ops, struct sonde_store *s,
-                              const struct sonde_requests_query *q, struct sonde_buf *out,
-                              struct sonde_err *err);
-/* The newest request that id names, alone. 1, 0 = there is none, or a negative SONDE_E…. */
-int sonde_api_stored_request(const struct sonde_store_ops *ops, struct sonde_store *s,
-                             const char *id, struct sonde_buf *out, struct sonde_err *err);
+/* "stored", "seen" and "kept". */
+void sonde_api_put_counts(struct sonde_buf *out, const struct sonde_store_counts *c);
 
 struct sonde_api_findings {
     struct sonde_store_range range;

@@ -1,4 +1,4 @@
-/* api_store_events.c - spans, requests, findings and one run out of the store: see api_store.h. */
+/* api_store_events.c - spans, findings and one run out of the store: see api_store.h. */
 #include <fnmatch.h>
 #include <jansson.h>
 #include <math.h>
@@ -10,11 +10,10 @@
 #include "profile/profile.h"
 #include "serve/api_store.h"
 #include "serve/json.h"
+#include "serve/marks.h"
 #include "sonde/sonde.h"
 
-#define REQUESTS_BYTES_MAX ((size_t)256 << 20)
-
-static void put_counts(struct sonde_buf *out, const struct sonde_store_counts *c)
+void sonde_api_put_counts(struct sonde_buf *out, const struct sonde_store_counts *c)
 {
     sonde_json_bool(out, "stored", 1);
     sonde_json_u64(out, "seen", c->seen);
@@ -50,89 +49,9 @@ int sonde_api_stored_spans(const struct sonde_store_ops *ops, struct sonde_store
     sonde_json_key_open(out, "spans", '[');
     const int rc = ops->spans(s, &range, put_span, &a, &counts, err);
     sonde_json_close(out, ']');
-    put_counts(out, &counts);
+    sonde_api_put_counts(out, &counts);
     sonde_buf_puts(out, "}\n");
     return rc;
-}
-
-/* ---- Requests ----------------------------------------------------------------------------- */
-
-struct requests_answer {
-    const struct sonde_requests_query *q;
-    struct sonde_profile *copies; /* what is read is good for a moment only */
-    int truncated;
-};
-
-static int copy_request(const struct sonde_infer_request *r, void *arg)
-{
-    struct requests_answer *a = arg;
-    if (!sonde_request_passes(a->q, r)) return 0;
-    const struct sonde_infer_run *run = a->copies->infer;
-    a->truncated = (run && run->request_count >= SONDE_REQUESTS_MAX) ||
-                   sonde_infer_run_add(a->copies, r) != 0;
-    return a->truncated;
-}
-
-static void put_requests(const struct requests_answer *a, struct sonde_buf *out)
-{
-    const struct sonde_infer_run *run = a->copies->infer;
-    const size_t count = run ? run->request_count : 0;
-    const struct sonde_infer_request **list = sonde__calloc(count + 1, sizeof(*list));
-    size_t total = 0;
-    if (!list) {
-        out->error = SONDE_ENOMEM;
-        return;
-    }
-    for (size_t i = 0; i < count; i++) list[i] = &run->requests[i];
-    const size_t n = sonde_requests_select(a->q, list, count, &total);
-    sonde_json_u64(out, "total", total);
-    sonde_json_bool(out, "truncated", a->truncated);
-    sonde_json_key_open(out, "requests", '[');
-    for (size_t i = 0; i < n && !out->error; i++) sonde_request_json(out, list[i]);
-    sonde_json_close(out, ']');
-    sonde__free(list);
-}
-
-int sonde_api_stored_requests(const struct sonde_store_ops *ops, struct sonde_store *s,
-                              const struct sonde_requests_query *q, struct sonde_buf *out,
-                              struct sonde_err *err)
-{
-    struct requests_answer a = { .q = q };
-    const struct sonde_store_range range = { .from_s = q->from_s, .to_s = q->to_s };
-    struct sonde_store_counts counts = { 0 };
-    if (sonde_profile_create(REQUESTS_BYTES_MAX, &a.copies) != 0) {
-        return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
-    }
-    const int rc = ops->requests(s, &range, copy_request, &a, &counts, err);
-    if (!rc) {
-        sonde_buf_putc(out, '{');
-        sonde_json_time(out, "time", sonde_clock_s(CLOCK_REALTIME));
-        put_requests(&a, out);
-        put_counts(out, &counts);
-        sonde_buf_puts(out, "}\n");
-    }
-    sonde_profile_destroy(a.copies);
-    return rc;
-}
-
-struct request_answer { const char *id; struct sonde_buf *out; int found; };
-
-static int find_request(const struct sonde_infer_request *r, void *arg)
-{
-    struct request_answer *a = arg;
-    if (!sonde_request_is(r, a->id)) return 0;
-    sonde_request_json(a->out, r);
-    sonde_buf_putc(a->out, '\n');
-    return a->found = 1;
-}
-
-int sonde_api_stored_request(const struct sonde_store_ops *ops, struct sonde_store *s,
-                             const char *id, struct sonde_buf *out, struct sonde_err *err)
-{
-    struct request_answer a = { .id = id, .out = out };
-    const struct sonde_store_range all = { 0 };
-    const int rc = ops->requests(s, &all, find_request, &a, NULL, err);
-    return rc ? rc : a.found;
 }
 
 /* ---- Findings ----------------------------------------------------------------------------- */
@@ -148,6 +67,8 @@ static int put_finding(const struct sonde_store_finding *f, void *arg)
     struct findings_answer *a = arg;
     struct sonde_buf *out = a->out;
     if ((int)f->severity < a->q->severity) return 0;
+    /* Marks are nobody's conclusion: they are among the events, and here if asked for by name. */
+    if (!a->q->kind && strcmp(f->kind, SONDE_MARK_KIND) == 0) return 0;
     if (a->q->kind && fnmatch(a->q->kind, f->kind, 0) != 0) return 0;
     sonde_json_open(out, '{');
     sonde_json_u64(out, "id", f->id);

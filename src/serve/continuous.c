@@ -202,9 +202,28 @@ void sonde_continuous_flush(struct sonde_continuous *c)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* Writes what there is, or lets go of it. */
+static void finish(struct sonde_continuous *c, int abandoned)
+{
+    struct sonde_err err = { "" };
+    if (!abandoned) {
+        cut(c, 0);
+        look_at_heaps(c, 0, 1, sonde_clock_s(CLOCK_REALTIME));
+        continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
+    } else {
+        struct sonde_taking *t = c->taking;
+        set_taking(c, NULL);
+        if (t) sonde_profiler_end(c->o.profiler, t, NULL, &err);
+        if (c->heap_taking) sonde_profiler_end(c->o.profiler, c->heap_taking, NULL, &err);
+        c->heap_taking = NULL;
+    }
+    continuous_parts_release(c);
+}
+
 static void *work(void *arg)
 {
     struct sonde_continuous *c = arg;
+    c->started_s = sonde_clock_s(CLOCK_MONOTONIC);
     continuous_cost_look(c);
     continuous_cost_mark(c);
     pthread_mutex_lock(&c->lock);
@@ -216,7 +235,9 @@ static void *work(void *arg)
         const uint64_t asked = c->cut_asked;
         const int ask = asked != c->cut_done;
         pthread_mutex_unlock(&c->lock);
-        if (w.hz > 0) continuous_cost_try(c);
+        if (w.hz > 0 && sonde_clock_s(CLOCK_MONOTONIC) >= c->started_s + c->o.cost_after_s) {
+            continuous_cost_try(c);
+        }
         sample(c, &w, ask, unix_s);
         if (ask) cut_tell(c, asked);
         look_at_heaps(c, w.heaps, interval_s, unix_s);
@@ -229,12 +250,10 @@ static void *work(void *arg)
         if (on) wait_until(c, until_s);
         else while (!c->changed && !c->worker.stopping) pthread_cond_wait(&c->wake, &c->lock);
     }
+    const int abandoned = c->abandoned;
     pthread_mutex_unlock(&c->lock);
     cut_tell(c, UINT64_MAX);
-    cut(c, 0);
-    look_at_heaps(c, 0, 1, sonde_clock_s(CLOCK_REALTIME));
-    continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
-    continuous_parts_release(c);
+    finish(c, abandoned);
     return NULL;
 }
 
@@ -362,6 +381,15 @@ void sonde_continuous_stop(struct sonde_continuous *c)
 {
     if (!c) return;
     sonde_worker_stop(&c->worker, &c->lock, &c->wake);
+}
+
+void sonde_continuous_abandon(struct sonde_continuous *c)
+{
+    if (!c) return;
+    pthread_mutex_lock(&c->lock);
+    c->abandoned = 1;
+    pthread_mutex_unlock(&c->lock);
+    sonde_continuous_stop(c);
 }
 
 void sonde_continuous_destroy(struct sonde_continuous *c)

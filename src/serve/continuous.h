@@ -43,6 +43,7 @@ struct sonde_continuous_options {
      * The last ones come before sonde_continuous_stop returns. NULL = nobody wants them. */
     void (*on_minute)(const struct sonde_profile *p, void *arg);
     void *on_minute_arg;
+    double cost_after_s;               /* what a sample costs is tried out so long after the start */
     double minutes_s, hours_s;         /* history.h */
     uint64_t bytes_max;
 };
@@ -55,6 +56,8 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
 /* Writes what it has, and nothing is sampled any more. To be called while collector, profiler and
  * store are there. NULL is fine; twice too. */
 void sonde_continuous_stop(struct sonde_continuous *c);
+/* The same, but what is not written yet is dropped: nobody will read it. */
+void sonde_continuous_abandon(struct sonde_continuous *c);
 void sonde_continuous_destroy(struct sonde_continuous *c); /* NULL is fine */
 
 /* What POST /admin/profile/continuous asks for: members that are not there change nothing. */

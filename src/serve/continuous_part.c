@@ -7,18 +7,21 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "profile/fold.h"
+#include "profile/thin.h"
 #include "serve/continuous_private.h"
 #include "sonde/sonde.h"
 
 #define MINUTE_NS 60000000000ull
 #define MINUTE_BYTES_MAX ((size_t)64 << 20)
-#define ROWS_MAX (1u << 17)    /* of a minute; then those of a second are added up, without spans */
-#define SECOND_NS 1000000000ull
+#define ROWS_MAX (1u << 17)    /* of a minute; then half of them stand for all */
 #define OVER_NS 30000000000ull /* after its end a minute is held so long, for what comes late */
 #define KIND(id) (1u << SONDE_SAMPLE_##id)
 #define TIMED (KIND(CPU) | KIND(OFFCPU) | KIND(ALLOC) | KIND(OTHER)) /* that add up over time */
 
-enum { PIDS_MAX = 1024 };
+enum {
+    PIDS_MAX = 1024,
+    SPANS_MAX = 8192, /* of a minute; more only of samples that are inside of them */
+};
 
 void continuous_problem(struct sonde_continuous *c, const char *format, ...)
 {
@@ -88,14 +91,14 @@ static struct continuous_minute *find_minute(struct sonde_continuous *c, const c
 /* One process' part of a minute. If it does not fit, what was there stays in the store as it is, and
  * a new part is begun. */
 static int add_to_minute(struct sonde_continuous *c, const struct sonde_profile *p,
-                         const char *program, uint64_t start_ns,
-                         const struct sonde_fold_part *part)
+                         const char *program, uint64_t start_ns, struct sonde_fold_part part)
 {
     for (int i = 0; i < 2; i++) {
         struct continuous_minute *m = find_minute(c, program, start_ns);
         if (!m) return SONDE_ENOMEM;
-        const uint32_t had = m->profile->samples_count;
-        const int rc = sonde_fold_add(m->profile, p, part);
+        const uint32_t had = m->profile->samples_count, spans = m->profile->spans_count;
+        part.others_max = spans < SPANS_MAX ? SPANS_MAX - spans : 0;
+        const int rc = sonde_fold_add(m->profile, p, &part);
         if (!rc) {
             m->dirty |= m->profile->samples_count > had;
             return 0;
@@ -173,7 +176,7 @@ void continuous_take_in(struct sonde_continuous *c, struct sonde_profile *p, uin
             const struct sonde_fold_part part = {
                 .from_ns = at, .to_ns = next < end_ns ? next : end_ns, .pid = pids[i],
                 .kinds = TIMED, .spans = 1 };
-            if (add_to_minute(c, p, program, start, &part) != 0) {
+            if (add_to_minute(c, p, program, start, part) != 0) {
                 count(c, &c->parts.dropped, 1);
                 continuous_problem(c, "no memory for a minute of %s", program);
             }
@@ -244,10 +247,8 @@ void continuous_write(struct sonde_continuous *c, uint64_t now_ns)
         struct continuous_minute *m = &parts->minutes[i];
         struct sonde_err err = { "" };
         if (!m->dirty) continue;
-        /* Of a long burst. Without memory for it it stays as it is. */
-        if (m->profile->samples_count > ROWS_MAX) {
-            sonde_fold_steps(m->profile, SECOND_NS, SONDE_FOLD_THREADS_KEEP);
-        }
+        /* Of a long burst, or of many threads. */
+        while (m->profile->samples_count > ROWS_MAX) sonde_profile_halve(m->profile);
         failed = sonde_history_put(&c->history, SONDE_HISTORY_MINUTE, m->profile, &m->id, &err);
         if (failed) {
             continuous_problem(c, "%s", err.text);

@@ -78,7 +78,7 @@ struct sonde_continuous {
     struct sonde_continuous_settings settings;
     double burst_until_s, burst_hz; /* CLOCK_MONOTONIC; 0 = none */
     struct sonde_worker worker;
-    int changed;
+    int changed, abandoned;
     struct continuous_parts parts; /* minutes: the thread's own */
     struct continuous_cost cost;   /* threads and series alike */
     uint64_t merges, deleted;
@@ -88,6 +88,7 @@ struct sonde_continuous {
 
     /* The thread's own. */
     double taking_hz;
+    double started_s;              /* CLOCK_MONOTONIC */
     uint64_t taken_ns;             /* up to here samples are in parts */
     struct sonde_taking *heap_taking;
     double heap_due_s, tidy_due_s, cut_due_s; /* unix time */

@@ -126,12 +126,33 @@ static int in_list(const char *list, const char *name)
     return 0;
 }
 
+/* With its port or, for all ports, without. */
+static int host_listed(const struct sonde_guard *g, const char *host)
+{
+    char name[256];
+    return host_name(host, name, sizeof(name)) &&
+           (in_list(g->hosts, name) || in_list(g->hosts, host));
+}
+
 int sonde_guard_host_ok(const struct sonde_guard *g, const char *host)
 {
     char name[256];
-    if (sonde_listen_host_ok(host)) return 1;
-    if (!host_name(host, name, sizeof(name))) return 0;
-    return strcmp(g->own, name) == 0 || in_list(g->hosts, name);
+    if (sonde_listen_host_ok(host) || host_listed(g, host)) return 1;
+    return host_name(host, name, sizeof(name)) && strcmp(g->own, name) == 0;
+}
+
+int sonde_guard_shares(const struct sonde_guard *g) { return g->hosts[0] != '\0'; }
+
+enum sonde_guard_page sonde_guard_page(const struct sonde_guard *g, const char *origin,
+                                       const char *host)
+{
+    if (!origin) return SONDE_PAGE_OURS;
+    const char *from = strncmp(origin, "http://", 7) == 0    ? origin + 7
+                       : strncmp(origin, "https://", 8) == 0 ? origin + 8
+                                                             : NULL;
+    if (!from || !sonde_guard_host_ok(g, from)) return SONDE_PAGE_FOREIGN;
+    if (host && strcasecmp(from, host) == 0) return SONDE_PAGE_OURS;
+    return host_listed(g, from) ? SONDE_PAGE_SHARED : SONDE_PAGE_OURS;
 }
 
 static int is_any(const struct sonde_listen *l)

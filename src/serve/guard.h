@@ -24,7 +24,8 @@ int sonde_token_read(const char *path, char out[SONDE_TOKEN_MAX + 1], struct son
 
 struct sonde_guard_options {
     const char *token;       /* "" or NULL = none is asked for */
-    const char *hosts;       /* further names in Host headers: "sonde.lan,10.0.0.7"; NULL = none */
+    const char *hosts;       /* further names in Host headers, and whose pages may ask:
+                                "sonde.lan,10.0.0.7,localhost:3000"; NULL = none */
     int open_metrics;        /* /metrics takes no token */
     int open_health;         /* neither does /health */
     int all_users;           /* without a token: other users of this machine may ask for anything */
@@ -39,6 +40,19 @@ void sonde_guard_destroy(struct sonde_guard *g); /* NULL is fine */
 
 /* 1 if a Host header, or the part of an Origin behind "//", can only mean this machine. */
 int sonde_guard_host_ok(const struct sonde_guard *g, const char *host);
+
+/* What a web page that sends this Origin may do (NULL = none was sent). */
+enum sonde_guard_page {
+    SONDE_PAGE_FOREIGN,      /* nothing */
+    SONDE_PAGE_OURS,         /* as without one: it is of this machine, or from where it asks */
+    SONDE_PAGE_SHARED,       /* read answers (CORS): its host is in hosts. With a token it may act too */
+};
+/* host: the Host header, NULL = not there. Pages of this machine's other ports are OURS, which does
+ * not let them read answers: they may be of other users. Name them in hosts ("localhost:3000"). */
+enum sonde_guard_page sonde_guard_page(const struct sonde_guard *g, const char *origin,
+                                       const char *host);
+/* 1 if there are hosts: answers depend on Origin then. */
+int sonde_guard_shares(const struct sonde_guard *g);
 
 enum sonde_guard_answer { SONDE_GUARD_YES, SONDE_GUARD_NO, SONDE_GUARD_LATER };
 

@@ -78,6 +78,7 @@ static void put_param(struct sonde_buf *out, const struct sonde_route *route, co
     sonde_json_str(out, "description", p->help);
     put_schema(out, p);
     if (p->example) sonde_json_str(out, "example", p->example);
+    if (p->needs) put_words(out, "x-needs-one-of", p->needs, '|');
     sonde_json_close(out, '}');
 }
 
@@ -156,6 +157,8 @@ static const char *meaning_of(int status)
         { 201, "it was made" },
         { 202, "it was begun" },
         { 204, "done; there is nothing to say" },
+        { 302, "a browser is led to the dashboard" },
+        { 304, "the client has it already, by its ETag" },
         { 400, "a parameter, or the body, is not as described" },
         { 401, "a token is needed, or the one that came is wrong" },
         { 403, "not for this Host or Origin, or the system does not permit it" },
@@ -179,9 +182,9 @@ static void put_status(struct sonde_buf *out, const struct sonde_route *route, i
     char key[16];
     snprintf(key, sizeof(key), "%d", status);
     sonde_json_key_open(out, key, '{');
-    if (own) {
+    if (own || status / 100 == 3) {
         sonde_json_str(out, "description", meaning_of(status));
-        if (status != 204) put_produced(out, route);
+        if (status / 100 != 3 && status != 204) put_produced(out, route);
     } else {
         snprintf(key, sizeof(key), "E%d", status);
         sonde_json_key(out, "$ref");
@@ -262,7 +265,8 @@ static void put_operation(struct sonde_buf *out, const struct sonde_request *r,
     put_id(out, route);
     sonde_json_str(out, "summary", route->summary);
     if (route->slow) sonde_json_bool(out, "x-slow", 1);
-    if (sonde_guard_has_token(r->guard) && sonde_guard_is_open(r->guard, route->path)) {
+    if (sonde_guard_has_token(r->guard) &&
+        (route->open || sonde_guard_is_open(r->guard, route->path))) {
         sonde_json_key_open(out, "security", '[');
         sonde_json_close(out, ']');
     }

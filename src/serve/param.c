@@ -18,18 +18,28 @@ static const struct sonde_param_row rows[] = {
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_COUNT, .min = 1, .max = most, .help = text },
 #define SONDE_PARAM_WORDS(at, id, choices, text)                                                    \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_WORDS, .words = choices, .help = text },
+#define SONDE_PARAM_WORDS_BESIDE(at, id, choices, others, text)                                     \
+    { .path = at, .name = id, .kind = SONDE_PARAM_IS_WORDS, .words = choices, .needs = others,     \
+      .help = text },
 #include "serve/param_list.h"
 };
 
+static int is_below(const char *path, const char *above)
+{
+    const size_t len = strlen(above);
+    return strncmp(path, above, len) == 0 && path[len] == '/';
+}
+
 const struct sonde_param_row *sonde_param_find(const char *path, const char *name)
 {
-    const struct sonde_param_row *general = NULL;
+    const struct sonde_param_row *general = NULL, *above = NULL;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(rows[i].name, name) != 0) continue;
         if (!rows[i].path) general = &rows[i];
         else if (strcmp(rows[i].path, path) == 0) return &rows[i];
+        else if (is_below(path, rows[i].path)) above = &rows[i];
     }
-    return general;
+    return above ? above : general;
 }
 
 /* ---- Checking ----------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@ struct sonde_param_row {
     const char *words;     /* "a|b|c" */
     const char *pattern;   /* of a text, a POSIX extended regular expression; NULL = any */
     const char *example;   /* a text that is taken */
+    const char *needs;     /* "a|b|c": makes sense beside one of these only; NULL = by itself */
     double min, max;       /* of numbers */
     const char *help;      /* one line */
 };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "serve/json.h"
+#include "serve/server.h"
 #include "store/run.h"
 
 #define SONDE_ROUTE(id) extern const struct sonde_route sonde_route_##id;
@@ -43,7 +44,7 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
         const struct sonde_route *route = sonde_routes[i];
         if (!path_matches(route, path, name)) continue;
         if (strcmp(route->method, method) == 0) return route;
-        if (used >= allow_size) continue;
+        if (used >= allow_size || strstr(allow, route->method)) continue;
         used += (size_t)snprintf(allow + used, allow_size - used, "%s%s%s", used ? ", " : "",
                                  route->method, strcmp(route->method, "GET") == 0 ? ", HEAD" : "");
     }
@@ -63,6 +64,22 @@ void sonde_response_error(struct sonde_response *a, unsigned status, const char 
     sonde_buf_putc(&a->body, '{');
     sonde_json_str(&a->body, "error", text);
     sonde_buf_puts(&a->body, "}\n");
+}
+
+const struct sonde_server_file *sonde_request_file(const struct sonde_request *r, const char *name)
+{
+    for (size_t i = 0; i < r->file_count; i++) {
+        if (!strcmp(r->files[i].name, name)) return &r->files[i];
+    }
+    return NULL;
+}
+
+struct sonde_store *sonde_request_history(const struct sonde_request *r)
+{
+    struct sonde_store_stats stats;
+    if (r->store || !r->temporary) return r->store;
+    r->store_ops->stats(r->temporary, &stats);
+    return stats.off ? NULL : r->temporary;
 }
 
 const char *sonde_request_param(const struct sonde_request *r, const char *name)

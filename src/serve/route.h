@@ -13,6 +13,7 @@
 #include "collect/collector.h"
 #include "collect/otlp.h"
 #include "present/flamegraph.h"
+#include "present/web.h"
 #include "serve/guard.h"
 #include "serve/profiler.h"
 #include "serve/sessions.h"
@@ -20,6 +21,9 @@
 #include "store/store.h"
 
 struct sonde_continuous;
+struct sonde_recent;
+struct sonde_server_file;
+struct sonde_marks;
 
 enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64 };
 
@@ -41,7 +45,14 @@ struct sonde_request {
     struct sonde_sessions *sessions; /* alike */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;       /* NULL = there is none */
+    struct sonde_store *temporary;   /* what was lately, where there is none: sonde_request_history */
     struct sonde_continuous *continuous; /* NULL alike */
+    struct sonde_marks *marks;
+    struct sonde_recent *recent;     /* what was worked out a moment ago */
+    const struct sonde_profile *shown; /* what ?profile= is of, whatever it says: a file is looked at,
+                                        by something that is no agent. NULL = those that are kept */
+    const struct sonde_server_file *files; /* profiles of files (server.h) */
+    size_t file_count;
     struct sonde_streams *streams;
     const struct sonde_guard *guard;
     struct sonde_otlp *otlp;         /* NULL = none is taken */
@@ -64,6 +75,10 @@ struct sonde_response {
     unsigned retry_after_s;          /* when to try again, of a 429 or 503; 0 = nobody knows */
     struct sonde_stream *stream;     /* the body is what comes of it; the server closes it */
     const char *filename;            /* what a browser saves it as; NULL = it shows it */
+    const struct sonde_web_file *file; /* the body, embedded; type, ETag and 304 come with it */
+    const char *policy;              /* Content-Security-Policy of a page; NULL = none */
+    const char *location;            /* where a 302 leads */
+    int preflight;                   /* it says what pages of server.hosts may send */
     char allow[SONDE_ALLOW_MAX];     /* methods, for a 405 */
     struct sonde_buf body;
 };
@@ -76,6 +91,8 @@ struct sonde_route {
                                         are not as param_list.h says. NULL = any are passed over */
     size_t body_max;                 /* bytes; more are refused. 0 = it takes no body */
     int samples;                     /* GET that starts sampling: not for pages of other origins */
+    int open;                        /* nothing that was measured is in it: it takes no token, and
+                                        every user of this machine may ask */
     int slow;                        /* takes seconds: is handled in a thread of its own */
     void (*handle)(const struct sonde_request *r, struct sonde_response *a);
     const char *star;                /* what "*" is: a row of param_list.h; NULL = id */
@@ -99,6 +116,10 @@ extern const struct sonde_route *const sonde_routes[];
 const struct sonde_route *sonde_route_find(const char *path, const char *method, const char **name,
                                            char *allow, size_t allow_size);
 
+/* The answer to a GET of target ("/api/flamegraph?type=cpu") of whoever is in this process: r says
+ * where to look, the rest of it is set here. Slow ones are answered at once. a->body is empty. */
+void sonde_route_ask(const struct sonde_request *r, const char *target, struct sonde_response *a);
+
 /* The answer {"error": …} with this status; anything in the body is replaced. */
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -111,6 +132,13 @@ struct sonde_profile;
 void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p);
 /* Whether format= asks for one. */
 int sonde_request_wants_run(const struct sonde_request *r);
+
+/* The profile of a file that is called so; NULL = there is none. */
+const struct sonde_server_file *sonde_request_file(const struct sonde_request *r, const char *name);
+
+/* Where readings, spans, requests and events of the past are: the store, else what is kept of the last
+ * hours; NULL = there is neither. Profiles and runs are in the store alone. */
+struct sonde_store *sonde_request_history(const struct sonde_request *r);
 
 /* The first value of a parameter, NULL if it is not there. */
 const char *sonde_request_param(const struct sonde_request *r, const char *name);

@@ -7,10 +7,11 @@
  * answers that are read slowly are bounded together: each of them may be large.
  *
  * Whoever has the token may ask; without one, programs of this user and root (caller.h), everybody
- * for metrics and health. Web pages of another origin may not: they cannot read answers without a
- * CORS header, which we do not send, a page that rebinds its own name to 127.0.0.1 is told by its
- * Host header, a script by its Origin, and what starts something or samples is refused to whatever
- * else such a page makes a browser fetch (Sec-Fetch-Site). */
+ * for metrics, health and what holds nothing measured. Web pages of another origin may not, unless
+ * their host is in server.hosts: they cannot read answers without a CORS header, a page that rebinds
+ * its own name to 127.0.0.1 is told by its Host header, a script by its Origin, and what starts
+ * something or samples is refused to whatever else such a page makes a browser fetch
+ * (Sec-Fetch-Site). */
 #include "base/clock.h"
 #include "serve/server_private.h"
 
@@ -29,6 +30,9 @@ enum {
     STREAMS_END_S = 2,       /* in which streams are told that they end */
     FILES_MIN = 64,          /* with fewer that may be open, those are what is missing */
 };
+
+#define RECENT_BYTES_MAX ((size_t)256 << 20)
+#define RECENT_S 60.0        /* after somebody looked at it last */
 
 /* What is not set; as the defaults of the settings. */
 static struct sonde_server_limits limits_of(const struct sonde_server_options *o)
@@ -86,6 +90,8 @@ static int start_daemon(struct sonde_server *s, int fd, int v6)
 
 static void release(struct sonde_server *s)
 {
+    sonde_recent_destroy(s->recent);
+    sonde_marks_destroy(s->marks);
     sonde_sessions_destroy(s->sessions);
     sonde_guard_destroy(s->guard);
     sonde_rate_destroy(s->rate);
@@ -118,6 +124,8 @@ static int prepare(struct sonde_server *s, const struct sonde_server_options *o,
     s->quiet = sonde_quiet_create(connections_max(l), l->idle_s + l->request_s, l->answer_s);
     if (l->rate_per_s > 0) s->rate = sonde_rate_create(l->rate_per_s, l->rate_burst);
     if (!s->quiet || (l->rate_per_s > 0 && !s->rate) ||
+        sonde_marks_create(o->store_ops, o->store, &s->marks) != 0 ||
+        sonde_recent_create(RECENT_BYTES_MAX, RECENT_S, &s->recent) != 0 ||
         sonde_streams_create(o->collector, l->streams, &s->streams) != 0 ||
         (o->profiler &&
          sonde_sessions_create(o->profiler, o->store_ops, o->store, &s->sessions) != 0)) {
@@ -152,9 +160,12 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     s->health = options->health;
     s->pictures = options->pictures;
     s->store_ops = options->store_ops;
+    s->temporary = options->temporary;
     s->store = options->store;
     s->continuous = options->continuous;
     s->otlp = options->otlp;
+    s->files = options->files;
+    s->file_count = options->file_count;
     s->bottleneck_s = options->bottleneck_s;
     if (s->sessions) {
         sonde_sessions_set_findings(s->sessions, options->no_findings, options->bottleneck_s);

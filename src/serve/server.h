@@ -36,15 +36,26 @@ struct sonde_server_pictures {
     double min_width, min_width_html;
 };
 
+/* A profile that is shown from where it is, rather than out of a store: it may be as large as memory
+ * allows. */
+struct sonde_server_file {
+    const char *name;                  /* as those of kept profiles: letters, digits and . _ - */
+    struct sonde_profile *profile;     /* borrowed; not changed */
+};
+
 struct sonde_server_options {
     const char *listen;                /* "127.0.0.1:6060", "[::1]:6060"; port 0 = any free */
     int port_tries;                    /* port in use: try this many next ones; 0 = fail */
     struct sonde_collector *collector; /* borrowed; must outlive the server */
     struct sonde_profiler *profiler;   /* alike; NULL = profiles are not taken */
     const struct sonde_store_ops *store_ops;
-    struct sonde_store *store;         /* alike; NULL = only what is in memory is known */
+    struct sonde_store *store;         /* alike; NULL = there is none */
+    struct sonde_store *temporary;     /* alike: instead of it, and gone with the agent; NULL = only
+                                          what is in memory is known */
     struct sonde_continuous *continuous; /* alike; NULL = none */
     struct sonde_otlp *otlp;           /* alike; NULL = OTLP is not taken */
+    const struct sonde_server_file *files; /* alike; profiles of files */
+    size_t file_count;
     struct sonde_health_options health; /* when /health is not well */
     struct sonde_guard_options guard;
     struct sonde_server_limits limits;

@@ -90,12 +90,10 @@ static int caller_ok(const struct sonde_server_call *c, struct sonde_response *a
     return 0;
 }
 
-/* 1 unless a web page from elsewhere asks. */
-static int origin_ok(const struct sonde_server_call *c)
+static int same_origin(const struct sonde_server_call *c)
 {
-    const char *origin = header(c, "Origin");
-    const char *host = origin ? strstr(origin, "://") : NULL;
-    return !origin || (host && sonde_guard_host_ok(c->server->guard, host + 3));
+    const char *site = header(c, "Sec-Fetch-Site");
+    return site && strcmp(site, "same-origin") == 0;
 }
 
 /* 1 unless a page of another origin makes a browser fetch it, be it as a picture, a frame or a link,
@@ -103,27 +101,51 @@ static int origin_ok(const struct sonde_server_call *c)
 static int site_ok(const struct sonde_server_call *c)
 {
     const char *site = header(c, "Sec-Fetch-Site");
-    return !site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
+    return !site || strcmp(site, "none") == 0 || same_origin(c);
 }
 
-/* 1 unless a web page from elsewhere asks for what it may not. */
+/* 1 unless a web page from elsewhere asks for what it may not. A page that answers are shared with
+ * may act if it has the token, which was asked for before: without one, what counts is whose browser
+ * it is, and that says nothing about the page. Behind a proxy that sends a Host of its own our own
+ * pages look like that, but for what the browser says. */
 static int page_ok(const struct sonde_server_call *c, const struct sonde_route *route,
                    struct sonde_response *a)
 {
     const int acts = strcmp(route->method, "GET") != 0 || route->samples;
-    if (origin_ok(c) && (!acts || site_ok(c))) return 1;
-    sonde_response_error(a, 403, "%s is not for pages of another origin", c->path);
+    const struct sonde_guard *g = c->server->guard;
+    const enum sonde_guard_page page = sonde_server_page(c->server, c->connection);
+    if (page == SONDE_PAGE_OURS && (!acts || site_ok(c))) return 1;
+    if (page == SONDE_PAGE_SHARED && (!acts || sonde_guard_has_token(g) || same_origin(c))) return 1;
+    if (page == SONDE_PAGE_SHARED) {
+        sonde_response_error(a, 403, "%s starts or changes something: a page of another origin needs "
+                                     "a token for that (SONDE_TOKEN or server.token_file)", c->path);
+    } else {
+        sonde_response_error(a, 403, "%s is not for pages of another origin, unless their host is in "
+                                     "server.hosts", c->path);
+    }
     return 0;
+}
+
+/* A browser asks whether a page may send what it wants to; neither token nor route matter yet. */
+static int is_preflight(const struct sonde_server_call *c)
+{
+    return strcmp(c->method, MHD_HTTP_METHOD_OPTIONS) == 0 &&
+           header(c, "Access-Control-Request-Method") &&
+           sonde_server_page(c->server, c->connection) == SONDE_PAGE_SHARED;
 }
 
 const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c, int count,
                                                struct sonde_response *a, const char **name)
 {
-    if (!host_ok(c, a) || (count && !rate_ok(c, a)) || !token_ok(c, a) || !caller_ok(c, a)) {
+    if (!host_ok(c, a) || (count && !rate_ok(c, a))) return NULL;
+    if (is_preflight(c)) {
+        a->status = 204;
+        a->preflight = 1;
         return NULL;
     }
     const struct sonde_route *route =
         sonde_route_find(c->path, c->method, name, a->allow, sizeof(a->allow));
+    if (!(route && route->open) && (!token_ok(c, a) || !caller_ok(c, a))) return NULL;
     if (!route && a->allow[0]) {
         sonde_response_error(a, 405, "%.200s does not take %.20s, only %s", c->path, c->method,
                              a->allow);
@@ -162,11 +184,14 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
     *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
                                  .collector = s->collector, .profiler = s->profiler,
                                  .store_ops = s->store_ops, .store = s->store,
+                                 .temporary = s->temporary,
                                  .health = s->health, .bottleneck_s = s->bottleneck_s,
                                  .colors = s->pictures.colors,
                                  .min_width = { s->pictures.min_width,
                                                 s->pictures.min_width_html },
                                  .continuous = s->continuous, .sessions = s->sessions,
+                                 .recent = s->recent, .marks = s->marks, .files = s->files,
+                                 .file_count = s->file_count,
                                  .streams = s->streams,
                                  .otlp = s->otlp, .guard = s->guard,
                                  .started_s = s->started_s, .url = s->url };

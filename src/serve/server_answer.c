@@ -48,6 +48,11 @@ static void release_held(void *arg)
 
 /* ---- Headers ------------------------------------------------------------------------------------ */
 
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
 static void compress(struct sonde_response *a, int *compressed)
 {
     struct sonde_buf small;
@@ -61,6 +66,49 @@ static void compress(struct sonde_response *a, int *compressed)
     }
 }
 
+/* What only pages and their parts have. A file is kept and asked for again with its ETag each time,
+ * so a new agent's pages are never mixed with an old one's. */
+static void add_page_headers(struct MHD_Response *response, const struct sonde_response *a,
+                             int compressed)
+{
+    char etag[SONDE_ETAG_MAX];
+    if (a->file) {
+        sonde_accept_etag(etag, a->file->hash, compressed);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, etag);
+    }
+    if (a->location) MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, a->location);
+    if (a->policy) {
+        MHD_add_response_header(response, "Content-Security-Policy", a->policy);
+        MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    }
+}
+
+enum sonde_guard_page sonde_server_page(const struct sonde_server *s,
+                                        struct MHD_Connection *connection)
+{
+    return sonde_guard_page(s->guard, header(connection, MHD_HTTP_HEADER_ORIGIN),
+                            header(connection, MHD_HTTP_HEADER_HOST));
+}
+
+/* CORS: pages of server.hosts may read all answers, also those that say what is wrong. There are no
+ * cookies, so credentials are not let through: a page sends the token that it was given itself. */
+static void add_origin_headers(struct MHD_Response *response, const struct sonde_server *s,
+                               struct MHD_Connection *connection, const struct sonde_response *a)
+{
+    if (sonde_guard_shares(s->guard)) {
+        MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ORIGIN);
+    }
+    if (sonde_server_page(s, connection) != SONDE_PAGE_SHARED) return;
+    MHD_add_response_header(response, "Access-Control-Allow-Origin",
+                            header(connection, MHD_HTTP_HEADER_ORIGIN));
+    MHD_add_response_header(response, "Access-Control-Expose-Headers", "Retry-After");
+    if (!a->preflight) return;
+    MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
+    MHD_add_response_header(response, "Access-Control-Allow-Headers",
+                            "Authorization, Content-Type, Last-Event-ID");
+    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+}
+
 static void add_headers(struct MHD_Response *response, const struct sonde_response *a,
                         int compressed)
 {
@@ -69,9 +117,11 @@ static void add_headers(struct MHD_Response *response, const struct sonde_respon
                             a->content_type ? a->content_type : "application/json");
     MHD_add_response_header(response, MHD_HTTP_HEADER_VARY,
                             a->vary_accept ? "Accept, Accept-Encoding" : "Accept-Encoding");
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
+                            a->file ? "no-cache" : "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (compressed) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+    add_page_headers(response, a, compressed);
     /* nginx and its kin would keep events back until a buffer is full. */
     if (a->stream) MHD_add_response_header(response, "X-Accel-Buffering", "no");
     if (a->status == 401) {
@@ -144,8 +194,7 @@ static struct MHD_Response *make_held(struct sonde_server *s, struct sonde_buf *
 static struct MHD_Response *make_whole(struct sonde_server *s, struct MHD_Connection *connection,
                                        struct sonde_response *a, int *compressed)
 {
-    const char *encoding =
-        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    const char *encoding = header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     if (a->body.len > GZIP_MIN && !a->packed && sonde_accept_gzip(encoding)) {
         compress(a, compressed);
     }
@@ -161,6 +210,7 @@ static void tell_failure(struct sonde_response *a)
     const int full = a->body.error == SONDE_EFULL;
     sonde_buf_release(&a->body);
     a->packed = 0;
+    a->file = NULL;
     if (full) {
         sonde_response_error(a, 500, "the answer is larger than %d MiB: ask for less, by name",
                              SONDE_ANSWER_MIB_MAX);
@@ -169,16 +219,37 @@ static void tell_failure(struct sonde_response *a)
     }
 }
 
+/* Nothing if the client has it, else it as it is stored, else unpacked. */
+static struct MHD_Response *make_file(struct sonde_server *s, struct MHD_Connection *connection,
+                                      struct sonde_response *a, int *compressed)
+{
+    const struct sonde_web_file *f = a->file;
+    a->content_type = f->content_type;
+    *compressed = sonde_accept_gzip(header(connection, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+    if (sonde_accept_has(header(connection, MHD_HTTP_HEADER_IF_NONE_MATCH), f->hash)) {
+        a->status = 304;
+        return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    }
+    if (*compressed) {
+        return MHD_create_response_from_buffer(f->packed_len, (void *)(uintptr_t)f->packed,
+                                               MHD_RESPMEM_PERSISTENT);
+    }
+    if (sonde_gz_unpack(f->packed, f->packed_len, &a->body) != 0) tell_failure(a);
+    return make_held(s, &a->body);
+}
+
 enum MHD_Result sonde_server_send(struct sonde_server *s, struct MHD_Connection *connection,
                                   struct sonde_response *a)
 {
     int compressed = 0;
     if (a->body.error) tell_failure(a);
     struct MHD_Response *response = a->stream ? make_stream(connection, a)
+                                    : a->file ? make_file(s, connection, a, &compressed)
                                               : make_whole(s, connection, a, &compressed);
-    if (a->stream) sonde_buf_release(&a->body);
+    if (a->stream || a->file) sonde_buf_release(&a->body);
     if (!response) return MHD_NO;
     add_headers(response, a, compressed);
+    add_origin_headers(response, s, connection, a);
     const enum MHD_Result queued =
         MHD_queue_response(connection, a->status ? a->status : 200, response);
     MHD_destroy_response(response);

@@ -12,6 +12,8 @@
 
 #include "serve/quiet.h"
 #include "serve/rate.h"
+#include "serve/marks.h"
+#include "serve/recent.h"
 #include "serve/route.h"
 #include "serve/server.h"
 #include "serve/sessions.h"
@@ -28,10 +30,15 @@ struct sonde_server {
     struct sonde_server_pictures pictures;
     double bottleneck_s;
     const struct sonde_store_ops *store_ops;
+    struct sonde_store *temporary;
     struct sonde_store *store;
     struct sonde_continuous *continuous;
     struct sonde_sessions *sessions;   /* NULL = no profiles are taken */
     struct sonde_otlp *otlp;
+    const struct sonde_server_file *files;
+    size_t file_count;
+    struct sonde_marks *marks;
+    struct sonde_recent *recent; /* what routes worked out a moment ago */
     int adopts;              /* all connections are adopted ones */
     pthread_mutex_t lock;    /* of the two below */
     pthread_cond_t idle;     /* workers became 0 */
@@ -89,6 +96,9 @@ int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_rou
                        const char *name, struct sonde_request *r, struct sonde_response *a);
 
 /* ---- server_answer.c ---- */
+/* What the web page that makes a browser send this request may do. */
+enum sonde_guard_page sonde_server_page(const struct sonde_server *s,
+                                        struct MHD_Connection *connection);
 /* 1: so many bytes more may be held until they are dropped. */
 int sonde_server_hold(struct sonde_server *s, size_t bytes);
 void sonde_server_drop(struct sonde_server *s, size_t bytes);

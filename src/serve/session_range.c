@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "serve/sessions.h"
 #include "sonde/sonde.h"
 #include "store/history.h"
@@ -136,8 +137,8 @@ int sonde_sessions_range(struct sonde_sessions *s, const char *text,
     if (rc == SONDE_ENOENT) rc = merge_sessions(s, &r, text, &all, err);
     if (rc) return rc;
     out->found.profile = all;
-    out->from_ns = (uint64_t)(r.from_s * 1e9) + 1; /* 0 would be open */
-    out->to_ns = (uint64_t)(r.to_s * 1e9);
+    out->from_ns = sonde_clock_ns_of(r.from_s) + (r.from_s <= 0); /* 0 would be open */
+    out->to_ns = sonde_clock_ns_of(r.to_s);
     snprintf(out->found.label, sizeof(out->found.label), "%.80s", text);
     return 0;
 }

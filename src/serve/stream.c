@@ -38,6 +38,7 @@ struct piece {
     int in_ring;
     size_t *held;             /* of its streams */
     uint64_t tick;
+    uint64_t after;           /* between this tick and its own there was nothing to tell */
     size_t len;
     char text[];
 };
@@ -48,6 +49,8 @@ struct channel {
     unsigned readers;
     double unused_s;          /* since when nobody reads */
     uint64_t tick;            /* that was rendered last; 0 = none was */
+    uint64_t after;           /* since the tick behind this one there was nothing to tell … */
+    int silent;               /* … and there was not in the last one */
     struct piece *ring[RING_MAX];
     size_t first, count;      /* of those in the ring */
     size_t bytes;
@@ -108,9 +111,9 @@ static void release_piece(struct piece *p)
     sonde__free(p);
 }
 
-/* What render makes, with the id in the last event; NULL = nothing, or out of memory. */
+/* What render makes, with the id in the last event; NULL = nothing (*silent), or out of memory. */
 static struct piece *make_piece(struct sonde_streams *s, const struct channel *c,
-                                uint64_t tick)
+                                uint64_t tick, int *silent)
 {
     static const char large[] = "{\"error\":\"more than a stream may carry: ask for less, by name\"}";
     struct sonde_buf text;
@@ -121,6 +124,7 @@ static struct piece *make_piece(struct sonde_streams *s, const struct channel *c
         sonde_buf_reset(&text);
         sonde_stream_event(&text, "error", large, sizeof(large) - 1);
     }
+    *silent = !text.len && !text.error;
     if (text.len > 0 && !text.error) {
         text.len--; /* the empty line that ends the last event */
         sonde_buf_printf(&text, "id: %" PRIx64 "-%" PRIu64 "\n\n", s->life, tick);
@@ -260,13 +264,17 @@ static void cut_slowest(struct sonde_streams *s)
 /* Lock held, and let go while it renders. */
 static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tick)
 {
+    int silent;
     s->rendered = c;
     pthread_mutex_unlock(&s->lock);
-    struct piece *p = make_piece(s, c, tick);
+    struct piece *p = make_piece(s, c, tick, &silent);
     pthread_mutex_lock(&s->lock);
     s->rendered = NULL;
+    if (!c->silent || tick != c->tick + 1) c->after = tick - 1;
+    c->silent = silent;
     c->tick = tick;
     if (!p) return;
+    p->after = c->after;
     append(c, p);
     cut_slowest(s);
     for (struct sonde_stream *r = s->readers; r; r = r->after) {
@@ -455,7 +463,7 @@ static int next_piece(struct sonde_stream *r)
     for (size_t i = 0; i < c->count; i++) {
         struct piece *p = c->ring[(c->first + i) % RING_MAX];
         if (p->tick <= r->tick) continue;
-        if (r->tick && p->tick > r->tick + 1) {
+        if (r->tick && p->after > r->tick) {
             r->note_at = 0;
             r->note_len = (size_t)snprintf(r->note, sizeof(r->note),
                                            "event: gap\ndata: {\"after\":%" PRIu64

@@ -395,7 +395,8 @@ static int merge_all(const struct sonde_store_ops *ops, struct sonde_store *s,
 {
     const struct sonde_fold_part part = {
         .from_ns = q->from_s > 0 && !q->heap ? ns_of(q->from_s) : 0,
-        .to_ns = q->to_s > 0 && !q->heap ? ns_of(q->to_s) : 0, .pid = q->pid, .spans = 1 };
+        .to_ns = q->to_s > 0 && !q->heap ? ns_of(q->to_s) : 0, .pid = q->pid, .spans = 1,
+        .others_max = UINT32_MAX };
     int rc = 0, several = 0;
     for (size_t i = 0; i < all->count && !rc; i++) {
         struct sonde_profile *p = NULL;

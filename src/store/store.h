@@ -36,6 +36,8 @@ struct sonde_store_options {
     const char *path;
     int read_only;             /* look only: no run is begun, no thread, nothing is written */
     int maintain;              /* change what is there, also beside an agent: no run, no thread */
+    int temporary;             /* nobody opens it again: nothing waits for the disk, and when it cannot
+                                  be written it is given up (stats: off). By store_recent.c */
     const char *run_name;      /* NULL = none */
     const char *config;        /* kept with the run; NULL = none */
     struct sonde_store_retention keep;
@@ -195,6 +197,7 @@ struct sonde_store_stats {
     /* The longest commit of points, step of packing, rolling up or deleting, and moving of the log
      * to the file, by the clock; and the longest of all these in the writer's own CPU time. */
     double commit_s_max, step_s_max, checkpoint_s_max, step_cpu_s_max;
+    int off;                   /* a temporary one that was given up: nothing is in it */
     double failing_since_s;    /* unix time; 0 = all is well */
     char problem[256];         /* what is wrong now, or was last; "" = nothing ever */
     double clock_ahead_s;      /* the clock is so far beyond what was recorded before that nothing is
@@ -214,7 +217,7 @@ struct sonde_store_ops {
     /* A series that is recorded from now on; *slot stands for it until a tick is without it.
      * SONDE_EFULL: series_max (counted). */
     int (*define)(struct sonde_store *s, const struct sonde_store_series *spec, uint32_t *slot);
-    /* Copies t. SONDE_EFULL: memory_max is used up (counted). */
+    /* Copies t. SONDE_EFULL: memory_max is used up (counted). SONDE_EOFF: it was given up. */
     int (*append)(struct sonde_store *s, const struct sonde_store_tick *t);
     /* Copy it to what is written next; waits for nothing. 0 also when it is left out, since there
      * are too many (counted) or since an earlier run has it; SONDE_EFULL, SONDE_ENOMEM (counted). */
@@ -239,6 +242,9 @@ struct sonde_store_ops {
     /* On disk when it returns. SONDE_EINVAL: a field cannot be. */
     int (*finding_put)(struct sonde_store *s, const struct sonde_store_finding *f, uint64_t *id,
                        struct sonde_err *err);
+    /* SONDE_ENOENT: there is none of that id and kind. */
+    int (*finding_delete)(struct sonde_store *s, uint64_t id, const char *kind,
+                          struct sonde_err *err);
     int (*findings)(struct sonde_store *s, const struct sonde_store_range *q,
                     int (*row)(const struct sonde_store_finding *f, void *arg), void *arg,
                     struct sonde_err *err);
@@ -295,6 +301,14 @@ extern const struct sonde_store_ops sonde_store_memory;
 
 /* 1 if a file is a store. */
 int sonde_store_is_file(const char *path);
+
+/* ---- store_recent.c ------------------------------------------------------------------------------ */
+
+/* A store of its own for an agent that was given no file: what was lately, gone with the agent however
+ * that ends. o->path is the folder to have it in; NULL = $TMPDIR, or the first of /var/tmp and /tmp
+ * that can be written. */
+int sonde_store_recent_open(const struct sonde_store_options *o, struct sonde_store **out,
+                            struct sonde_err *err);
 
 /* ---- store_find.c -------------------------------------------------------------------------------- */
 

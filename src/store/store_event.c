@@ -136,6 +136,7 @@ int store_span_add(struct sonde_store *s, const struct sonde_model_span *span)
     struct store_events *e = &s->events[STORE_SPANS];
     int rc = 0;
     if (!s->started) return SONDE_EINVAL;
+    if (store_is_off(s)) return SONDE_EOFF;
     if (store_is_known(&e->known, span->pid, span->id, span->start_ns)) return 0;
     pthread_mutex_lock(&s->lock);
     note_seen(s, &e->open, span->start_ns);
@@ -157,6 +158,7 @@ int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r
     struct store_events *e = &s->events[STORE_REQUESTS];
     int rc = 0;
     if (!s->started) return SONDE_EINVAL;
+    if (store_is_off(s)) return SONDE_EOFF;
     if (store_is_known(&e->known, r->pid, r->id, r->arrived_ns)) return 0;
     pthread_mutex_lock(&s->lock);
     note_seen(s, &e->open, r->arrived_ns);

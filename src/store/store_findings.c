@@ -70,6 +70,29 @@ int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f
     return rc;
 }
 
+int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind, struct sonde_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    pthread_mutex_lock(&s->db_lock);
+    int rc = store_writable(s, err);
+    if (!rc && sqlite3_prepare_v2(s->db, "DELETE FROM findings WHERE id = ?1 AND kind = ?2", -1, &st,
+                                  NULL) != SQLITE_OK) {
+        rc = store_failed(s, s->db, err);
+    }
+    if (!rc) {
+        sqlite3_bind_int64(st, 1, (sqlite3_int64)id);
+        sqlite3_bind_text(st, 2, kind, -1, SQLITE_STATIC);
+        rc = store_step(s, st, err);
+        if (!rc && !sqlite3_changes(s->db)) {
+            rc = sonde_err_set(err, SONDE_ENOENT, "there is no %.40s %llu", kind,
+                               (unsigned long long)id);
+        }
+    }
+    sqlite3_finalize(st);
+    pthread_mutex_unlock(&s->db_lock);
+    return rc;
+}
+
 int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
                    int (*row)(const struct sonde_store_finding *f, void *arg), void *arg,
                    struct sonde_err *err)

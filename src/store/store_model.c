@@ -19,6 +19,7 @@ struct sonde_store_feed {
     uint32_t cap;
     struct sonde_buf data;
     struct sonde_model_listener spans;
+    int off;                     /* the store takes no more */
 };
 
 int sonde_store_feed_create(const struct sonde_store_ops *ops, struct sonde_store *s,
@@ -136,7 +137,7 @@ static int room_for(struct sonde_store_feed *f, size_t count)
 void sonde_store_feed_tick(struct sonde_model *m, void *arg)
 {
     struct sonde_store_feed *f = arg;
-    if (room_for(f, m->series_count + 16)) return; /* the next tick shows what was missed */
+    if (f->off || room_for(f, m->series_count + 16)) return; /* the next tick shows what was missed */
     f->tick.count = 0;
     f->tick.time_ms = (int64_t)floor(m->now_s * 1e3);
     sonde_buf_reset(&f->data);
@@ -152,7 +153,7 @@ void sonde_store_feed_tick(struct sonde_model *m, void *arg)
     }
     if (f->data.error) return;
     f->tick.data = f->data.data;
-    f->ops->append(f->store, &f->tick);
+    f->off = f->ops->append(f->store, &f->tick) == SONDE_EOFF;
 }
 
 static void take_span(const struct sonde_model_span *span, void *arg)

@@ -1,6 +1,6 @@
 /* store_private.h - what the files of the SQLite store share: store_sqlite.c (opening, errors),
  * store_look.c (opening to read only), store_schema.c, store_damage.c; store_slot.c and store_tick.c
- * (what is recorded, in memory), store_writer.c (the thread), store_pack.c (rows to chunks),
+ * (what is recorded, in memory), store_recent.c, store_writer.c (the thread), store_pack.c (rows to chunks),
  * store_recover.c, store_rollup.c, store_gc.c; store_query.c, store_series.c, store_read.c,
  * store_runs.c, store_profiles.c.
  *
@@ -149,6 +149,7 @@ struct sonde_store {
     int64_t last_ms;                 /* of the last tick that was taken; 0 = none */
     uint32_t next_series, next_block;
     int damaged;                     /* atomic: something was found wrong, begin a new file */
+    int off;                         /* atomic: a temporary one was given up; changed with all locks */
     int moving;                      /* which was begun with, and is not done */
     uint64_t gc_turn;
     int gc_more;
@@ -247,6 +248,12 @@ void store_slot_free(struct sonde_store *s, struct store_slot *slot); /* lock he
 int store_slots_find(struct sonde_store *s, struct sonde_err *err);
 int store_slots_save(struct sonde_store *s, struct sonde_err *err);
 
+/* ---- store_recent.c ------------------------------------------------------------------------------ */
+
+int store_is_off(const struct sonde_store *s);
+/* Nothing more is kept, and the room on the disk is given back. db_lock held. */
+void store_give_up(struct sonde_store *s, const struct sonde_err *why);
+
 /* ---- store_tick.c -------------------------------------------------------------------------------- */
 
 int store_append(struct sonde_store *s, const struct sonde_store_tick *t);
@@ -289,6 +296,7 @@ int store_requests(struct sonde_store *s, const struct sonde_store_range *q,
 
 int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f, uint64_t *id,
                       struct sonde_err *err);
+int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind, struct sonde_err *err);
 int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
                    int (*row)(const struct sonde_store_finding *f, void *arg), void *arg,
                    struct sonde_err *err);

@@ -195,6 +195,7 @@ int store_set_up(struct sonde_store *s, struct sonde_err *err)
         rc = store_exec(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
                         "PRAGMA wal_autocheckpoint=0; PRAGMA journal_size_limit=4194304", err);
     }
+    if (!rc && s->o.temporary) rc = store_exec(s, "PRAGMA synchronous=OFF", err);
     if (!rc) rc = store_migrate(s, err);
     if (!rc) s->version = STORE_VERSION;
     /* Numbers that were given to series while the disk could not be written. */
@@ -358,12 +359,14 @@ static int open_for_writing(struct sonde_store *s, struct sonde_err *err)
     if (rc == SONDE_EBUSY && s->o.maintain) rc = 0; /* SQLite's own locks do for that */
     if (rc) return rc;
     rc = store_set_up(s, err);
-    if (rc == SONDE_EFORMAT && store_is_damaged(s) && !s->o.maintain) rc = store_start_over(s, err);
+    if (rc == SONDE_EFORMAT && store_is_damaged(s) && !s->o.maintain && !s->o.temporary) {
+        rc = store_start_over(s, err);
+    }
     if (!rc && !s->read) rc = store_connect(s, SQLITE_OPEN_READONLY, &s->read, err);
     if (rc || s->o.maintain) return rc;
     rc = store_recover(s, s->db, err);
     if (!rc) rc = store_begin_run(s, err);
-    if (rc && store_is_damaged(s)) {
+    if (rc && store_is_damaged(s) && !s->o.temporary) {
         rc = store_start_over(s, err);
         if (!rc) rc = store_begin_run(s, err);
     }
@@ -450,7 +453,7 @@ static void store_close(struct sonde_store *s)
 {
     if (!s) return;
     store_writer_stop(s);
-    if (s->db && s->lock_fd >= 0) sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE,
+    if (s->db && s->lock_fd >= 0 && !s->o.temporary) sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE,
                                                             NULL, NULL);
     destroy(s);
 }
@@ -477,6 +480,7 @@ const struct sonde_store_ops sonde_store_sqlite = {
     .spans = store_spans,
     .requests = store_requests,
     .finding_put = store_finding_put,
+    .finding_delete = store_finding_delete,
     .findings = store_findings,
     .runs = store_runs,
     .run_set = store_run_set,

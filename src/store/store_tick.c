@@ -32,6 +32,7 @@ static void note_gap(struct sonde_store *s, int64_t from_ms, int64_t to_ms, cons
 
 static int append_locked(struct sonde_store *s, struct store_pending *p, int64_t time_ms)
 {
+    if (store_is_off(s)) return SONDE_EOFF;
     if (!p || s->pending_bytes + p->bytes > s->o.memory_max / 2) {
         s->stats.dropped_ticks++;
         note_gap(s, time_ms, time_ms, "the disk was too slow or could not be written");
@@ -79,7 +80,7 @@ int store_flush(struct sonde_store *s, struct sonde_err *err)
     pthread_mutex_lock(&s->lock);
     const uint64_t wanted = s->appended, events = s->events_added;
     const uint64_t tries = s->tries; /* the one that is under way may have begun before */
-    while (s->started && (s->written < wanted || s->events_written < events) &&
+    while (s->started && !store_is_off(s) && (s->written < wanted || s->events_written < events) &&
            !(s->tries > tries + 1 && s->stats.failing_since_s > 0)) {
         s->hurry = 1;
         pthread_cond_signal(&s->wake);

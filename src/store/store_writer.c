@@ -240,6 +240,7 @@ static int idle_step(struct sonde_store *s, struct sonde_err *err)
  * again: they do not wait for the disk. Points do, and with a point everything before it is safe. */
 static int set_durable(struct sonde_store *s, int durable, struct sonde_err *err)
 {
+    if (s->o.temporary) return 0;
     return store_exec(s, durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", err);
 }
 
@@ -281,7 +282,12 @@ static int work(struct sonde_store *s)
     struct sonde_err err = { "" };
     uint64_t taken = 0;
     pthread_mutex_lock(&s->db_lock);
-    int rc = store_is_damaged(s) || s->moving ? move_to_new_file(s, &err) : 0;
+    int rc = 0;
+    if (s->o.temporary && store_is_damaged(s)) {
+        rc = sonde_err_set(&err, SONDE_EFORMAT, "store '%s' is damaged", s->path);
+    } else if (store_is_damaged(s) || s->moving) {
+        rc = move_to_new_file(s, &err);
+    }
     if (!rc) rc = take_pending(s, &taken, &err);
     const struct watch began = watch_start();
     pthread_mutex_lock(&s->lock);
@@ -303,8 +309,9 @@ static int work(struct sonde_store *s)
     if (!rc) more = idle_steps(s, &err);
     if (more < 0) rc = more;
     if (!rc) checkpoint(s);
+    if (rc && s->o.temporary) store_give_up(s, &err);
     pthread_mutex_unlock(&s->db_lock);
-    if (rc) tell_failure(s, &err);
+    if (rc && !s->o.temporary) tell_failure(s, &err);
     return !rc && more > 0;
 }
 
@@ -322,7 +329,7 @@ static void *run(void *arg)
         s->hurry = 0;
         const int stopping = s->stopping;
         pthread_mutex_unlock(&s->lock);
-        if (stopping) return NULL;
+        if (stopping || store_is_off(s)) return NULL;
         more = work(s);
     }
 }
@@ -348,6 +355,7 @@ void store_writer_stop(struct sonde_store *s)
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
     s->started = 0;
+    if (s->o.temporary) return;
     /* What is left; if it cannot be written now, its rows are there already. */
     struct sonde_err err = { "" };
     work(s);

@@ -15,7 +15,8 @@ const whole = tree.total;
 const crumbs = (page) => page.$$eval('.crumbs button', (all) => all.map((b) => b.textContent));
 const matched = (page) => page.locator('.matched').textContent();
 const card = (page) => page.locator('.card b').textContent();
-const rows = (page) => page.$$eval('.functions .body .name', (all) => all.map((c) => c.textContent));
+const shown = (page) => page.locator('.viewer').getAttribute('data-view');
+const rows = (page) => page.$$eval('.functions .rows .name', (all) => all.map((c) => c.textContent));
 
 /** The middle of a node on a canvas that shows from … to of the tree. */
 async function spot(page, node, { canvas = 'canvas.flame', from = 0, to = 1, onTop = false } = {}) {
@@ -42,7 +43,7 @@ async function click(page, node, view) {
 /** Until the glide of a zoom has ended: two pictures are the same. */
 async function settled(page) {
     await page.waitForFunction(async () => {
-        const canvas = document.querySelector('canvas.flame');
+        const canvas = document.querySelector('sonde-flamegraph').shadowRoot.querySelector('canvas.flame');
         const before = canvas.toDataURL();
         await new Promise((r) => setTimeout(r, 60));
         return before === canvas.toDataURL();
@@ -51,7 +52,7 @@ async function settled(page) {
 
 async function pixel(page, at) {
     return page.evaluate(({ x, y }) => {
-        const canvas = document.elementFromPoint(x, y);
+        const canvas = document.querySelector('sonde-flamegraph').shadowRoot.elementFromPoint(x, y);
         const r = canvas.getBoundingClientRect();
         const data = canvas.getContext('2d').getImageData(x - r.left, y - r.top, 1, 1).data;
         return [...data.slice(0, 3)];
@@ -163,7 +164,7 @@ test('keys do all of it', () => withPage('server.html', {}, async (page) => {
     assert.deepEqual(await crumbs(page), ['all']);
     await page.keyboard.press('ArrowUp');
     await page.keyboard.press('s');
-    assert.equal(await page.getAttribute('body', 'data-view'), 'sandwich');
+    assert.equal(await shown(page), 'sandwich');
 }));
 
 test('left heavy and inverted', () => withPage('server.html', {}, async (page) => {
@@ -193,15 +194,15 @@ test('a tree that was built inverted can be turned around', () => withPage('inve
 }));
 
 test('functions: sorted and filtered', () => withPage('server.html', { viewport: { width: 1200, height: 1600 } }, async (page) => {
-    await page.locator('[data-view=functions]').click();
+    await page.locator('.tabs [data-view=functions]').click();
     const truth = functions(stacks);
     const by = (key) => [...truth].sort((a, b) => b[key] - a[key] || (a.name < b.name ? -1 : 1)).map((r) => r.name);
     assert.deepEqual(await rows(page), by('self'));
-    await page.locator('.head .total').click();
+    await page.locator('.head .total button').click();
     assert.deepEqual(await rows(page), by('total'));
-    await page.locator('.head .total').click();
+    await page.locator('.head .total button').click();
     assert.notDeepEqual(await rows(page), by('total'));
-    const cells = await page.$$eval('.functions .body .row', (all) => all.map((r) =>
+    const cells = await page.$$eval('.functions .rows .row', (all) => all.map((r) =>
         [r.querySelector('.name').textContent, r.querySelector('.self span').textContent, r.querySelector('.total span').textContent]));
     for (const [name, self, total] of cells) {
         const t = truth.find((r) => r.name === name);
@@ -212,15 +213,15 @@ test('functions: sorted and filtered', () => withPage('server.html', { viewport:
     assert.equal((await rows(page)).length, truth.filter((r) => r.name.includes('sampler')).length);
     await page.locator('input').fill('');
     await shot(page, 'html-functions');
-    await page.locator('.functions .body .row').nth(3).click();
-    assert.equal(await page.getAttribute('body', 'data-view'), 'sandwich');
+    await page.locator('.functions .rows .row').nth(3).click();
+    assert.equal(await shown(page), 'sandwich');
 }));
 
 test('sandwich: callers and callees of one function', () => withPage('server.html', { colorScheme: 'dark' }, async (page) => {
-    await page.locator('[data-view=sandwich]').click();
+    await page.locator('.tabs [data-view=sandwich]').click();
     await page.locator('input').fill('graph_compute_thread');
     const name = 'ggml_graph_compute_thread';
-    await page.locator('.functions .body .name', { hasText: name }).click();
+    await page.locator('.functions .rows .name', { hasText: name }).click();
     await page.locator('input').fill('');
     const row = functions(stacks).find((r) => r.name === name);
     assert.match(await page.locator('.about').innerText(), new RegExp(`${name}[\\s\\S]*total ${percent(row.total, whole)}`));
@@ -240,10 +241,10 @@ test('sandwich: callers and callees of one function', () => withPage('server.htm
 }));
 
 test('a recursive function counts once', () => withPage('recursive.html', {}, async (page) => {
-    await page.locator('[data-view=functions]').click();
-    const share = await page.locator('.functions .body .row', { has: page.locator('.name', { hasText: /^f$/ }) }).locator('.total span').textContent();
+    await page.locator('.tabs [data-view=functions]').click();
+    const share = await page.locator('.functions .rows .row', { has: page.locator('.name', { hasText: /^f$/ }) }).locator('.total span').textContent();
     assert.equal(share, '80.00 %');
-    await page.locator('.functions .body .name', { hasText: /^f$/ }).click();
+    await page.locator('.functions .rows .name', { hasText: /^f$/ }).click();
     assert.match(await page.locator('.about').innerText(), /total 80\.00 %/);
 }));
 
@@ -252,7 +253,7 @@ test('names are text, whatever is in them', () => withPage('odd.html', {}, async
     const shown = (name) => name.replace('\u0001', '␁').replace('\u0007', '␇');
     const root = fold(odd);
     for (const n of root.children[0].children) assert.equal(await pointed(page, n), shown(n.name));
-    await page.locator('[data-view=functions]').click();
+    await page.locator('.tabs [data-view=functions]').click();
     let names = [];
     for (let tries = 0; tries < 100 && names.length < odd.length; tries++) { // rows come with a frame
         if (tries) await page.waitForTimeout(50);
@@ -260,9 +261,9 @@ test('names are text, whatever is in them', () => withPage('odd.html', {}, async
     }
     for (const s of odd) assert.ok(names.includes(shown(s.names[1])), s.names[1]);
     for (const s of odd.slice(0, 6)) {
-        await page.locator('.functions .body .name').getByText(shown(s.names[1]), { exact: true }).click();
+        await page.locator('.functions .rows .name').getByText(shown(s.names[1]), { exact: true }).click();
         assert.equal(await page.locator('.about b').textContent(), shown(s.names[1]));
-        await page.locator('[data-view=functions]').click();
+        await page.locator('.tabs [data-view=functions]').click();
     }
     await shot(page, 'html-odd');
     assert.equal(await page.evaluate(() => window.injected), undefined);
@@ -286,26 +287,26 @@ test('a difference is red and blue, in the graph and in the table', () => withPa
     await pointed(page, named(now, 'ggml_vec_dot_q6_K_q8_K'));
     assert.match(await page.locator('.card').innerText(), /before[\s\S]*now \+[0-9.]+ points/);
     await shot(page, 'html-diff');
-    await page.locator('[data-view=functions]').click();
-    await page.locator('.head .dself').click();
+    await page.locator('.tabs [data-view=functions]').click();
+    assert.equal(await page.locator('.head .dself').getAttribute('aria-sort'), 'descending');
     assert.equal((await rows(page))[0], 'ggml_vec_dot_q6_K_q8_K');
     const before = functions(stacks).find((r) => r.name === 'ggml_vec_dot_q6_K_q8_K');
     const after = functions(stacks_now).find((r) => r.name === 'ggml_vec_dot_q6_K_q8_K');
     const points = 100 * (after.self / now.total - before.self / whole);
-    assert.equal(await page.locator('.body .dself').first().textContent(), `+${points.toFixed(2)} pp`);
+    assert.equal(await page.locator('.rows .dself').first().textContent(), `+${points.toFixed(2)} pp`);
     await shot(page, 'html-diff-functions');
 }));
 
 test('light and dark, by the system and by the button', () => withPage('server.html', { colorScheme: 'dark' }, async (page) => {
     const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-    assert.equal(await background(), 'rgb(13, 17, 23)');
+    assert.equal(await background(), 'rgb(23, 27, 34)');
     await shot(page, 'html-dark');
     await page.locator('.theme').click();
     assert.equal(await background(), 'rgb(255, 255, 255)');
     await page.locator('.theme').click();
-    assert.equal(await background(), 'rgb(13, 17, 23)');
+    assert.equal(await background(), 'rgb(23, 27, 34)');
     await page.emulateMedia({ colorScheme: 'light' });
-    assert.equal(await background(), 'rgb(13, 17, 23)');
+    assert.equal(await background(), 'rgb(23, 27, 34)');
     await page.locator('.theme').click();
     assert.equal(await background(), 'rgb(255, 255, 255)');
     const corner = await pixel(page, await page.locator('canvas.flame').boundingBox().then((b) => ({ x: b.x + 3, y: b.y + 3 })));
@@ -321,11 +322,11 @@ test('on a phone', () => withPage('server.html', { viewport: { width: 390, heigh
     assert.equal((await crumbs(page)).at(-1), 'llama_decode');
     assert.match(await page.locator('.detail').innerText(), /llama_decode/);
     await shot(page, 'html-phone');
-    await page.locator('.detail button').tap();
-    assert.equal(await page.getAttribute('body', 'data-view'), 'sandwich');
+    await page.locator('.detail .both').tap();
+    assert.equal(await shown(page), 'sandwich');
     assert.ok(await overflow() <= 0);
     await shot(page, 'html-phone-sandwich');
-    await page.locator('[data-view=functions]').tap();
+    await page.locator('.tabs [data-view=functions]').tap();
     assert.ok(await overflow() <= 0);
     await shot(page, 'html-phone-functions');
 }));
@@ -345,11 +346,11 @@ test('200,000 stacks', () => withPage('big.html', {}, async (page) => {
     await page.locator('.inverted').click();
     await settled(page);
     step('inverted');
-    await page.locator('[data-view=functions]').click();
+    await page.locator('.tabs [data-view=functions]').click();
     assert.match(await page.locator('.note').textContent(), /functions/);
     await page.locator('input').fill('');
-    await page.locator('.functions .body .row').first().click();
-    assert.equal(await page.getAttribute('body', 'data-view'), 'sandwich');
+    await page.locator('.functions .rows .row').first().click();
+    assert.equal(await shown(page), 'sandwich');
     step('sandwich');
     await shot(page, 'html-big-sandwich');
 }));

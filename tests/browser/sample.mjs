@@ -4,6 +4,7 @@
 //   node sample.mjs after OUT          the same after a change: for differences
 //   node sample.mjs odd OUT            names that a picture could choke on
 //   node sample.mjs big OUT            200,000 unique stacks, some 107 MB
+//   node sample.mjs huge OUT           800,000 of them, some 410 MB
 //
 // Always the same bytes.
 import { createWriteStream } from 'node:fs';
@@ -84,7 +85,7 @@ async function write(path, lines) {
     await once(out, 'finish');
 }
 
-function* bigLines() {
+function* bigLines(count) {
     const pools = [];
     for (let d = 0; d < 20; d++) {
         const names = [];
@@ -93,7 +94,7 @@ function* bigLines() {
     }
     const skewed = (names) => names[Math.floor(names.length * random() ** 11)];
     const seen = new Set();
-    while (seen.size < 200000) {
+    while (seen.size < count) {
         const stack = ['main', ...pools.map(skewed).slice(0, 14 + Math.floor(7 * random()))];
         const text = stack.join(';');
         if (seen.has(text)) continue;
@@ -103,6 +104,7 @@ function* bigLines() {
 }
 
 const [kind, path] = process.argv.slice(2);
-if (kind === 'big') await write(path, bigLines());
+if (kind === 'big') await write(path, bigLines(200_000));
+else if (kind === 'huge') await write(path, bigLines(800_000));
 else if (kind === 'odd') await write(path, odd.map((n, i) => `main;${n};leaf ${100 + i}`));
 else await write(path, serverStacks(kind === 'after').map(([f, w]) => `${f.join(';')} ${w}`));

@@ -70,6 +70,14 @@ for name in agent.lock agent.state agent.state.new; do
     same "$name stays" mine "$(cat "$SONDE_DIR/$name")"
     has "and it is said" "agent.lock .*left as it is|agent.state: .*not sonde's" "$scratch/agent.log"
 done
+# What two agents leave that wrote their process ids at the same instant is theirs.
+rm -f "$SONDE_DIR"/agent.*
+printf '99\n45\n' >"$SONDE_DIR/agent.lock"
+start_agent "$scratch/agent.log" --no-processes
+same "the lock names the agent" "$agent" "$(cat "$SONDE_DIR/agent.lock")"
+kill -TERM "$agent"
+wait "$agent"
+lacks "nothing is said" 'left as it is' "$scratch/agent.log"
 for name in agent.state agent.state.new; do
     rm -f "$SONDE_DIR"/agent.*
     mkfifo "$SONDE_DIR/$name"

@@ -18,7 +18,12 @@ code() { curl -sk -o body -w '%{http_code}' "$@"; }
 # ---- a token ----------------------------------------------------------------------------------
 serve log --set server.token_file=token
 for path in /livez /healthz; do same "$path is open" 200 "$(code "$url$path")"; done
-for path in / /health /metrics /api/series /nothing /profiling/dashboard; do
+# Pages hold nothing that was measured: what they show, they ask for.
+for path in / /profiling/dashboard /profiling/requests /profiling/app.js /profiling/elements.js /profiling/routes; do
+    same "$path is open" 200 "$(code "$url$path")"
+done
+same "a browser is led there" 302 "$(code -H 'Accept: text/html' "$url/")"
+for path in /health /metrics /api/series /api/openapi.json /api/stream /nothing; do
     same "$path without" 401 "$(code "$url$path")"
     has "$path: why" 'a token is needed' body
 done
@@ -55,6 +60,53 @@ end
 SONDE_TOKEN=$token serve log --set server.open_health=true
 same "open health" 200 "$(code "$url/health")"
 same "metrics are not" 401 "$(code "$url/metrics")"
+end
+
+# ---- web pages of others ----------------------------------------------------------------------
+# One whose host is named may read; what starts something it may do with a token alone.
+page() { code -D headers -H "Origin: $1" "${@:2}"; }
+header() { tr -d '\r' <headers | sed -n "s/^$1: //Ip"; }
+preflight=(-X OPTIONS -H 'Access-Control-Request-Method: POST' -H 'Access-Control-Request-Headers: authorization')
+serve log --set server.hosts=ui.lan,localhost:3000
+for origin in http://ui.lan https://ui.lan:8443 http://localhost:3000; do
+    for path in /api/series /metrics /profiling/elements.js; do
+        same "$path for $origin" 200 "$(page "$origin" "$url$path")"
+        same "$path for $origin: it may read" "$origin" "$(header Access-Control-Allow-Origin)"
+        has "$path for $origin: caches" '^Vary: Origin' headers
+    done
+    same "errors are read too" 404 "$(page "$origin" "$url/nothing")"
+    same "errors are read too" "$origin" "$(header Access-Control-Allow-Origin)"
+    same "a preflight" 204 "$(page "$origin" "${preflight[@]}" "$url/api/series")"
+    same "a preflight: origin" "$origin" "$(header Access-Control-Allow-Origin)"
+    same "a preflight: methods" 'GET, POST, DELETE' "$(header Access-Control-Allow-Methods)"
+    same "a preflight: headers" 'Authorization, Content-Type, Last-Event-ID' "$(header Access-Control-Allow-Headers)"
+    for site in '' cross-site same-site; do
+        same "it starts nothing" 403 "$(page "$origin" ${site:+-H "Sec-Fetch-Site: $site"} -X POST "$url/admin/profile/mark")"
+        has "why" 'needs a token' body
+        same "it samples nothing" 403 "$(page "$origin" ${site:+-H "Sec-Fetch-Site: $site"} "$url/debug/pprof/heap")"
+    done
+done
+same "no Origin" 200 "$(code -D headers "$url/api/series")"
+same "no Origin: none is named" '' "$(header Access-Control-Allow-Origin)"
+has "no Origin: caches know" '^Vary: Origin' headers
+for origin in http://evil.example http://ui.lan.evil null; do
+    same "$origin" 403 "$(page "$origin" "$url/api/series")"
+    same "$origin reads nothing" '' "$(header Access-Control-Allow-Origin)"
+    same "$origin: a preflight" 405 "$(page "$origin" "${preflight[@]}" "$url/api/series")"
+    same "$origin: a preflight" '' "$(header Access-Control-Allow-Origin)"
+done
+# Pages of this machine may be of other users: they read nothing unless they are named.
+same "another port" 200 "$(page http://localhost:3001 "$url/api/series")"
+same "another port reads nothing" '' "$(header Access-Control-Allow-Origin)"
+end
+SONDE_TOKEN=$token serve log --set server.hosts=ui.lan
+same "without the token" 401 "$(page http://ui.lan "$url/api/series")"
+same "without the token: it is told" http://ui.lan "$(header Access-Control-Allow-Origin)"
+same "a preflight has none" 204 "$(page http://ui.lan "${preflight[@]}" "$url/admin/profile/mark")"
+same "with it" 200 "$(page http://ui.lan -H "Authorization: Bearer $token" "$url/api/series")"
+got=$(page http://ui.lan -H "Authorization: Bearer $token" -H 'Sec-Fetch-Site: cross-site' -X POST "$url/admin/profile/mark")
+[ "$got" != 403 ] || complain "with the token it may not start anything: $(cat body)"
+same "others may not" 403 "$(page http://evil.example -H "Authorization: Bearer $token" -X POST "$url/admin/profile/mark")"
 end
 
 # The front is known by the same names. Nobody listens where its upstream would be.

@@ -19,9 +19,9 @@ end() {
     wait "$agent"
 }
 
-closed=(/ /api/processes /api/requests /api/openapi.json /admin/profile/status /admin/profiles
-        /debug/pprof/heap /profiling/dashboard /nothing)
-open=(/metrics /livez /readyz /healthz /health)
+closed=(/api/series /api/processes /api/requests /api/openapi.json /admin/profile/status /admin/profiles
+        /debug/pprof/heap /nothing)
+open=(/metrics /livez /readyz /healthz /health / /profiling/dashboard /profiling/app.js /profiling/routes)
 
 start_agent log --no-processes
 until_true curl -sf "$url/readyz"

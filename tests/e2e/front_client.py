@@ -225,6 +225,9 @@ async def test_one_connection():
     check("passed on: fields", seen["fields"]["x-forwarded-for"] == "127.0.0.1" and
           seen["fields"]["traceparent"][:3] == "00-" and "sonde" in seen["fields"]["via"])
     check("Ollama's /api is passed on", json.loads(answers[3][2])["line"].startswith("POST /api/tags"))
+    status, head, body = await get("/profiling/dashboard", fields="Origin: http://127.0.0.1\r\n")
+    check("the dashboard is ours", status == 200 and b"app.js" in body and
+          "default-src 'none'" in head["content-security-policy"])
     status, _, body = await get("/", fields="Origin: http://127.0.0.1\r\n")
     check("the index is the upstream's", status == 200 and b"GET / HTTP/1.1" in body)
 

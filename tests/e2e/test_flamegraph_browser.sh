@@ -11,12 +11,10 @@ for tool in chromium node npm; do
 done
 
 work=$SONDE_BUILD/browser
-rm -rf "$work/shots"
+rm -f "$work"/shots/{svg,html,speedscope}-*
 mkdir -p "$work/shots"
 "$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/browser" "$work"
 cd "$work"
-
-node_modules/.bin/tsc -p "$SONDE_SOURCE/web"
 
 flame=$SONDE_BUILD/programs/flame
 draw() { "$flame" "$@" >>drawn.log; }

@@ -25,6 +25,20 @@ listen() {
 }
 ids() { [ "$(grep -c '^id: ' "$1")" -ge "$2" ]; }
 
+# ---- points -----------------------------------------------------------------------------------
+start_agent log --store points.db
+"$SONDE_BUILD/example_engine" --clients 2 --requests 100000 >/dev/null 2>&1 &
+engine=$!
+started+=("$engine")
+for step in 1 2; do
+    python3 "$SONDE_SOURCE/tests/e2e/stream_points.py" "$url" $step 3 >points 2>&1 ||
+        complain "points of $step s:" "$(tail -n 3 points)"
+done
+kill "$engine"
+same "a step that is none of a few" 400 \
+    "$(curl -s -o answer -w '%{http_code}' "$url/api/stream?events=points&step=3")"
+end
+
 # ---- by curl ----------------------------------------------------------------------------------
 serve --store store.db
 listen events --compressed -D headers "$url/api/stream?name=sonde_agent_*&limit=2&events=series,processes,inference,store"
@@ -93,7 +107,7 @@ until_true ids front 3
 end
 
 # ---- in a browser -----------------------------------------------------------------------------
-work=$SONDE_BUILD/stream
+work=$SONDE_BUILD/browser
 "$SONDE_SOURCE/tests/node_packages" "$SONDE_SOURCE/tests/browser" "$work" >npm.out 2>&1 || complain "playwright could not be installed:" "$(cat npm.out)"
 serve
 timeout 120 node "$work/stream.mjs" "$url" >browser.out 2>&1 || complain "in a browser:" "$(cat browser.out)"

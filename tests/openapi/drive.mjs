@@ -85,7 +85,9 @@ function invalid({ schema }) {
 async function parameters(path, method, operation) {
     const query = operation.parameters.filter((p) => p.in === 'query');
     const needed = query.filter((p) => p.required || lasts(p)).map((p) => [p.name, valid(p)[0]]);
-    const others = (p) => needed.filter(([name]) => name !== p.name);
+    const beside = (p) => query.filter(({ name }) => name === p['x-needs-one-of']?.[0])
+        .map((other) => [other.name, valid(other)[0]]);
+    const others = (p) => [...needed.filter(([name]) => name !== p.name), ...beside(p)];
     const body = operation.requestBody && bodyOf(operation);
     const options = body ? { body: body.text, headers: { 'Content-Type': body.type } } : {};
     const go = (q) => call(method, path, q, options);
@@ -99,6 +101,11 @@ async function parameters(path, method, operation) {
         }
         for (const value of invalid(p)) {
             const answer = await go([...others(p), [p.name, value]]);
+            described(operation, answer);
+            expect(answer, 400);
+        }
+        if (p['x-needs-one-of']) {
+            const answer = await go([...needed, [p.name, valid(p)[0]]]);
             described(operation, answer);
             expect(answer, 400);
         }

@@ -2,10 +2,10 @@
 // takes it away and draws the same from the data, for the window's width, the frame that is
 // zoomed and the text that is searched for.
 
-import { Profile, Tree, colorIndex, levels, readProfile, starts } from './data';
+import { Profile, Tree, colorIndex, levels, readProfile, starts } from './flame/data';
 import {
     describe, label, matchFrames, matchedHint, matchedText, matchedWeight, matcher,
-} from './text';
+} from './flame/text';
 import css from './svg.css';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -67,7 +67,7 @@ class FlameGraph {
     private readonly crumbs: HTMLElement;
 
     constructor(private readonly svg: SVGSVGElement) {
-        this.p = readProfile(svg.querySelector('.sonde-data')!.textContent!);
+        this.p = readProfile(svg.querySelector('.sonde-data')!.textContent);
         this.t = this.p.tree;
         this.start = starts(this.t);
         this.level = levels(this.p, this.t);
@@ -76,7 +76,7 @@ class FlameGraph {
         const style = svgElement('style');
         style.textContent = css;
         svg.querySelector('style')!.after(style);
-        const summary = svg.querySelector('desc')!.textContent!;
+        const summary = svg.querySelector('desc')!.textContent;
         svg.querySelector('.still')!.remove();
         svg.removeAttribute('viewBox');
         svg.setAttribute('width', '100%');

@@ -37,15 +37,15 @@ static void store_error(struct sonde_response *a, int rc, const struct sonde_err
     sonde_response_error(a, rc == SONDE_EFULL ? 400 : 500, "%s", err->text);
 }
 
-static void query_store(const struct sonde_request *r, struct sonde_response *a,
-                        const struct sonde_api_query *q, double step_s)
+static void query_store(const struct sonde_request *r, struct sonde_store *s,
+                        struct sonde_response *a, const struct sonde_api_query *q, double step_s)
 {
     const struct sonde_store_query stored = {
         .filters = q->filters, .filter_count = q->filter_count, .from_s = q->from_s,
         .to_s = q->to_s, .step_s = step_s, .series_max = q->limit,
     };
     struct sonde_err err = { "" };
-    const int rc = sonde_api_stored(r->store_ops, r->store, &stored, &a->body, &err);
+    const int rc = sonde_api_stored(r->store_ops, s, &stored, &a->body, &err);
     if (rc) store_error(a, rc, &err);
 }
 
@@ -77,12 +77,13 @@ static void query(const struct sonde_request *r, struct sonde_response *a)
     q.limit = limit;
     q.history = history;
     struct sonde_model *m = sonde_collector_model(r->collector);
-    if (r->store && (step_s > 0 || (q.from_s > 0 && is_older(m, q.from_s)))) {
-        query_store(r, a, &q, step_s);
+    struct sonde_store *s = sonde_request_history(r);
+    if (s && (step_s > 0 || (q.from_s > 0 && is_older(m, q.from_s)))) {
+        query_store(r, s, a, &q, step_s);
         return;
     }
     if (step_s > 0) {
-        sonde_response_error(a, 400, "parameter step: there is no store to read from; start the "
+        sonde_response_error(a, 400, "parameter step: there is no history to read from; start the "
                                      "agent with --store FILE");
         return;
     }
@@ -118,16 +119,17 @@ static void export_range(const struct sonde_request *r, struct sonde_response *a
                          const struct sonde_export_ops *format, const struct sonde_store_query *q)
 {
     const int which = sonde_exchange_format(format->name);
+    struct sonde_store *s = sonde_request_history(r);
     struct sonde_exchange_result result;
     struct sonde_err err = { "" };
     if (which < 0) {
         sonde_response_error(a, 400, "parameter format: with from or to json, csv, openmetrics and "
                                      "prometheus can be written, not %s", format->name);
-    } else if (!r->store) {
-        sonde_response_error(a, 400, "parameter from: there is no store to read from; start the agent "
+    } else if (!s) {
+        sonde_response_error(a, 400, "parameter from: there is no history to read from; start the agent "
                                      "with --store FILE");
     } else {
-        const int rc = sonde_exchange_export(r->store_ops, r->store, q,
+        const int rc = sonde_exchange_export(r->store_ops, s, q,
                                              (enum sonde_exchange_format)which, &a->body, &result,
                                              &err);
         if (rc) store_error(a, rc, &err);
@@ -202,9 +204,10 @@ static void spans(const struct sonde_request *r, struct sonde_response *a)
     q.pid = (uint32_t)pid;
     q.limit = limit;
     struct sonde_model *m = sonde_collector_model(r->collector);
-    if (r->store && q.from_s > 0 && spans_are_older(r, m, q.from_s)) {
+    struct sonde_store *s = sonde_request_history(r);
+    if (s && q.from_s > 0 && spans_are_older(r, m, q.from_s)) {
         struct sonde_err err = { "" };
-        const int rc = sonde_api_stored_spans(r->store_ops, r->store, &q, &a->body, &err);
+        const int rc = sonde_api_stored_spans(r->store_ops, s, &q, &a->body, &err);
         if (rc) store_error(a, rc, &err);
         return;
     }

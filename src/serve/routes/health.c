@@ -35,7 +35,7 @@ static void readyz(const struct sonde_request *r, struct sonde_response *a)
     const char *state = collector_state(m, &age);
     pthread_rwlock_unlock(&m->lock);
     a->content_type = "text/plain; charset=utf-8";
-    if (state[0] == 'o') {
+    if (state[0] == 'o' || r->file_count) { /* files are there from the start */
         sonde_buf_puts(&a->body, "ok\n");
     } else {
         a->status = 503;
@@ -137,6 +137,7 @@ static void healthz(const struct sonde_request *r, struct sonde_response *a)
     struct counts c = { 0 };
     const size_t refusals = sonde_collector_refusals(r->collector, refused, REFUSALS_SHOWN);
     count(sonde_collector_model(r->collector), &c);
+    if (r->file_count) c.state = "ok"; /* `sonde view` reads nothing: all is there */
     const int fresh = c.state[0] == 'o';
     const int degraded =
         refusals || c.dropped_series || c.conflicts || c.drops || c.spans_lost;
@@ -150,6 +151,7 @@ static void healthz(const struct sonde_request *r, struct sonde_response *a)
     sonde_json_u64(&a->body, "series", c.series);
     sonde_json_u64(&a->body, "processes", c.running);
     sonde_json_u64(&a->body, "refused_segments", refusals);
+    if (r->file_count) sonde_json_u64(&a->body, "files", r->file_count);
     put_components(&a->body, &c, refused, refusals);
     sonde_buf_puts(&a->body, "}\n");
 }

@@ -105,13 +105,16 @@ static void admin_profile_memory(const struct sonde_request *r, struct sonde_res
     const char *type = sonde_request_param(r, "type");
     const int kind = type ? sonde_sample_kind_find(type) : -1; /* what is in use, if anything is */
     const int style = style_of(r->accept);
+    const char *keep = sonde_request_param(r, "keep");
     a->vary_accept = 1;
     if (!sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) return;
     struct sonde_profile *p = take(r, a, style >= 0);
     if (!p) return;
     if (style < 0) answer_pprof(p, a);
     else answer_report(p, (enum sonde_report_style)style, limit, kind, a);
-    sonde_session_keep_answer(r->sessions, "on-demand-memory", "memory", p, a);
+    if (!keep || keep[0] == '1') {
+        sonde_session_keep_answer(r->sessions, "on-demand-memory", "memory", p, a);
+    }
     sonde_profile_destroy(p);
 }
 
@@ -151,7 +154,7 @@ const struct sonde_route sonde_route_admin_profile_memory = {
     .path = "/admin/profile/memory",
     .summary = "alike, as a report with leaks, in JSON; as text/plain, text/markdown or pprof if "
                "Accept names it",
-    .params = (const char *const[]){ "pid", "type", "limit", NULL },
+    .params = (const char *const[]){ "pid", "type", "limit", "keep", NULL },
     .slow = 1,
     .handle = admin_profile_memory,
     .produces = "application/json|application/octet-stream|text/plain|text/markdown",

@@ -1,4 +1,5 @@
-/* index.c - / lists the routes: as a page for browsers, as text for everything else. */
+/* index.c - / lists the routes, and leads a browser to the dashboard; /profiling/routes is the same
+ * list as a page. */
 #include <string.h>
 
 #include "serve/accept.h"
@@ -19,10 +20,11 @@ static void put_html(const struct sonde_request *r, struct sonde_buf *out)
     sonde_buf_puts(out,
                    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                    "<meta name=\"viewport\" content=\"width=device-width\">"
-                   "<meta name=\"color-scheme\" content=\"light dark\"><title>sonde</title>"
-                   "<style>body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;"
-                   "max-width:50rem;padding:0 1rem}dd{margin:0 0 .6rem 1.5rem}</style></head>\n"
-                   "<body><h1>sonde</h1>\n<dl>\n");
+                   "<meta name=\"color-scheme\" content=\"light dark\"><title>Routes - sonde</title>"
+                   "<link rel=\"icon\" href=\"icon.svg\" type=\"image/svg+xml\">"
+                   "<link rel=\"stylesheet\" href=\"app.css\"></head>\n"
+                   "<body class=\"plain\"><main><h1>sonde</h1>\n"
+                   "<p><a href=\"dashboard\">Dashboard</a></p>\n<dl>\n");
     /* Paths, summaries and parameter names come from the table: nothing to escape. */
     for (size_t i = 0; sonde_routes[i]; i++) {
         const struct sonde_route *route = sonde_routes[i];
@@ -37,7 +39,7 @@ static void put_html(const struct sonde_request *r, struct sonde_buf *out)
         put_params(out, route);
         sonde_buf_puts(out, "</dd>\n");
     }
-    sonde_buf_printf(out, "</dl>\n<p>In a terminal: <code>sonde top %s</code></p></body></html>\n",
+    sonde_buf_printf(out, "</dl>\n<p>In a terminal: <code>sonde top %s</code></p></main></body></html>\n",
                      r->url);
 }
 
@@ -57,18 +59,39 @@ static void put_text(const struct sonde_request *r, struct sonde_buf *out)
 
 static void handle(const struct sonde_request *r, struct sonde_response *a)
 {
-    const int html = sonde_accept_html(r->accept);
     a->vary_accept = 1;
-    a->content_type = html ? "text/html; charset=utf-8" : "text/plain; charset=utf-8";
-    if (html) put_html(r, &a->body);
-    else put_text(r, &a->body);
+    a->content_type = "text/plain; charset=utf-8";
+    if (sonde_accept_html(r->accept)) {
+        a->status = 302;
+        a->location = "/profiling/dashboard";
+    } else {
+        put_text(r, &a->body);
+    }
 }
 
-extern const struct sonde_route sonde_route_index;
+static void list_page(const struct sonde_request *r, struct sonde_response *a)
+{
+    a->content_type = "text/html; charset=utf-8";
+    a->policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
+                "form-action 'none'; frame-ancestors 'self'";
+    put_html(r, &a->body);
+}
+
+extern const struct sonde_route sonde_route_index, sonde_route_list_page;
 const struct sonde_route sonde_route_index = {
     .method = "GET",
     .path = "/",
-    .summary = "this list",
+    .summary = "this list; a browser gets the dashboard",
+    .open = 1,
     .handle = handle,
-    .produces = "text/plain|text/html",
+    .produces = "text/plain",
+    .statuses = "302",
+};
+const struct sonde_route sonde_route_list_page = {
+    .method = "GET",
+    .path = "/profiling/routes",
+    .summary = "this list as a page",
+    .open = 1,
+    .handle = list_page,
+    .produces = "text/html",
 };

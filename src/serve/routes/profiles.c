@@ -7,6 +7,7 @@
 #include "present/profile_report.h"
 #include "profile/format.h"
 #include "serve/route.h"
+#include "serve/server.h"
 #include "serve/session_report.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
@@ -72,10 +73,26 @@ static void row(const struct sonde_store_profile *p, void *arg)
     sonde_json_close(l->out, '}');
 }
 
+/* Those of files: numbered from 1, in the order they were named. */
+static void list_files(const struct sonde_request *r, struct listing *l)
+{
+    for (size_t i = 0; i < r->file_count; i++) {
+        const struct sonde_profile *p = r->files[i].profile;
+        uint64_t samples = 0;
+        for (uint32_t k = 0; k < p->samples_count; k++) samples += p->samples[k].count;
+        row(&(struct sonde_store_profile){
+                .id = i + 1, .name = r->files[i].name, .kind = "file",
+                .program = sonde_profile_str(p, p->program), .samples = samples,
+                .start_s = (double)p->start_ns * 1e-9, .end_s = (double)p->end_ns * 1e-9,
+                .bytes = p->bytes },
+            l);
+    }
+}
+
 static void list(const struct sonde_request *r, struct sonde_response *a)
 {
-    const struct sonde_store_ops *ops;
-    int memory;
+    const struct sonde_store_ops *ops = NULL;
+    int memory = 0;
     struct sonde_err err = { "" };
     struct listing l = { .name = sonde_request_param(r, "name"),
                          .kind = sonde_request_param(r, "kind"),
@@ -86,18 +103,19 @@ static void list(const struct sonde_request *r, struct sonde_response *a)
         !sonde_request_count(r, a, "limit", 100000, &l.limit)) {
         return;
     }
-    struct sonde_store *s = store_of(r, a, &ops, &memory);
-    if (!s) return;
+    struct sonde_store *s = r->file_count ? NULL : store_of(r, a, &ops, &memory);
+    if (!s && !r->file_count) return;
     sonde_json_open(&a->body, '{');
     sonde_json_key_open(&a->body, "profiles", '[');
-    const int rc = ops->profiles(s, NULL, row, &l, &err);
+    list_files(r, &l);
+    const int rc = s ? ops->profiles(s, NULL, row, &l, &err) : 0;
     if (rc) {
         sonde_response_error(a, 500, "%s", err.text);
         return;
     }
     sonde_json_close(&a->body, ']');
     sonde_json_u64(&a->body, "total", l.matching);
-    sonde_json_str(&a->body, "kept_in", memory ? "memory" : "store");
+    sonde_json_str(&a->body, "kept_in", r->file_count ? "files" : memory ? "memory" : "store");
     sonde_json_close(&a->body, '}');
     sonde_buf_putc(&a->body, '\n');
 }

@@ -1,4 +1,4 @@
-/* stored.c - /api/runs/ID and /api/findings: what only the store knows. */
+/* stored.c - /api/runs/ID, which only a store knows, and /api/findings. */
 #include <stdlib.h>
 
 #include "serve/api_store.h"
@@ -8,10 +8,10 @@
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 100000 };
 #define TIME_MAX 1e11 /* unix seconds */
 
-/* 1, or 0 with a 404 in a. */
-static int has_store(const struct sonde_request *r, struct sonde_response *a)
+/* 1, or 0 with a 404 in a. s: where it would be, NULL = nowhere. */
+static int has_store(const struct sonde_store *s, struct sonde_response *a)
 {
-    if (r->store) return 1;
+    if (s) return 1;
     sonde_response_error(a, 404, "there is no store: start the agent with --store FILE");
     return 0;
 }
@@ -21,7 +21,7 @@ static void run(const struct sonde_request *r, struct sonde_response *a)
     struct sonde_err err = { "" };
     char *end = NULL;
     const unsigned long id = strtoul(r->name, &end, 10);
-    if (!has_store(r, a)) return;
+    if (!has_store(r->store, a)) return;
     if (r->name[0] < '0' || r->name[0] > '9' || *end || id > UINT32_MAX) {
         sonde_response_error(a, 400, "\"%.100s\" is not the number of a run; /api/runs lists them",
                              r->name);
@@ -37,7 +37,8 @@ static void findings(const struct sonde_request *r, struct sonde_response *a)
     struct sonde_api_findings q = { .kind = sonde_request_param(r, "kind") };
     const char *severity = sonde_request_param(r, "severity");
     uint64_t run_id = 0, limit = LIMIT_DEFAULT;
-    if (!has_store(r, a) ||
+    struct sonde_store *s = sonde_request_history(r);
+    if (!has_store(s, a) ||
         !sonde_request_number(r, a, "from", 0, TIME_MAX, &q.range.from_s) ||
         !sonde_request_number(r, a, "to", 0, TIME_MAX, &q.range.to_s) ||
         !sonde_request_count(r, a, "run", UINT32_MAX, &run_id) ||
@@ -56,7 +57,7 @@ static void findings(const struct sonde_request *r, struct sonde_response *a)
     }
     q.range.run = (uint32_t)run_id;
     q.range.limit = (size_t)limit;
-    const int rc = sonde_api_findings(r->store_ops, r->store, &q, &a->body, &err);
+    const int rc = sonde_api_findings(r->store_ops, s, &q, &a->body, &err);
     if (rc) sonde_response_error(a, 500, "%s", err.text);
 }
 

@@ -1,6 +1,8 @@
 /* stream.c - GET /api/stream: what the agent reads, each tick, as server-sent events. Data of an event
  * is what the route of the same name answers: series as /api/query, processes as /api/processes,
- * inference as /api/inference; store tells how the store is. */
+ * inference as /api/inference; store tells how the store is. points are of the step that has just
+ * ended, when one has: what /api/query?step= answers of it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -12,6 +14,7 @@
 enum { LIMIT_MAX = 10000, HISTORY_MAX = 1000 };
 
 struct wanted {
+    double step_s;               /* of points */
     struct sonde_filters filters;
     struct sonde_api_query query;
 };
@@ -19,7 +22,9 @@ struct wanted {
 static int parse(const struct sonde_request *r, struct sonde_response *a, struct wanted *w)
 {
     uint64_t limit = 0, history = 0;
+    const char *step = sonde_request_param(r, "step");
     w->query = (struct sonde_api_query){ .filters = w->filters.filter };
+    w->step_s = step ? atof(step) : 1; /* it is one of a few words */
     if (!sonde_request_filters(r, a, &w->filters) ||
         !sonde_request_number(r, a, "window", 0.001, 86400, &w->query.window_s) ||
         !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
@@ -59,24 +64,25 @@ static void put_event(const struct sonde_request *r, const struct wanted *w, con
         put_store(r, &data);
     } else {
         pthread_rwlock_rdlock(&m->lock);
-        if (strcmp(name, "series") == 0) sonde_api_query(m, &w->query, &data);
+        if (strcmp(name, "points") == 0) sonde_api_points(m, &w->query, w->step_s, &data);
+        else if (strcmp(name, "series") == 0) sonde_api_query(m, &w->query, &data);
         else if (strcmp(name, "processes") == 0) sonde_api_processes(m, &data);
         else sonde_api_inference(m, w->query.window_s, &data);
         pthread_rwlock_unlock(&m->lock);
     }
     if (data.error) out->error = data.error;
-    else sonde_stream_event(out, name, data.data, data.len);
+    else if (data.len) sonde_stream_event(out, name, data.data, data.len);
     sonde_buf_release(&data);
 }
 
 static void render(const struct sonde_request *r, struct sonde_buf *out)
 {
-    static const char *const names[] = { "series", "processes", "inference", "store" };
+    static const char *const names[] = { "points", "series", "processes", "inference", "store" };
     const char *events = sonde_request_param(r, "events");
     struct sonde_response unused = { 0 };
     struct wanted w;
     if (!parse(r, &unused, &w)) return; /* it went well when the stream was opened */
-    if (!events) events = names[0];
+    if (!events) events = "series";
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strstr(events, names[i])) put_event(r, &w, names[i], out);
     }
@@ -100,9 +106,9 @@ extern const struct sonde_route sonde_route_api_stream;
 const struct sonde_route sonde_route_api_stream = {
     .method = "GET",
     .path = "/api/stream",
-    .summary = "server-sent events, each tick: events=series,processes,inference,store; series alone "
-               "unless given",
-    .params = (const char *const[]){ "events", SONDE_FILTER_PARAMS, "window", "limit", "history",
+    .summary = "server-sent events, each tick: events=points,series,processes,inference,store; series "
+               "alone unless given",
+    .params = (const char *const[]){ "events", SONDE_FILTER_PARAMS, "window", "limit", "history", "step",
                                      NULL },
     .handle = handle,
     .produces = "text/event-stream",

@@ -203,6 +203,7 @@ static void check_honest(const struct sonde_config_row *r, void *arg)
         "flamegraph.min_width_percent", "flamegraph.color_scheme", "storage.path",
         "storage.retention_days", "storage.raw_hours", "storage.max_profiles",
         "storage.max_megabytes", "storage.spans_per_second", "storage.requests_per_second",
+        "storage.recent_megabytes", "storage.recent_hours",
         "health",
     };
     char name[128];

@@ -237,6 +237,35 @@ static void widest_frames(void **state)
     sonde_tree_destroy(t);
 }
 
+/* What is below a node, as wide as it is in the whole, with callers that have nothing else. */
+static void part_of_a_tree(void **state)
+{
+    (void)state;
+    struct sonde_tree *t = fold_many();
+    static const uint32_t most[] = { 1, 5, 50, 100000 };
+    for (uint32_t under = 0; under < t->node_count; under += 97) {
+        for (size_t i = 0; i < COUNT(most); i++) {
+            struct sonde_flame f;
+            const uint32_t depth = t->nodes[under].depth;
+            assert_int_equal(sonde_flame_init_under(&f, t, 0, most[i], under), 0);
+            assert_true(f.node_count > depth && f.node_count <= depth + most[i]);
+            assert_int_equal(f.nodes[depth].node, under);
+            for (uint32_t n = 0; n < f.node_count; n++) {
+                const struct sonde_tree_node *of = &t->nodes[f.nodes[n].node];
+                uint64_t below = 0;
+                for (uint32_t c = n + 1; c < f.node_count; c++) {
+                    if (f.nodes[c].parent == n) below += f.nodes[c].total;
+                }
+                assert_int_equal(f.nodes[n].total, of->total);
+                assert_int_equal(f.nodes[n].self, of->self);
+                assert_int_equal(f.nodes[n].self + f.nodes[n].dropped + below, of->total);
+            }
+            sonde_flame_release(&f);
+        }
+    }
+    sonde_tree_destroy(t);
+}
+
 /* ---- The drawn frames ------------------------------------------------------------------------ */
 
 struct rect { long x0, x1, y; }; /* hundredths of a pixel */
@@ -638,6 +667,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_is_the_tree),
         cmocka_unit_test(default_widths),
+        cmocka_unit_test(part_of_a_tree),
         cmocka_unit_test(widest_frames),
         cmocka_unit_test(edges_meet),
         cmocka_unit_test(rows_are_full),

@@ -63,6 +63,15 @@ static void test_select(void **state)
         { "slow", { .outcome = -1, .source = -1, .min_s = 0.0609 }, 4, 9 }, /* 25 ms + 6 ms each */
         { "running", { .outcome = -1, .source = -1, .state = SONDE_REQUESTS_RUNNING }, 0, 0 },
         { "done", { .outcome = -1, .source = -1, .state = SONDE_REQUESTS_DONE }, 10, 9 },
+        { "oldest", { .outcome = -1, .source = -1, .sort = SONDE_REQUESTS_OLDEST }, 10, 0 },
+        { "program", { .outcome = -1, .source = -1, .process = "eng*" }, 10, 9 },
+        { "another program", { .outcome = -1, .source = -1, .process = "server" }, 0, 0 },
+        { "trace", { .outcome = -1, .source = -1, .trace_hi = 1, .trace_lo = 0x104 }, 1, 4 },
+        { "from on", { .outcome = -1, .source = -1, .from_s = 1700000000.03 }, 7, 9 },
+        { "before", { .outcome = -1, .source = -1, .to_s = 1700000000.03 }, 3, 2 },
+        { "metric", { .outcome = -1, .source = -1, .metric = SONDE_METRIC_ITL }, 9, 9 },
+        { "bounds", { .outcome = -1, .source = -1, .metric = SONDE_METRIC_QUEUE,
+                      .metric_min = 0.003, .metric_max = 0.006 }, 3, 5 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct sonde_infer_request *list[16];

@@ -245,6 +245,76 @@ static void test_spans(void **state)
     sonde_profile_destroy(all);
 }
 
+static void add_child(struct sonde_profile *p, const char *name, uint32_t thread, uint64_t from_s,
+                      uint64_t to_s, uint64_t id, uint64_t parent)
+{
+    add_span(p, name, thread, from_s, to_s);
+    p->spans[p->spans_count - 1].id = id;
+    p->spans[p->spans_count - 1].parent = parent;
+}
+
+static int has_span(const struct sonde_profile *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->spans_count; i++) {
+        if (!strcmp(sonde_profile_str(p, p->spans[i].name), name)) return 1;
+    }
+    return 0;
+}
+
+/* What a span with samples was begun for, and what others were in while a thread without spans was
+ * sampled, says whose those samples are. */
+static void test_spans_of_others(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t pid, others_max;
+        const char *wanted[6], *unwanted[4];
+    } cases[] = {
+        { "without others", 0, 0, { "task", "phase", "outer" }, { "batch", "idle", "elsewhere" } },
+        { "with others", 0, 99, { "task", "phase", "outer", "batch", "around batch" },
+          { "idle", "elsewhere", "request" } },
+        { "of another process", 2, 99, { "idle" }, { "task", "batch", "phase", "elsewhere" } },
+    };
+    struct sonde_profile *p = new_profile();
+    const uint32_t main = sonde_profile_thread(p, 1, 10, "main");
+    const uint32_t helper = sonde_profile_thread(p, 1, 11, "helper");
+    const uint32_t pool = sonde_profile_thread(p, 1, 12, "pool");
+    const uint32_t none = sonde_profile_thread(p, 1, 0, "requests");
+    const uint32_t other = sonde_profile_thread(p, 2, 20, "other");
+    p->start_ns = START;
+    p->end_ns = START + 100 * S;
+    build_sample(p, "task", 1, helper, START + 5 * S);
+    build_sample(p, "multiply", 1, pool, START + 25 * S);
+    build_sample(p, "else", 1, other, START + 45 * S);
+    add_child(p, "outer", main, 1, 12, 1, 0);
+    add_child(p, "phase", main, 2, 10, 2, 0);
+    add_child(p, "task", helper, 4, 6, 3, 2);
+    add_child(p, "request", none, 0, 90, 4, 0);
+    add_child(p, "around batch", main, 19, 31, 5, 0);
+    add_child(p, "batch", main, 20, 30, 6, 0);
+    add_child(p, "idle", other, 44, 46, 7, 0);
+    add_child(p, "elsewhere", main, 50, 60, 8, 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde_profile *all = new_profile();
+        const struct sonde_fold_part part = { .pid = cases[i].pid ? cases[i].pid : 1, .spans = 1,
+                                              .others_max = cases[i].others_max };
+        assert_int_equal(sonde_fold_add(all, p, &part), 0);
+        for (int k = 0; k < 6 && cases[i].wanted[k]; k++) {
+            if (!has_span(all, cases[i].wanted[k])) {
+                fail_msg("%s: no %s", cases[i].name, cases[i].wanted[k]);
+            }
+        }
+        for (int k = 0; k < 4 && cases[i].unwanted[k]; k++) {
+            if (has_span(all, cases[i].unwanted[k])) {
+                fail_msg("%s: %s", cases[i].name, cases[i].unwanted[k]);
+            }
+        }
+        sonde_profile_destroy(all);
+    }
+    sonde_profile_destroy(p);
+}
+
 /* Too little room is an error, never less of it without a word. */
 static void test_no_room(void **state)
 {
@@ -267,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_lost),         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_threads),      cmocka_unit_test(test_large_counts),
         cmocka_unit_test(test_rebase),       cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_spans_of_others),
         cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "base/alloc.h"
@@ -122,6 +123,10 @@ static void describe(char *out, size_t size)
 
 static const struct sonde_select_trace traces[] = { { 0, 0xa }, { 0, 0xc } };
 
+/* By request, as set_up adds them: A, B, C, and C as a front saw it. */
+static const unsigned char only_a[] = { 1, 0, 0, 0 }, a_and_b[] = { 1, 1, 0, 0 },
+                           all_of_them[] = { 1, 1, 1, 1 }, c_by_its_front[] = { 0, 0, 0, 1 };
+
 static const struct {
     const char *name;
     struct sonde_select select;
@@ -151,6 +156,22 @@ static const struct {
       "encode=1000 matmul=1000 forward=1000 inner=1000 mixed=1000 choose=1000 second=1000" },
     { "traces", { .traces = traces, .trace_count = 2 },
       "encode=1000 matmul=750 forward=750 inner=1000 mixed=250 second=1000" },
+    { "given ones", { .given = only_a },
+      "encode=1000 matmul=750 forward=750 inner=1000 mixed=250" },
+    { "given ones come with their twins", { .given = c_by_its_front }, "second=1000" },
+    { "the others", { .given = only_a, .rest = 1 },
+      "matmul=250 forward=250 mixed=750 choose=1000 second=1000" },
+    { "the others of those that count", { .given = only_a, .among = a_and_b, .rest = 1 },
+      "matmul=250 forward=250 mixed=750 choose=1000" },
+    { "the others than one", { .request = "job-1", .among = a_and_b, .rest = 1 },
+      "matmul=250 forward=250 mixed=750 choose=1000" },
+    { "the others than the slowest", { .slowest = 1, .rest = 1 },
+      "matmul=250 forward=250 mixed=750 choose=1000 second=1000" },
+    { "the slowest of those that count", { .slowest = 1, .among = c_by_its_front }, "second=1000" },
+    { "all that count", { .among = a_and_b },
+      "encode=1000 matmul=1000 forward=1000 inner=1000 mixed=1000 choose=1000" },
+    { "a phase of those that count", { .among = only_a, .phase = "prefill" },
+      "matmul=750 forward=750" },
     { "with the pool: while just this ran", { .phase = "encode", .workers = 1 },
       "encode=1000 pool-encode=1000" },
     { "with the pool: as much as of the batch", { .request = "job-2", .workers = 1 },
@@ -279,6 +300,9 @@ static const struct {
     { { .request = "" }, SONDE_ENOENT, "has the id ''" },
     { { .request = "job" }, SONDE_EINVAL, "the ids of 3 requests begin with 'job': job-1, job-2" },
     { { .request = "job-1", .slowest = 1 }, SONDE_EINVAL, "not both" },
+    { { .given = only_a, .slowest = 1 }, SONDE_EINVAL, "not both" },
+    { { .given = all_of_them, .rest = 1 }, SONDE_ENOENT, "there are no other requests" },
+    { { .given = only_a, .among = c_by_its_front }, SONDE_ENOENT, "no request is as asked for" },
     { { .traces = &(struct sonde_select_trace){ 5, 5 }, .trace_count = 1 }, SONDE_ENOENT,
       "no request is of that trace" },
 };
@@ -322,6 +346,20 @@ static void test_nothing_known(void **state)
                                           &err), SONDE_ENOENT);
     assert_non_null(strstr(err.text, "no phases are known"));
     sonde_profile_destroy(empty);
+}
+
+/* Requests without a trace have no twins to look for: among fifty thousand that took a minute. */
+static void test_many_without_trace(void **state)
+{
+    (void)state;
+    enum { MANY = 50000, SECONDS_MAX = 5 };
+    struct sonde_selected found;
+    for (unsigned i = 0; i < MANY; i++) add_request(0x1000 + i, "", 0, 100, 1e-7, 0, PID);
+    const clock_t began = clock();
+    assert_int_equal(sonde_profile_select(p, &(struct sonde_select){ .slowest_share = 1 }, &found,
+                                          NULL), 0);
+    assert_true(found.requests >= MANY);
+    assert_true((clock() - began) / CLOCKS_PER_SEC < SECONDS_MAX);
 }
 
 /* Facts of a heap are of all. */
@@ -380,7 +418,7 @@ int main(void)
         TEST(test_cases),        TEST(test_what_is_told),    TEST(test_spans),
         TEST(test_parts_add_up), TEST(test_by_trace),        TEST(test_circle),
         TEST(test_wrong),        TEST(test_ids_that_repeat), TEST(test_nothing_known),
-        TEST(test_heap),         TEST(test_slowest_text),    TEST(test_every_allocation_may_fail),
+        TEST(test_heap),         TEST(test_slowest_text), TEST(test_many_without_trace),    TEST(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

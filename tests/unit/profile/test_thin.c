@@ -92,9 +92,45 @@ static void test_empty(void **state)
     sonde_profile_destroy(p);
 }
 
+/* Totals of threads stay, times are those of samples, and what a function has is right on average. */
+static void test_halve(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 40000 };
+    struct sonde_profile *p = make();
+    uint64_t of_a = 0, of_thread[2] = { 0 };
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        const uint64_t weight = 1 + i * 7919 % 1000;
+        const int a = i * 31 % 10 < 3;
+        add(p, T0 + i, a ? "a" : "b", (uint32_t)(i % 2), SONDE_SAMPLE_CPU, weight);
+        of_a += a ? weight : 0;
+        of_thread[i % 2] += weight;
+    }
+    const uint64_t all = p->weights[SONDE_SAMPLE_CPU];
+    const uint32_t stack_a = p->samples[0].stack;
+    for (uint32_t rows = SAMPLES; rows > SAMPLES / 8; rows /= 2) {
+        sonde_profile_halve(p);
+        assert_int_equal(p->samples_count, rows / 2);
+        uint64_t left_a = 0, left[2] = { 0 }, count = 0;
+        for (uint32_t i = 0; i < p->samples_count; i++) {
+            const struct sonde_profile_sample *s = &p->samples[i];
+            const uint32_t tid = p->threads[s->thread].tid;
+            assert_int_equal((s->time_ns - T0) % 2, tid);
+            left[tid] += s->weight;
+            count += s->count;
+            if (s->stack == stack_a) left_a += s->weight;
+        }
+        assert_int_equal(count, SAMPLES);
+        for (int t = 0; t < 2; t++) assert_int_equal(left[t], of_thread[t]);
+        assert_in_range(left_a, of_a - all / 50, of_a + all / 50);
+    }
+    assert_int_equal(p->weights[SONDE_SAMPLE_CPU], all);
+    sonde_profile_destroy(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_cut), cmocka_unit_test(test_thin),
-                                        cmocka_unit_test(test_empty) };
+                                        cmocka_unit_test(test_halve), cmocka_unit_test(test_empty) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,11 +127,45 @@ static void test_hosts(void **state)
     }
 }
 
+static void test_html(void **state)
+{
+    (void)state;
+    static const struct { const char *accept; int html; } cases[] = {
+        { NULL, 0 }, { "", 0 }, { "*/*", 0 }, { "text/html", 1 }, { "text/html;q=0", 0 },
+        { "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", 1 },
+        { "text/plain, text/html;q=0.5", 0 }, { "text/plain;q=0.5, text/html", 1 },
+        { "text/htmlx", 0 }, { "TEXT/HTML", 1 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(sonde_accept_html(cases[i].accept), cases[i].html);
+    }
+}
+
+static void test_etags(void **state)
+{
+    (void)state;
+    static const struct { const char *sent; int has; } cases[] = {
+        { NULL, 0 }, { "", 0 }, { "*", 1 }, { "\"ab12\"", 1 }, { "W/\"ab12\"", 1 },
+        { "\"ab12-gz\"", 1 }, { "\"x\", W/\"ab12-gz\"", 1 }, { "ab12", 0 }, { "\"ab1\"", 0 },
+        { "\"ab12-gz-gz\"", 0 }, { "\"x,\"ab12\"", 0 }, { "W/", 0 }, { "\"ab12", 0 },
+    };
+    char plain[SONDE_ETAG_MAX], packed[SONDE_ETAG_MAX];
+    sonde_accept_etag(plain, "ab12", 0);
+    sonde_accept_etag(packed, "ab12", 1);
+    assert_string_equal(plain, "\"ab12\"");
+    assert_string_equal(packed, "\"ab12-gz\"");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (sonde_accept_has(cases[i].sent, "ab12") != cases[i].has) fail_msg("%s", cases[i].sent);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_html),
+        cmocka_unit_test(test_etags),
         cmocka_unit_test(test_listen),
         cmocka_unit_test(test_hosts),
     };

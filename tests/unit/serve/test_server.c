@@ -101,7 +101,7 @@ static void say(int fd, const char *text)
     }
 }
 
-static char reply[1 << 20];
+static char reply[4 << 20];
 static size_t reply_len;
 
 /* Everything up to the end of the connection. */
@@ -231,7 +231,9 @@ static void test_refusals(void **state)
         { "GET", "/nothing", "", 404, "no such path" },
         { "GET", "/metrics/", "", 404, "no such path" },
         { "GET", "/../etc/passwd", "", 404, "no such path" },
-        { "GET", "/profiling/dashboard", "", 404, "sonde top" },
+        { "GET", "/profiling/nothing", "", 404, "no such page" },
+        { "GET", "/profiling/", "", 404, "no such path" },
+        { "POST", "/profiling/app.js", "", 405, "only GET" },
         { "POST", "/metrics", "", 405, "only GET" },
         { "DELETE", "/api/query", "", 405, "only GET" },
         { "OPTIONS", "/livez", "", 405, "only GET" },
@@ -295,11 +297,116 @@ static void test_index(void **state)
     (void)state;
     assert_int_equal(ask("GET", "/", ""), 200);
     assert_true(has_header("Content-Type: text/plain"));
+    assert_true(has_header("Vary: Accept, Accept-Encoding"));
     assert_non_null(strstr(body(), "/api/query"));
-    assert_int_equal(ask("GET", "/", "Accept: text/html,*/*;q=0.8\r\n"), 200);
+    assert_int_equal(ask("GET", "/", "Accept: text/plain, text/html;q=0.5\r\n"), 200);
+    assert_int_equal(ask("GET", "/", "Accept: text/html,*/*;q=0.8\r\n"), 302);
+    assert_true(has_header("Location: /profiling/dashboard\r\n"));
+    assert_true(has_header("Vary: Accept, Accept-Encoding"));
+    assert_int_equal(ask("GET", "/profiling/routes", ""), 200);
     assert_true(has_header("Content-Type: text/html"));
+    assert_true(has_header("Content-Security-Policy: default-src 'none'"));
     assert_non_null(strstr(body(), "<a href=\"/metrics\">"));
-    assert_null(strstr(body(), "dashboard"));
+    assert_null(strstr(body(), "style="));
+}
+
+/* The value of a header, in out. */
+static int header_value(const char *name, char *out, size_t size)
+{
+    char start[64];
+    snprintf(start, sizeof(start), "\r\n%s: ", name);
+    const char *at = strcasestr(reply, start);
+    if (!at || at >= body()) return 0;
+    at += strlen(start);
+    snprintf(out, size, "%.*s", (int)strcspn(at, "\r"), at);
+    return 1;
+}
+
+static char *unpack(const char *packed, size_t len, size_t *out_len)
+{
+    char *out = calloc(1, sizeof(reply));
+    z_stream z = { .next_in = (Bytef *)(uintptr_t)packed, .avail_in = (uInt)len,
+                   .next_out = (Bytef *)out, .avail_out = (uInt)sizeof(reply) };
+    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
+    assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+    *out_len = z.total_out;
+    inflateEnd(&z);
+    return out;
+}
+
+/* What is embedded: plain and packed hold the same, and whoever has it is told so. */
+static void test_files(void **state)
+{
+    (void)state;
+    static const struct { const char *path, *type, *holds; int page; } cases[] = {
+        { "/profiling/dashboard", "text/html; charset=utf-8", "<script src=\"app.js\" defer>", 1 },
+        { "/profiling/inference?range=60&x=1", "text/html; charset=utf-8", "data-version=\"", 1 },
+        { "/profiling/requests", "text/html; charset=utf-8", "<noscript>", 1 },
+        { "/profiling/cpu", "text/html; charset=utf-8", "", 1 },
+        { "/profiling/memory", "text/html; charset=utf-8", "", 1 },
+        { "/profiling/gpu", "text/html; charset=utf-8", "", 1 },
+        { "/profiling/system", "text/html; charset=utf-8", "", 1 },
+        { "/profiling/history", "text/html; charset=utf-8", "", 1 },
+        { "/profiling/compare", "text/html; charset=utf-8", "", 1 },
+        { "/profiling/findings", "text/html; charset=utf-8", "", 1 },
+        { "/profiling/app.js", "text/javascript; charset=utf-8", "\"use strict\"", 0 },
+        { "/profiling/app.css", "text/css; charset=utf-8", "--sonde-page:", 0 },
+        { "/profiling/elements.js", "text/javascript; charset=utf-8", "", 0 },
+        { "/profiling/icon.svg", "image/svg+xml", "<svg", 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char etag[2][80], type[64], text[160], policy[512];
+        size_t len;
+        const char *path = cases[i].path;
+        assert_int_equal(ask("GET", path, ""), 200);
+        assert_true(header_value("Content-Type", type, sizeof(type)));
+        assert_string_equal(type, cases[i].type);
+        assert_true(has_header("Cache-Control: no-cache\r\n"));
+        assert_true(has_header("X-Content-Type-Options: nosniff"));
+        assert_true(has_header("Vary: Accept-Encoding\r\n"));
+        assert_true(header_value("ETag", etag[0], sizeof(etag[0])));
+        assert_non_null(strstr(body(), cases[i].holds));
+        assert_int_equal(header_value("Content-Security-Policy", policy, sizeof(policy)),
+                         cases[i].page);
+        assert_int_equal(has_header("Referrer-Policy: no-referrer"), cases[i].page);
+        if (cases[i].page) {
+            assert_non_null(strstr(policy, "default-src 'none'; script-src 'self'; style-src 'self';"));
+            assert_null(strstr(policy, "unsafe"));
+        }
+        char *plain = strdup(body());
+
+        assert_int_equal(ask("GET", path, "Accept-Encoding: gzip, br\r\n"), 200);
+        assert_true(has_header("Content-Encoding: gzip"));
+        assert_true(header_value("ETag", etag[1], sizeof(etag[1])));
+        assert_string_not_equal(etag[0], etag[1]);
+        char *unpacked = unpack(body(), reply_len - (size_t)(body() - reply), &len);
+        assert_int_equal(len, strlen(plain));
+        assert_memory_equal(unpacked, plain, len);
+        free(unpacked);
+
+        for (int e = 0; e < 2; e++) {
+            for (int head = 0; head < 2; head++) {
+                snprintf(text, sizeof(text), "If-None-Match: \"x\", %s%s\r\n", e ? "W/" : "", etag[e]);
+                assert_int_equal(ask(head ? "HEAD" : "GET", path, text), 304);
+                assert_string_equal(body(), "");
+                assert_true(header_value("ETag", type, sizeof(type)));
+                assert_string_equal(type, etag[0]);
+            }
+        }
+        assert_int_equal(ask("GET", path, "If-None-Match: \"x\"\r\n"), 200);
+        assert_string_equal(body(), plain);
+        assert_int_equal(ask("HEAD", path, ""), 200);
+        assert_string_equal(body(), "");
+        assert_true(header_value("Content-Length", type, sizeof(type)));
+        assert_int_equal(atoi(type), strlen(plain));
+        free(plain);
+    }
+    char script[80], etag[80];
+    ask("GET", "/profiling/app.js", "");
+    assert_true(header_value("ETag", script, sizeof(script)));
+    ask("GET", "/profiling/app.css", "");
+    assert_true(header_value("ETag", etag, sizeof(etag)));
+    assert_string_not_equal(script, etag);
 }
 
 static json_t *get_json(const char *target)
@@ -681,7 +788,7 @@ int main(void)
 #define ROW(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         ROW(test_negotiation), ROW(test_names), ROW(test_gzip), ROW(test_head),
-        ROW(test_refusals), ROW(test_hosts), ROW(test_index), ROW(test_api),
+        ROW(test_refusals), ROW(test_hosts), ROW(test_index), ROW(test_files), ROW(test_api),
         ROW(test_processes_and_spans), ROW(test_export), ROW(test_health),
         ROW(test_pipelined_and_slow), ROW(test_oversized), ROW(test_parallel),
         ROW(test_scrapes_during_ticks), ROW(test_ticks_go_first), ROW(test_ports),

@@ -21,12 +21,14 @@
 
 static _Atomic unsigned renders;
 static _Atomic size_t size; /* of an event's data */
+static _Atomic uint64_t step; /* something is to be told every so many ticks */
 
 static int setup(void **state)
 {
     (void)state;
     renders = 0;
     size = 10;
+    step = 1;
     return collector_make(NULL);
 }
 
@@ -47,6 +49,12 @@ static void tick(void)
 /* Two events: the parameter, and so many x. */
 static void render(const struct sonde_request *r, struct sonde_buf *out)
 {
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    const uint64_t now = m->tick;
+    pthread_rwlock_unlock(&m->lock);
+    renders++;
+    if (now % step) return;
     char *text = malloc(size + 1);
     assert_non_null(text);
     memset(text, 'x', size);
@@ -54,7 +62,6 @@ static void render(const struct sonde_request *r, struct sonde_buf *out)
     sonde_stream_event(out, "name", name ? name : "", name ? strlen(name) : 0);
     sonde_stream_event(out, "x", text, size);
     free(text);
-    renders++;
 }
 
 /* A connection, as a server has it. */
@@ -309,6 +316,36 @@ static void a_slow_reader_misses(void **state)
     sonde_streams_destroy(s);
 }
 
+/* Ticks that have nothing to tell, as those within a step of points, are not missed. What is gone
+ * from the ring is. */
+static void nothing_to_tell_is_not_a_gap(void **state)
+{
+    (void)state;
+    struct sonde_streams *s = create(10);
+    struct connection *quick, *slow;
+    char wanted[32];
+    step = 5;
+    size = 100000;
+    assert_int_equal(open_stream(s, "n", NULL, &quick), 0);
+    assert_int_equal(open_stream(s, "n", NULL, &slow), 0);
+    for (unsigned i = 1; i <= 100; i++) {
+        const unsigned before = renders;
+        tick();
+        while (renders == before) usleep(1000);
+        if (i % 5) continue;
+        snprintf(wanted, sizeof(wanted), "-%u\n\n", i);
+        read_until(quick, wanted);
+        if (i == 5) read_until(slow, wanted);
+    }
+    assert_int_equal(count(quick->text, "\nid: "), 20);
+    assert_null(strstr(quick->text, "event: gap"));
+    read_until(slow, wanted);
+    assert_int_equal(count(slow->text, "event: gap"), 1);
+    close_stream(slow);
+    close_stream(quick);
+    sonde_streams_destroy(s);
+}
+
 /* Readers that stop in the midst of different pieces keep these, but only so many bytes in all. */
 static void slow_readers_are_bounded(void **state)
 {
@@ -403,6 +440,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(too_many_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_break_is_continued, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_misses, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_to_tell_is_not_a_gap, setup, teardown),
         cmocka_unit_test_setup_teardown(slow_readers_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(too_large_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(stopping_ends_all, setup, teardown),

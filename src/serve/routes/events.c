@@ -1,0 +1,316 @@
+/* events.c - GET /api/events: what happened when, for markers on a time axis; POST /api/marks and
+ * DELETE /api/marks/ID: what people note there themselves.
+ *
+ * Programs that started and ended and models that were loaded come from the model: they are known as
+ * long as it knows the process. Findings, marks, kept profiles and earlier lives of the agent come
+ * from the store. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/inference.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "serve/marks.h"
+#include "serve/route.h"
+#include "sonde/sonde.h"
+
+enum { LIMIT_DEFAULT = 500, LIMIT_MAX = 10000, GATHERED_MAX = 20000, BODY_MAX = 4096 };
+#define TIME_MAX 1e11
+#define TEXT_MAX 600
+
+struct event {
+    double time_s, end_s;        /* end 0 = a moment */
+    const char *kind, *severity; /* static */
+    char *text, *process;        /* owned; process may be NULL */
+    char id[24];                 /* "" = none */
+    uint32_t pid;
+};
+
+struct events {
+    struct event *list;
+    size_t count, cap;
+    double from_s, to_s;
+    const char *kinds;           /* "start|mark"; NULL = all */
+    int failed;                  /* out of memory */
+};
+
+/* ---- Gathering ----------------------------------------------------------------------------------- */
+
+static int kind_wanted(const struct events *all, const char *kind)
+{
+    const size_t n = strlen(kind);
+    for (const char *at = all->kinds; at && *at; at += strcspn(at, "|,"), at += *at != 0) {
+        if (strcspn(at, "|,") == n && !strncmp(at, kind, n)) return 1;
+    }
+    return !all->kinds;
+}
+
+/* Copies e with its texts, if it is of the time and kind that is asked for. */
+static void event_add(struct events *all, const struct event *e)
+{
+    const double end_s = e->end_s > 0 ? e->end_s : e->time_s;
+    if (!(e->time_s > 0) || end_s < all->from_s || (all->to_s > 0 && e->time_s >= all->to_s) ||
+        !kind_wanted(all, e->kind) || all->count == GATHERED_MAX || all->failed) {
+        return;
+    }
+    if (all->count == all->cap) {
+        const size_t cap = all->cap ? all->cap * 2 : 64;
+        struct event *list = sonde__realloc(all->list, cap * sizeof(*list));
+        if (!list) {
+            all->failed = 1;
+            return;
+        }
+        all->list = list;
+        all->cap = cap;
+    }
+    struct event copy = *e;
+    copy.text = sonde__strdup(e->text);
+    copy.process = e->process ? sonde__strdup(e->process) : NULL;
+    if (!copy.text || (e->process && !copy.process)) {
+        sonde__free(copy.text);
+        sonde__free(copy.process);
+        all->failed = 1;
+        return;
+    }
+    all->list[all->count++] = copy;
+}
+
+static void events_release(struct events *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        sonde__free(all->list[i].text);
+        sonde__free(all->list[i].process);
+    }
+    sonde__free(all->list);
+}
+
+static void gather_process(struct events *all, const struct sonde_model_process *p)
+{
+    char text[TEXT_MAX];
+    struct event e = { .time_s = p->started_s, .kind = "start", .text = text,
+                       .process = p->program, .pid = p->pid };
+    snprintf(text, sizeof(text), "%.200s started", p->program);
+    event_add(all, &e);
+    if (!(p->ended_s > 0)) return;
+    const int killed = p->state == SONDE_PROCESS_KILLED;
+    e.time_s = p->ended_s;
+    e.kind = "end";
+    e.severity = killed ? "warning" : NULL;
+    snprintf(text, sizeof(text), "%.200s %s", p->program, killed ? "was killed" : "ended");
+    event_add(all, &e);
+}
+
+static void gather_load(struct events *all, const struct sonde_infer_model_view *v)
+{
+    char text[TEXT_MAX];
+    const struct sonde_infer_model *f = &v->facts;
+    if (!f->loaded_ns) return;
+    const double end_s = (double)f->loaded_ns * 1e-9;
+    snprintf(text, sizeof(text), "model %.200s loaded in %.3g s", f->model, f->load_s);
+    event_add(all, &(struct event){ .time_s = end_s - f->load_s, .end_s = end_s, .kind = "load",
+                                    .text = text, .pid = v->process ? v->process->pid : 0,
+                                    .process = v->process ? v->process->program : NULL });
+}
+
+static void gather_model(struct events *all, struct sonde_model *m)
+{
+    pthread_rwlock_rdlock(&m->lock);
+    for (size_t i = 0; i < m->process_count; i++) gather_process(all, m->processes[i]);
+    const struct sonde_infer *x = sonde_infer_of(m);
+    for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
+        struct sonde_infer_model_view v;
+        sonde_infer_model_at(x, i, &v);
+        gather_load(all, &v);
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
+static int gather_mark(const struct sonde_mark *mark, void *arg)
+{
+    struct events *all = arg;
+    struct event e = { .time_s = mark->time_s, .end_s = mark->end_s, .kind = "mark",
+                       .text = (char *)(uintptr_t)mark->text };
+    snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)mark->id);
+    event_add(all, &e);
+    return all->failed;
+}
+
+static int gather_finding(const struct sonde_store_finding *f, void *arg)
+{
+    struct events *all = arg;
+    if (!strcmp(f->kind, SONDE_MARK_KIND)) return 0;
+    struct event e = { .time_s = f->time_s, .kind = "finding",
+                       .severity = sonde_store_severity_name(f->severity),
+                       .text = (char *)(uintptr_t)(f->text[0] ? f->text : f->subject) };
+    snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)f->id);
+    event_add(all, &e);
+    return all->failed;
+}
+
+static void gather_run(const struct sonde_store_run *r, void *arg)
+{
+    char text[TEXT_MAX];
+    snprintf(text, sizeof(text), "sonde began run %u%s%.200s", r->id, r->name[0] ? ": " : "", r->name);
+    event_add(arg, &(struct event){ .time_s = r->start_s, .kind = "start", .text = text });
+    if (r->live) return;
+    snprintf(text, sizeof(text), "sonde ended run %u%s%.200s", r->id, r->name[0] ? ": " : "", r->name);
+    event_add(arg, &(struct event){ .time_s = r->end_s, .kind = "end", .text = text });
+}
+
+/* Parts of the history are kept all the time: nobody named them. */
+static void gather_profile(const struct sonde_store_profile *p, void *arg)
+{
+    if (!strncmp(p->kind, "continuous", strlen("continuous"))) return;
+    struct event e = { .time_s = p->start_s, .end_s = p->end_s, .kind = "session",
+                       .text = (char *)(uintptr_t)p->name,
+                       .process = p->program && p->program[0] ? (char *)(uintptr_t)p->program : NULL };
+    snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)p->id);
+    event_add(arg, &e);
+}
+
+static int gather(const struct sonde_request *r, struct events *all, struct sonde_err *err)
+{
+    const struct sonde_store_range range = { .from_s = all->from_s, .to_s = all->to_s };
+    const struct sonde_store_ops *ops = NULL;
+    int memory, rc = 0;
+    gather_model(all, sonde_collector_model(r->collector));
+    if (r->marks) rc = sonde_marks_each(r->marks, &range, gather_mark, all, err);
+    if (!rc && r->store) rc = r->store_ops->findings(r->store, &range, gather_finding, all, err);
+    if (!rc && r->store) rc = r->store_ops->runs(r->store, gather_run, all, err);
+    struct sonde_store *kept = r->sessions ? sonde_sessions_store(r->sessions, &ops, &memory) : NULL;
+    if (!rc && kept) rc = ops->profiles(kept, NULL, gather_profile, all, err);
+    return !rc && all->failed ? sonde_err_set(err, SONDE_ENOMEM, "no memory for the events") : rc;
+}
+
+/* ---- Answering ----------------------------------------------------------------------------------- */
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+    return x->time_s > y->time_s ? -1 : x->time_s < y->time_s;
+}
+
+static void put_event(struct sonde_buf *out, const struct event *e)
+{
+    sonde_json_open(out, '{');
+    sonde_json_time(out, "time", e->time_s);
+    sonde_json_time(out, "end", e->end_s);
+    sonde_json_str(out, "kind", e->kind);
+    sonde_json_str(out, "severity", e->severity);
+    sonde_json_str(out, "text", e->text);
+    sonde_json_str(out, "process", e->process);
+    if (e->pid) sonde_json_u64(out, "pid", e->pid);
+    else sonde_json_str(out, "pid", NULL);
+    sonde_json_str(out, "id", e->id[0] ? e->id : NULL);
+    sonde_json_close(out, '}');
+}
+
+static void events_list(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct events all = { .kinds = sonde_request_param(r, "kind") };
+    struct sonde_err err = { "" };
+    uint64_t limit = LIMIT_DEFAULT;
+    if (!sonde_request_number(r, a, "from", 0, TIME_MAX, &all.from_s) ||
+        !sonde_request_number(r, a, "to", 0, TIME_MAX, &all.to_s) ||
+        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) {
+        return;
+    }
+    if (all.to_s > 0 && all.to_s < all.from_s) {
+        sonde_response_error(a, 400, "parameter to: it is before from");
+        return;
+    }
+    const int rc = gather(r, &all, &err);
+    if (rc) {
+        sonde_response_error(a, 500, "%s", err.text);
+    } else {
+        if (all.count) qsort(all.list, all.count, sizeof(all.list[0]), newest_first);
+        sonde_buf_putc(&a->body, '{');
+        sonde_json_time(&a->body, "time", sonde_clock_s(CLOCK_REALTIME));
+        sonde_json_u64(&a->body, "total", all.count);
+        sonde_json_key_open(&a->body, "events", '[');
+        for (size_t i = 0; i < all.count && i < limit; i++) put_event(&a->body, &all.list[i]);
+        sonde_buf_puts(&a->body, "]}\n");
+    }
+    events_release(&all);
+}
+
+/* ---- Marks --------------------------------------------------------------------------------------- */
+
+static void mark_add(const struct sonde_request *r, struct sonde_response *a)
+{
+    char text[SONDE_MARK_TEXT_MAX + 1];
+    struct sonde_mark mark;
+    struct sonde_err err = { "" };
+    uint64_t id = 0;
+    int rc = sonde_mark_parse(r->body, r->body_len, sonde_clock_s(CLOCK_REALTIME), &mark, text, &err);
+    if (!rc) rc = sonde_marks_add(r->marks, &mark, &id, &err);
+    if (rc) {
+        sonde_response_error(a, rc == SONDE_EINVAL ? 400 : 500, "%s", err.text);
+        return;
+    }
+    char name[24];
+    snprintf(name, sizeof(name), "%llu", (unsigned long long)id);
+    a->status = 201;
+    sonde_buf_putc(&a->body, '{');
+    sonde_json_str(&a->body, "id", name);
+    sonde_json_time(&a->body, "time", mark.time_s);
+    sonde_json_time(&a->body, "end", mark.end_s);
+    sonde_buf_puts(&a->body, "}\n");
+}
+
+static void mark_delete(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    char *end = NULL;
+    const unsigned long long id = strtoull(r->name, &end, 10);
+    if (r->name[0] < '0' || r->name[0] > '9' || *end) {
+        sonde_response_error(a, 400, "\"%.100s\" is not the number of a mark; /api/events lists them",
+                             r->name);
+        return;
+    }
+    const int rc = sonde_marks_delete(r->marks, id, &err);
+    if (rc) {
+        sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
+        return;
+    }
+    sonde_buf_printf(&a->body, "{\"deleted\":\"%llu\"}\n", id);
+}
+
+extern const struct sonde_route sonde_route_api_events, sonde_route_api_marks,
+    sonde_route_api_mark_delete;
+const struct sonde_route sonde_route_api_events = {
+    .method = "GET",
+    .path = "/api/events",
+    .summary = "what happened when, newest first: programs that started and ended, models loaded, "
+               "profiles kept, findings, marks",
+    .params = (const char *const[]){ "from", "to", "kind", "limit", NULL },
+    .handle = events_list,
+    .keys = "time,total,events",
+};
+const struct sonde_route sonde_route_api_marks = {
+    .method = "POST",
+    .path = "/api/marks",
+    .summary = "note something on the time axis, such as a deployment",
+    .params = (const char *const[]){ NULL },
+    .body_max = BODY_MAX,
+    .handle = mark_add,
+    .keys = "id,time,end",
+    .statuses = "201",
+    .body = "{\"type\":\"object\",\"properties\":{"
+            "\"text\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":500},"
+            "\"time\":{\"type\":[\"number\",\"null\"],\"description\":\"Unix seconds; now unless "
+            "given\"},"
+            "\"end\":{\"type\":[\"number\",\"null\"]}},\"required\":[\"text\"],"
+            "\"additionalProperties\":false,\"example\":{\"text\":\"deploy 42\"}}",
+};
+const struct sonde_route sonde_route_api_mark_delete = {
+    .method = "DELETE",
+    .path = "/api/marks/*",
+    .summary = "delete one",
+    .params = (const char *const[]){ NULL },
+    .handle = mark_delete,
+    .keys = "deleted",
+};

@@ -1,0 +1,156 @@
+// What the dashboard makes of data that it cannot choose: names that are not harmless, on every page,
+// and nothing at all, of which every page says what to do next.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { after, before, test } from 'node:test';
+import { runEngine, serve, until, workFolder } from './agent.mjs';
+import { audit } from './axe.mjs';
+import { close, shot, withAgent } from './browser.mjs';
+import { ODD_ERROR, ODD_FUNCTION, ODD_MARK, ODD_NAMES, ODD_USER, strays, wholeText } from './odd.mjs';
+import { PAGES, functionNames, param, settled } from './pages.mjs';
+
+const where = workFolder(), bare = workFolder();
+let live, nothing;
+
+before(async () => {
+    [live, nothing] = await Promise.all([
+        runEngine(where, ['--store', `${where.folder}/store.db`, '--continuous=99'], ['--rate', '0']), serve(bare)]);
+    for (const command of ['odd 4', 'leak 5000000']) await live.tell(command);
+    await live.ask('/api/marks', { method: 'POST', body: JSON.stringify({ text: ODD_MARK }), headers: { 'Content-Type': 'application/json' } });
+    await until('all models are known', async () => {
+        const models = (await live.ask('/api/requests?state=done&limit=1000&timeline=0')).requests.map((r) => r.model);
+        return ODD_NAMES.every((name) => models.includes(name));
+    });
+    await until('the heap was sampled', () => live.ask('/api/flamegraph?live=1&type=live'));
+    await until('the function was sampled', async () => (await live.ask('/api/flamegraph?type=cpu')).strings.includes(ODD_FUNCTION));
+});
+after(async () => {
+    await live?.stop();
+    await nothing?.stop();
+    await close();
+    where.remove();
+    bare.remove();
+});
+
+// ---- Names --------------------------------------------------------------------------------------
+
+/** Where names are shown beside the filters, which have the models and routes on every page. */
+const SHOWN = {
+    inference: ODD_NAMES,
+    requests: [...ODD_NAMES, `error: ${ODD_ERROR}`],
+    history: [ODD_MARK],
+};
+
+for (const id of PAGES) {
+    test(`names are text on ${id}`, () => withAgent(live.url, `/profiling/${id}?range=900`, { viewport: { width: 1600, height: 1200 } }, async (page) => {
+        await settled(page);
+        for (const filter of ['Model', 'Route']) {
+            const options = page.locator(`header.top select[aria-label=${filter}] option`);
+            await until(`all are in the filter ${filter}`, async () => {
+                const texts = await options.allTextContents();
+                return ODD_NAMES.every((name) => texts.includes(name));
+            });
+        }
+        for (const text of SHOWN[id] ?? []) await until(`${text} is shown`, async () => (await page.evaluate(wholeText)).includes(text));
+        assert.deepEqual(await page.evaluate(strays), []);
+        // As a filter they are in the address, in titles and chips.
+        for (const name of ODD_NAMES.slice(0, 2)) {
+            await page.locator('header.top select[aria-label=Model]').selectOption(name);
+            await until('the address has it', () => param(page, 'model') === name);
+        }
+        await settled(page);
+        assert.deepEqual(await page.evaluate(strays), []);
+        assert.equal(await page.locator('.sonde-state.bad').count(), 0);
+    }));
+}
+
+test('names are text in one request, its neighbours, and its flame graph', async () => {
+    const { requests } = await live.ask('/api/requests?outcome=error&limit=100');
+    const odd = requests.find((r) => r.error === ODD_ERROR);
+    await withAgent(live.url, `/profiling/requests?range=900&request=${odd.id}`, {}, async (page) => {
+        await settled(page);
+        const one = page.locator('aside sonde-timeline');
+        for (const text of [odd.own_id, odd.model, odd.route, ODD_ERROR, ODD_USER]) {
+            await until(`${text} is shown`, async () => (await one.evaluate((e) => e.shadowRoot.textContent)).includes(text));
+        }
+        assert.deepEqual(await page.evaluate(strays), []);
+        await shot(page, 'page-requests-odd');
+        await page.goto(`${live.url}/profiling/cpu?range=900&view=functions&search=onerror`);
+        await settled(page);
+        await until('the function is found', async () => (await functionNames(page)).includes(ODD_FUNCTION));
+        assert.deepEqual(await page.evaluate(strays), []);
+    });
+});
+
+test('an address that holds markup is text, too', () => {
+    const odd = encodeURIComponent('"><img src=x onerror=alert(4)>');
+    const query = ['model', 'route', 'process', 'pid', 'search', 'thread', 'phase', 'request', 'cells', 'base', 'profile', 'series', 'type', 'sort']
+        .map((key) => `${key}=${odd}`).join('&');
+    // The agent refuses some of it, which the browser reports.
+    return withAgent(live.url, `/profiling/dashboard?range=900&${query}`, { fine: /status of 40\d/ }, async (page) => {
+        for (const id of PAGES) {
+            await page.goto(`${live.url}/profiling/${id}?range=900&${query}`);
+            await settled(page);
+            assert.deepEqual(await page.evaluate(strays), [], id);
+        }
+    });
+});
+
+// ---- Nothing ------------------------------------------------------------------------------------
+
+/** What a page has to say where nothing is watched: what is missing, and what to do next. */
+const NEXT = {
+    dashboard: [/Nothing is watched yet/, /sonde run -- /],
+    inference: [/No inference seen yet/, /sonde run -- llama-server/],
+    requests: [/No requests in this time/, /sonde run -- /],
+    cpu: [/No samples yet/, /sonde serve --continuous/],
+    memory: [/No heap is profiled/, /sonde run -- /],
+    gpu: [/No GPU metrics/, /sonde run --scrape/],
+    system: [/No process is watched/, /sonde attach PID/],
+    history: [/Nothing: no start, model load, session, finding or mark/, /Mark now/],
+    compare: [/No profiles are kept yet/, /admin\/profile\/start/],
+    findings: [/No findings are kept|Nothing found/, /Analyse now|--store/],
+};
+
+// What the browser itself says about an answer that there is none: no heap, no samples, no store.
+const NONE = /status of 404 .*\/(api\/flamegraph|api\/runs|admin\/profile\/memory)/;
+
+for (const id of PAGES) {
+    test(`nothing is watched: ${id} says what to do next`, () => withAgent(nothing.url, `/profiling/${id}`, { fine: NONE }, async (page) => {
+        await settled(page);
+        for (const text of NEXT[id]) await until(`${text} is there`, async () => text.test(await page.evaluate(wholeText)));
+        assert.equal(await page.locator('.sonde-state.bad').count(), 0);
+        assert.deepEqual(await audit(page), []);
+        await shot(page, `page-${id}-nothing`, { fullPage: true });
+    }));
+}
+
+// ---- Not permitted ------------------------------------------------------------------------------
+
+const NOBODY = 65534;
+/** Passes connections on to a port, as whoever runs it. */
+const PASS = `const { createServer, connect } = require('node:net');
+createServer((c) => { const to = connect(+process.argv[1], '127.0.0.1'); c.on('error', () => to.destroy()); to.on('error', () => c.destroy()); c.pipe(to).pipe(c); })
+    .listen(0, '127.0.0.1', function () { console.log(this.address().port); });`;
+
+test('another user of the machine is told on every page that it is not permitted', { skip: process.getuid() !== 0 && 'only root can be somebody else' }, async () => {
+    const pass = spawn(process.execPath, ['-e', PASS, String(nothing.port)], { uid: NOBODY, gid: NOBODY, cwd: '/', stdio: ['ignore', 'pipe', 'inherit'] });
+    try {
+        const url = `http://127.0.0.1:${Number(await once(pass.stdout, 'data'))}`;
+        const refused = await fetch(`${url}/api/processes`);
+        assert.equal(refused.status, 403);
+        const why = /is for .*root, and this is .*: ask as one of them/;
+        assert.match((await refused.json()).error, why);
+        await withAgent(url, '/profiling/dashboard', { fine: /status of 403/ }, async (page) => {
+            for (const id of PAGES) {
+                await page.goto(`${url}/profiling/${id}`);
+                await settled(page);
+                await until(`${id} says why`, async () => why.test(await page.evaluate(wholeText)));
+            }
+        });
+    } finally {
+        pass.kill();
+        await once(pass, 'close');
+    }
+});

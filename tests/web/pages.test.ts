@@ -1,0 +1,91 @@
+// Figures of pages: sums, orders and rows, each by hand.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { statOf } from '../../web/src/core/series';
+import { Family, Process } from '../../web/src/core/types';
+import { deviceLabel, gpuFamilies } from '../../web/src/pages/gpu_figures';
+import { endedOf, failedOf, goodputOf, sharedNames } from '../../web/src/pages/inference_figures';
+import { formatSort, parseSort, sortRows } from '../../web/src/pages/sort';
+import { Reading, processesOf, threadsOf } from '../../web/src/pages/system_figures';
+
+test('outcomes: cancelled requests ended, but did not fail', () => {
+    const o = { ok: 10, error: 1, cancelled: 2, timeout: 3, lost: 4 };
+    assert.equal(endedOf(o), 20);
+    assert.equal(failedOf(o), 8);
+    assert.equal(goodputOf(3, 1), 0.75);
+    assert.equal(goodputOf(0, 0), null);
+});
+
+test('a name of several processes is shared, one of several models is not', () => {
+    const rows = [{ process: 'a', pid: 1 }, { process: 'a', pid: 1 }, { process: 'b', pid: 2 }, { process: 'b', pid: 3 }];
+    assert.deepEqual([...sharedNames(rows)], ['b']);
+});
+
+test('sum of a histogram is values per second times their mean', () => {
+    assert.equal(statOf({ time: 0, value: 4, count: 8, avg: 0.5 }, 'sum'), 2);
+    assert.equal(statOf({ time: 0, value: 4, count: 8 }, 'sum'), null);
+    assert.equal(statOf({ time: 0, value: 4, count: 8, p95: null }, 'p95'), null);
+    assert.equal(statOf({ time: 0, value: 4, count: 8 }, 'value'), 4);
+});
+
+test('rows sort both ways, what is unknown comes last', () => {
+    const by = (values: (number | string | null)[], descending: boolean) => sortRows(values, (v) => v, descending);
+    const cases: [(number | string | null)[], boolean, (number | string | null)[]][] = [
+        [[3, null, 1, 2], false, [1, 2, 3, null]],
+        [[3, null, 1, 2], true, [3, 2, 1, null]],
+        [['cpu10', 'cpu2', null], false, ['cpu2', 'cpu10', null]],
+        [[NaN, 1], true, [1, NaN]],
+        [[], true, []],
+    ];
+    for (const [rows, descending, sorted] of cases) assert.deepEqual(by(rows, descending), sorted);
+});
+
+test('a sort order in the address, and one that is not a column', () => {
+    const otherwise = { column: 'cpu', descending: true };
+    assert.deepEqual(parseSort('-rss', ['cpu', 'rss'], otherwise), { column: 'rss', descending: true });
+    assert.deepEqual(parseSort('rss', ['cpu', 'rss'], otherwise), { column: 'rss', descending: false });
+    assert.deepEqual(parseSort('nope', ['cpu', 'rss'], otherwise), otherwise);
+    assert.deepEqual(parseSort(null, ['cpu', 'rss'], otherwise), otherwise);
+    assert.equal(formatSort({ column: 'rss', descending: true }), '-rss');
+});
+
+const reading = (name: string, labels: Record<string, string>, value: number, last = NaN, pid = 7): Reading => ({ name, labels, pid, value, last });
+
+test('threads: modes add up, states have names, other processes are left out', () => {
+    const rows = threadsOf([
+        reading('sonde_thread_cpu_seconds_total', { tid: '8', name: 'worker', mode: 'user' }, 0.5),
+        reading('sonde_thread_cpu_seconds_total', { tid: '8', name: 'worker', mode: 'system' }, 0.25),
+        reading('sonde_thread_state', { tid: '8', name: 'worker' }, 1.5, 2),
+        reading('sonde_thread_last_cpu', { tid: '8', name: 'worker' }, 0.5, 1),
+        reading('sonde_thread_context_switches_total', { tid: '8', name: 'worker', type: 'voluntary' }, 12),
+        reading('sonde_thread_context_switches_total', { tid: '8', name: 'worker', type: 'involuntary' }, NaN),
+        reading('sonde_thread_cpu_seconds_total', { tid: '9', name: 'x', mode: 'user' }, 1, NaN, 6),
+    ], 7);
+    assert.deepEqual(rows, [{
+        tid: '8', name: 'worker', state: 'waiting for a disk', cpu: 0.75, user: 0.5, system: 0.25, voluntary: 12, involuntary: null, lastCpu: 1,
+    }]);
+});
+
+test('processes: drops of all reasons and lost spans, started as the series says', () => {
+    const p: Process = {
+        pid: 7, program: 'engine', state: 'running', ended: null, segment_bytes: 1, lanes: 1, threads: 1, cpu_ratio: 0, rss_bytes: 0,
+        drops: { memory: 1, range: 2 }, spans_seen: 9, spans_lost: 4, series: 3,
+    };
+    const [row] = processesOf([p], [reading('sonde_process_start_time_seconds', {}, 100, 100), reading('sonde_process_open_fds', {}, 5, NaN)]);
+    assert.equal(row.dropped, 7);
+    assert.equal(row.started, 100);
+    assert.equal(row.fds, 5);
+    assert.equal(processesOf([p], [])[0].started, null);
+});
+
+test('series of GPUs are those of known exporters, utilisation first', () => {
+    const family = (name: string, labels: Record<string, string> = {}): Family => ({
+        name, type: 'gauge', kind: '', unit: '', help: '', source: 'scrape', series: [{ labels }],
+    });
+    const names = gpuFamilies([
+        family('DCGM_FI_DEV_POWER_USAGE'), family('sonde_host_load1'), family('vllm:gpu_cache_usage_perc'),
+        family('DCGM_FI_DEV_GPU_UTIL', { gpu: '0', UUID: 'x' }), family('sonde_gpu_memory_bytes', { device: '0' }),
+    ]);
+    assert.deepEqual(names.map((f) => f.name), ['DCGM_FI_DEV_GPU_UTIL', 'sonde_gpu_memory_bytes', 'DCGM_FI_DEV_POWER_USAGE']);
+    assert.deepEqual(names.map((f) => deviceLabel(f)), ['gpu', 'device', '']);
+});

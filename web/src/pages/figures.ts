@@ -1,0 +1,121 @@
+// Figures for tiles, out of the agent's answers and the series of a range. No DOM.
+
+import { Board } from '../core/board';
+import { Aggregate, Selector, Stat, Track, selects } from '../core/series';
+import { Health, Inference, InferenceGroup, InferenceModel, Percentiles, Processes, Series } from '../core/types';
+
+export interface Filters { process: string | null; pid: string | null; model: string | null; route: string | null }
+
+function passes(filter: string | null, value: string): boolean {
+    return !filter || filter === value;
+}
+
+export function modelsOf(i: Inference, f: Filters): InferenceModel[] {
+    return i.models.filter((m) => passes(f.model, m.model) && passes(f.process, m.process) && passes(f.pid, String(m.pid)));
+}
+
+export function groupsOf(i: Inference, f: Filters): InferenceGroup[] {
+    return i.groups.filter((g) => passes(f.model, g.model) && passes(f.route, g.route) && passes(f.process, g.process)
+        && passes(f.pid, String(g.pid)));
+}
+
+export function sumOf<T>(rows: readonly T[], of: (row: T) => number | null): number | null {
+    let sum = 0;
+    let any = false;
+    for (const r of rows) {
+        const v = of(r);
+        if (v === null) continue;
+        sum += v;
+        any = true;
+    }
+    return any ? sum : null;
+}
+
+// Percentiles of several groups cannot be put together. The slowest group is an honest answer: no
+// group is worse than that.
+export function slowest(groups: readonly InferenceGroup[], of: (g: InferenceGroup) => Percentiles | null): { p: Percentiles; of: InferenceGroup } | null {
+    let best: { p: Percentiles; of: InferenceGroup } | null = null;
+    for (const g of groups) {
+        const p = of(g);
+        if (!p?.count) continue; // null: none of its requests got that far
+        if (!best || (p.p95 ?? 0) > (best.p.p95 ?? 0)) best = { p, of: g };
+    }
+    return best;
+}
+
+// Series of a board, as tiles want them.
+export class Figures {
+    inference: Inference | null = null;
+    processes: Processes | null = null;
+    health: Health | null = null;
+
+    constructor(readonly board: Board, private readonly all: () => Track[], readonly filters: Filters) {}
+
+    private selector(name: string, labels: readonly (readonly [string, string])[]): Selector {
+        const page: [string, string][] = [];
+        if (this.filters.model) page.push(['model', this.filters.model]);
+        if (this.filters.route) page.push(['route', this.filters.route]);
+        return { names: [name], labels: [...labels, ...page], process: this.filters.process, pid: this.filters.pid };
+    }
+
+    tracks(name: string, labels: readonly (readonly [string, string])[] = []): Track[] {
+        const s = this.selector(name, labels);
+        return this.all().filter((t) => selects(s, t));
+    }
+
+    // One curve of all that match.
+    curve(name: string, options: { labels?: readonly (readonly [string, string])[]; stat?: Stat; aggregate?: Aggregate; scale?: number } = {}): (number | null)[] {
+        const tracks = this.tracks(name, options.labels);
+        const stat = options.stat ?? 'value';
+        const aggregate = options.aggregate ?? 'sum';
+        const grid = this.board.grid;
+        const out = new Array<number | null>(grid.count).fill(null);
+        for (let i = 0; i < grid.count; i++) {
+            let sum = 0;
+            let n = 0;
+            let most = -Infinity;
+            for (const t of tracks) {
+                const v = t.at(stat, i);
+                if (Number.isNaN(v)) continue;
+                sum += v;
+                n++;
+                if (v > most) most = v;
+            }
+            if (n) out[i] = (options.scale ?? 1) * (aggregate === 'max' ? most : aggregate === 'avg' ? sum / n : sum);
+        }
+        return out;
+    }
+
+    // Of all steps of the range.
+    mean(name: string, options: Parameters<Figures['curve']>[1] = {}): number | null {
+        const values = this.curve(name, options).filter((v): v is number => v !== null);
+        return values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
+    }
+
+    newest(name: string, options: Parameters<Figures['curve']>[1] = {}): number | null {
+        const values = this.curve(name, options);
+        for (let i = values.length - 1; i >= Math.max(0, values.length - 30); i--) if (values[i] !== null) return values[i];
+        return null;
+    }
+
+    // Of the last minute of a live range, else of all of it.
+    recent(name: string, options: Parameters<Figures['curve']>[1] = {}, lasting = 60): number | null {
+        const values = this.curve(name, options);
+        const steps = this.board.isLive ? Math.max(1, Math.round(lasting / this.board.step)) : values.length;
+        const some = values.slice(-steps).filter((v): v is number => v !== null);
+        return some.length ? some.reduce((a, b) => a + b, 0) / some.length : null;
+    }
+
+    // The newest of a live range, the mean of a fixed one.
+    now(name: string, options: Parameters<Figures['curve']>[1] = {}): number | null {
+        return this.board.isLive ? this.newest(name, options) : this.mean(name, options);
+    }
+
+    // Percentiles of the whole range: exact, as the agent counted them; of the slowest series.
+    range(name: string): { p50: number | null; p95: number | null; p99: number | null; count: number; series: number } | null {
+        const all = this.tracks(name).map((t) => t.summary).filter((s): s is Series => s !== null && s.count > 0);
+        if (!all.length) return null;
+        const worst = all.reduce((a, b) => ((b.p95 ?? 0) > (a.p95 ?? 0) ? b : a));
+        return { p50: worst.p50, p95: worst.p95, p99: worst.p99, count: all.reduce((n, s) => n + s.count, 0), series: all.length };
+    }
+}
