@@ -71,19 +71,30 @@ static int rows_by_age(struct sonde_store *s, int64_t before_ms, struct sonde_er
 #define DAY_MS 86400000ll
 #define HOUR_MS 3600000ll
 
+/* A roll-up names the whole hour, six hours or day that it is cut to, whatever part of that it has
+ * points of. So of blocks, raw ones and hours are asked; longer ones only where a limit of size has
+ * left no others of that time. */
+#define FINEST_BEFORE "(SELECT min(tier) FROM blocks WHERE from_ms < ?1)"
+#define ASKED "tier <= max(1, coalesce(" FINEST_BEFORE ", 1))"
+#define LONG_ACROSS                                                                              \
+    "SELECT count(*) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1 AND tier > 1"                \
+    " AND " FINEST_BEFORE " > 1"
+
 /* Of all that is kept, the newest from before ?1, and the oldest that is not. A block of points that
  * lies across is both its ends. */
 #define NEWEST_BEFORE                                                                            \
-    "SELECT max(coalesce((SELECT max(to_ms) FROM blocks WHERE to_ms < ?1), 0),"                  \
-    " coalesce((SELECT max(from_ms) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1), 0),"        \
+    "SELECT max(coalesce((SELECT max(to_ms) FROM blocks WHERE to_ms < ?1 AND " ASKED "), 0),"    \
+    " coalesce((SELECT max(from_ms) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1"              \
+    " AND " ASKED "), 0),"                                                                       \
     " coalesce((SELECT max(time_ms) FROM head WHERE time_ms < ?1), 0),"                          \
     " coalesce((SELECT max(end_ms) FROM profiles WHERE end_ms < ?1), 0),"                        \
     " coalesce((SELECT max(to_ms) FROM spans WHERE to_ms < ?1), 0),"                             \
     " coalesce((SELECT max(to_ms) FROM requests WHERE to_ms < ?1), 0))"
 #define NEVER "9223372036854775807"
 #define OLDEST_SINCE                                                                             \
-    "SELECT min(coalesce((SELECT min(from_ms) FROM blocks WHERE from_ms >= ?1), " NEVER "),"     \
-    " coalesce((SELECT min(to_ms) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1), " NEVER "),"  \
+    "SELECT min(coalesce((SELECT min(from_ms) FROM blocks WHERE from_ms >= ?1 AND " ASKED "), "  \
+    NEVER "), coalesce((SELECT min(to_ms) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1"        \
+    " AND " ASKED "), " NEVER "),"                                                               \
     " coalesce((SELECT min(time_ms) FROM head WHERE time_ms >= ?1), " NEVER "),"                 \
     " coalesce((SELECT min(end_ms) FROM profiles WHERE end_ms >= ?1), " NEVER "),"               \
     " coalesce((SELECT min(to_ms) FROM spans WHERE to_ms >= ?1), " NEVER "),"                    \
@@ -100,9 +111,7 @@ static int clock_ahead(struct sonde_store *s, int64_t now_ms, uint64_t age_s, in
     const int64_t leap_ms = age_ms / 4 > HOUR_MS ? age_ms / 4 : HOUR_MS;
     int64_t across = 0, before = 0, after = 0;
     *ahead_ms = 0;
-    /* Roll-ups are long, and made of what was there all the time. */
-    int rc = store_number(s, s->db, "SELECT count(*) FROM blocks WHERE from_ms < ?1 AND to_ms >= ?1"
-                          " AND tier > 0", now_ms - age_ms, &across, err);
+    int rc = store_number(s, s->db, LONG_ACROSS, now_ms - age_ms, &across, err);
     if (!rc) rc = store_number(s, s->db, NEWEST_BEFORE, now_ms - age_ms, &before, err);
     if (!rc) rc = store_number(s, s->db, OLDEST_SINCE, now_ms - age_ms, &after, err);
     if (rc || across || !before) return rc;
