@@ -34,8 +34,8 @@ struct job {
 
 static struct {
     int clients, requests, slots, tokens, prompt, threads, truth;
-    double prefill_us, decode_ms;
-} options = { 8, 4, 4, 24, 96, 1, 0, 40, 4 };
+    double prefill_us, decode_ms, sample_us;
+} options = { 8, 4, 4, 24, 96, 1, 0, 40, 4, 30 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
@@ -103,7 +103,7 @@ __attribute__((noinline)) static void decode_pass(double us)
 
 __attribute__((noinline)) static void choose_token(void)
 {
-    compute(30);
+    compute(options.sample_us);
     __asm__ volatile("# sample");
 }
 
@@ -296,7 +296,8 @@ static int parse(int argc, char **argv)
         }
         while (k < sizeof(numbers) / sizeof(numbers[0]) && strcmp(argv[i], numbers[k].name)) k++;
         double *const times = !strcmp(argv[i], "--prefill-us") ? &options.prefill_us
-                              : !strcmp(argv[i], "--decode-ms") ? &options.decode_ms : NULL;
+                              : !strcmp(argv[i], "--decode-ms") ? &options.decode_ms
+                              : !strcmp(argv[i], "--sample-us") ? &options.sample_us : NULL;
         char *end = NULL;
         const double v = i + 1 < argc ? strtod(argv[i + 1], &end) : -1;
         if ((!times && k == sizeof(numbers) / sizeof(numbers[0])) || !end || *end || !(v >= 0) ||
@@ -322,7 +323,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv)) {
         fprintf(stderr, "usage: example_engine [--clients N] [--requests N] [--slots N] "
                         "[--tokens N] [--prompt N] [--threads N] [--prefill-us US] [--decode-ms MS] "
-                        "[--truth]\n");
+                        "[--sample-us US] [--truth]\n");
         return 2;
     }
     sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "engine" });

@@ -9,7 +9,10 @@ cd "$work"
 sonde=$SONDE_BUILD/sonde
 engine=$SONDE_BUILD/example_engine
 # One after the other: no batch is of two phases. The second has twice the tokens of the others.
-alone=(--clients 1 --slots 1 --requests 3 --tokens 800 --decode-ms 1 --prompt 300 --prefill-us 400)
+# Passes last as long by the clock however busy the machine is: each phase is long enough for samples
+# even if the engine gets a quarter of a CPU.
+alone=(--clients 1 --slots 1 --requests 3 --tokens 800 --decode-ms 1 --sample-us 400 --prompt 300
+    --prefill-us 3000)
 
 # functions FILE OPTION…: names of all functions that were sampled, a line each
 functions() {
