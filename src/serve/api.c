@@ -13,6 +13,7 @@ enum { SERIES_DEFAULT = 1000 };
 /* Families of the process probe. */
 #define CPU_RATIO "sonde_process_cpu_utilization_ratio"
 #define RSS_BYTES "sonde_process_resident_memory_bytes"
+#define HEAP_BYTES "sonde_heap_live_bytes"
 
 static void put_family_head(struct sonde_buf *out, const struct sonde_model_family *family)
 {
@@ -191,6 +192,7 @@ void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out)
         sonde_json_u64(out, "threads", p->threads);
         sonde_json_num(out, "cpu_ratio", running ? probed(m, CPU_RATIO, p) : NAN);
         sonde_json_num(out, "rss_bytes", running ? probed(m, RSS_BYTES, p) : NAN);
+        sonde_json_num(out, "heap_bytes", running ? probed(m, HEAP_BYTES, p) : NAN);
         sonde_json_key_open(out, "drops", '{');
         for (size_t d = 0; d < SONDE__DROP_COUNT; d++) {
             sonde_json_u64(out, drops[d], p->drops[d]);

@@ -38,7 +38,8 @@ int sonde_api_points(const struct sonde_model *m, const struct sonde_api_query *
                      struct sonde_buf *out);
 
 /* {"time","processes":[{"pid","program","state","ended","segment_bytes","lanes","threads",
- *  "cpu_ratio","rss_bytes","drops":{…},"spans_seen","spans_lost","series"}]} */
+ *  "cpu_ratio","rss_bytes","heap_bytes","drops":{…},"spans_seen","spans_lost","series"}]}; heap_bytes
+ *  is null where the heap is not profiled. */
 void sonde_api_processes(const struct sonde_model *m, struct sonde_buf *out);
 
 struct sonde_api_spans {

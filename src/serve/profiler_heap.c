@@ -85,7 +85,8 @@ static int none(const struct sonde_profiler *p, uint32_t pid, struct sonde_err *
     }
     if (pid) {
         return sonde_err_set(err, SONDE_ENOENT, "the heap of process %u is not profiled: start it "
-                             "with `sonde run`", pid);
+                             "with `sonde run`; what that starts in turn is profiled once it has "
+                             "allocated enough for a sample", pid);
     }
     return sonde_err_set(err, SONDE_ENOENT, "no heap is profiled: start the program with "
                          "`sonde run`");

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-    Grid, LineSpec, Track, anyGlob, csv, isolated, linesOf, parseRange, selects, stacked, stepFor, valuesOf,
+    Grid, LineSpec, Track, anyGlob, bridged, csv, isolated, linesOf, parseRange, selects, stacked, stepFor, valuesOf,
 } from '../../web/src/core/series';
 import { Labels, SeriesType } from '../../web/src/core/types';
 
@@ -98,6 +98,14 @@ test('too many lines: the largest stay, the rest is one', () => {
 test('stacks count nothing as 0 unless there is nothing', () => {
     assert.deepEqual(stacked([[1, null, null], [2, 3, null]]), [[1, 0, null], [3, 3, null]]);
     assert.deepEqual(isolated([1, null, 2, 3, null, 4], 0, 5), [0, 5]);
+});
+
+test('a line goes on over readings that are late, and is cut where there are none', () => {
+    const values = [null, 1, null, 2, null, null, 3, null, null, null, 4, null];
+    assert.deepEqual(bridged(values, 1), [null, 1, undefined, 2, undefined, undefined, 3, null, null, null, 4, null]);
+    assert.deepEqual(bridged(values, 2), [null, 1, undefined, 2, null, null, 3, null, null, null, 4, null]);
+    assert.deepEqual(bridged(values, 5), values);
+    assert.deepEqual(isolated(bridged(values, 1), 0, 11), [10]);
 });
 
 test('CSV that no spreadsheet runs', () => {

@@ -369,12 +369,27 @@ export function stacked(values: readonly (readonly (number | null)[])[]): (numbe
     return out;
 }
 
+// A reading that comes late leaves a step without a value: a line goes on over that, where a longer
+// gap cuts it. undefined is how the charts' library is told so; null cuts.
+const LATE_S = 2.5;
+export function bridged(values: readonly (number | null)[], step: number): (number | null | undefined)[] {
+    const most = Math.floor(LATE_S / step);
+    const out: (number | null | undefined)[] = [...values];
+    let last = -1; // value before
+    for (let i = 0; i < out.length; i++) {
+        if (values[i] === null) continue;
+        if (last >= 0 && i - last - 1 <= most) out.fill(undefined, last + 1, i);
+        last = i;
+    }
+    return out;
+}
+
 // Values with nothing on both sides, which a line would not show.
 export function isolated(values: ArrayLike<number | null | undefined>, from: number, to: number): number[] {
     const out: number[] = [];
     for (let i = from; i <= to; i++) {
         if (values[i] == null) continue;
-        if ((i === 0 || values[i - 1] == null) && (i === values.length - 1 || values[i + 1] == null)) out.push(i);
+        if ((i === 0 || values[i - 1] === null) && (i === values.length - 1 || values[i + 1] === null)) out.push(i);
     }
     return out;
 }

@@ -94,6 +94,7 @@ export interface Process {
     threads: number | null;
     cpu_ratio: number | null;
     rss_bytes: number | null;
+    heap_bytes: number | null; // null: the heap is not profiled
     drops: Record<string, number>;
     spans_seen: number;
     spans_lost: number;

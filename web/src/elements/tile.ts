@@ -7,13 +7,16 @@ import { explain } from '../core/tip';
 import css from '../styles/tile.css';
 
 export interface TilePart { name: string; text: string; color?: string }
-export interface Spark { values: readonly (number | null)[]; color: string } // color: a theme variable
+export interface Spark {
+    values: readonly (number | null | undefined)[]; // null cuts the curve, undefined is passed over
+    color: string;                                  // a theme variable
+}
 
 const WIDTH = 200;
 const HEIGHT = 34;
 
 // Path data of values in a box; all sparks of a tile have one scale.
-export function sparkPath(values: readonly (number | null)[], most: number): { line: string; area: string } {
+export function sparkPath(values: Spark['values'], most: number): { line: string; area: string } {
     let line = '';
     let area = '';
     let begin = -1;
@@ -26,14 +29,15 @@ export function sparkPath(values: readonly (number | null)[], most: number): { l
     };
     for (let i = 0; i < n; i++) {
         const v = values[i];
-        if (v === null || v === undefined) {
+        if (v === undefined) continue;
+        if (v === null) {
             close(i - 1);
             continue;
         }
         const at = `${x(i)} ${y(v)}`;
         if (begin < 0) {
             // One value alone is a short line, or nobody would see it.
-            line += `M${at}${i + 1 >= n || values[i + 1] == null ? `h1` : ''}`;
+            line += `M${at}${i + 1 >= n || values[i + 1] === null ? `h1` : ''}`;
             area += `M${at}`;
             begin = i;
         } else {
@@ -125,7 +129,7 @@ export class Tile extends SondeElement {
 
     set spark(sparks: readonly Spark[]) {
         let most = 0;
-        for (const s of sparks) for (const v of s.values) if (v !== null && v > most) most = v;
+        for (const s of sparks) for (const v of s.values) if (v != null && v > most) most = v;
         const parts = sparks.map((s) => ({ ...sparkPath(s.values, most), color: `var(--sonde-${s.color})` }));
         const key = JSON.stringify(parts);
         if (key === this.shownSpark) return;

@@ -11,7 +11,7 @@ import { SondeElement, define } from '../core/element';
 import { clock, inUnit } from '../core/format';
 import { now } from '../core/now';
 import {
-    Aggregate, Line, LineSpec, STATS, Selector, Stat, csv, isolated, linesOf, stacked, valuesOf,
+    Aggregate, Line, LineSpec, STATS, Selector, Stat, bridged, csv, isolated, linesOf, stacked, valuesOf,
 } from '../core/series';
 import { empty, failed, loading } from '../core/states';
 import { color, onTheme, phaseColor } from '../core/theme';
@@ -273,7 +273,8 @@ class Timeseries extends SondeElement {
         // In the middle of its step a value is where it was measured, and brushes catch it.
         for (let i = 0; i < grid.count; i++) times[i] = grid.time(i) + grid.step / 2;
         const values = this.shown.map((s) => s.hidden ? s.raw.map(() => null) : s.raw);
-        return [times, ...(this.stack ? stacked(values) : values)] as uPlot.AlignedData;
+        const drawn = this.stack ? stacked(values) : values;
+        return [times, ...drawn.map((v) => bridged(v, grid.step))] as uPlot.AlignedData;
     }
 
     // ---- the drawing ----------------------------------------------------------------------------
@@ -359,7 +360,7 @@ class Timeseries extends SondeElement {
                 fill: stack || fill ? alpha(s.color, stack ? 0.72 : 0.1) : undefined,
                 points: {
                     show: true, size: 4, fill: s.color, stroke: s.color,
-                    filter: (u, i, show) => show ? isolated(u.data[i] as (number | null)[], ...u.series[0].idxs!) : null,
+                    filter: (u, i, show) => show ? isolated(u.data[i], ...u.series[0].idxs!) : null,
                 },
             }))],
             bands: stack ? this.stackBands() : undefined,

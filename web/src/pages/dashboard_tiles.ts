@@ -25,7 +25,7 @@ function tokens(tile: Tile, f: Figures, kind: 'prefill' | 'decode'): void {
         ? sumOf(modelsOf(f.inference, f.filters), (m) => kind === 'prefill' ? m.prefill_tokens_per_s : m.decode_tokens_per_s)
         : f.mean('sonde_infer_tokens_per_second', { labels });
     tile.value = rate(live, 'tokens');
-    tile.spark = [{ values: f.curve('sonde_infer_tokens_per_second', { labels }), color: `q-${kind}` }];
+    tile.spark = [{ values: f.spark('sonde_infer_tokens_per_second', { labels }), color: `q-${kind}` }];
     if (!f.board.isLive) tile.note = 'mean of the range';
     else if (kind === 'decode') {
         const slow = f.inference ? slowestUser(f) : null;
@@ -68,8 +68,8 @@ function latency(tile: Tile, f: Figures, name: string, which: 'ttft' | 'itl'): v
     ];
     tile.note = note;
     tile.spark = [
-        { values: f.curve(name, { stat: 'p95', aggregate: 'max' }), color: 'p95' },
-        { values: f.curve(name, { stat: 'p50', aggregate: 'max' }), color: 'p50' },
+        { values: f.spark(name, { stat: 'p95', aggregate: 'max' }), color: 'p95' },
+        { values: f.spark(name, { stat: 'p50', aggregate: 'max' }), color: 'p50' },
     ];
 }
 
@@ -128,8 +128,8 @@ export const TILES: readonly TileSpec[] = [
             t.parts = [{ name: 'running', text: count(running) }, { name: 'waiting', text: count(waiting) }];
             t.note = `${rate(f.recent('sonde_infer_requests_total'))} ended`;
             t.spark = [
-                { values: f.curve('sonde_infer_requests_running'), color: 's1' },
-                { values: f.curve('sonde_infer_requests_waiting'), color: 's2' },
+                { values: f.spark('sonde_infer_requests_running'), color: 's1' },
+                { values: f.spark('sonde_infer_requests_waiting'), color: 's2' },
             ];
         },
     },
@@ -166,7 +166,7 @@ export const TILES: readonly TileSpec[] = [
             const kv = f.inference ? modelsOf(f.inference, f.filters).map((m) => m.kv).find((k) => k !== null) : null;
             t.note = kv ? `${count(kv.used)} of ${count(kv.total)} cells` : '';
             t.status = used !== null && used > 0.95 ? 'bad' : used !== null && used > 0.85 ? 'warn' : '';
-            t.spark = [{ values: f.curve('sonde_infer_kv_used_ratio', { aggregate: 'max' }), color: 's7' }];
+            t.spark = [{ values: f.spark('sonde_infer_kv_used_ratio', { aggregate: 'max' }), color: 's7' }];
         },
     },
     {
@@ -180,7 +180,7 @@ export const TILES: readonly TileSpec[] = [
             const cancelled = f.recent('sonde_infer_requests_total', { labels: [['outcome', 'cancelled']] });
             t.note = `${rate(failed ?? 0)} failed, ${rate(cancelled ?? 0)} cancelled`;
             t.status = ratio ? ratio > 0.05 ? 'bad' : 'warn' : 'good';
-            t.spark = [{ values: f.curve('sonde_infer_requests_total', { labels: bad }), color: 's8' }];
+            t.spark = [{ values: f.spark('sonde_infer_requests_total', { labels: bad }), color: 's8' }];
         },
     },
     {
@@ -190,7 +190,7 @@ export const TILES: readonly TileSpec[] = [
             const kinds = memoryKinds(f);
             const processes = f.processes?.processes.filter((p) => p.state === 'running').length ?? 0;
             t.note = kinds || (processes === 1 ? 'one process' : `${processes} processes`);
-            t.spark = [{ values: f.curve('sonde_process_resident_memory_bytes'), color: 's7' }];
+            t.spark = [{ values: f.spark('sonde_process_resident_memory_bytes'), color: 's7' }];
         },
     },
     {
@@ -200,7 +200,7 @@ export const TILES: readonly TileSpec[] = [
             t.value = used === null ? '–' : `${digits(used)} cores`;
             const cpus = f.newest('sonde_host_cpus');
             t.note = `machine ${percent(f.now('sonde_host_cpu_utilization_ratio'))}${cpus ? ` of ${cpus}` : ''}`;
-            t.spark = [{ values: f.curve('sonde_process_cpu_utilization_ratio'), color: 's1' }];
+            t.spark = [{ values: f.spark('sonde_process_cpu_utilization_ratio'), color: 's1' }];
         },
     },
     {
@@ -208,7 +208,7 @@ export const TILES: readonly TileSpec[] = [
         show(t, f) {
             t.value = bytes(f.now('sonde_heap_live_bytes'));
             t.note = `${rate(f.now('sonde_heap_allocated_bytes_total'), 'bytes')} allocated`;
-            t.spark = [{ values: f.curve('sonde_heap_live_bytes'), color: 's3' }];
+            t.spark = [{ values: f.spark('sonde_heap_live_bytes'), color: 's3' }];
         },
     },
     {
@@ -216,7 +216,7 @@ export const TILES: readonly TileSpec[] = [
         show(t, f) {
             t.value = count(f.now('sonde_process_threads'));
             t.note = `${rate(f.now('sonde_process_context_switches_total'))} switches`;
-            t.spark = [{ values: f.curve('sonde_process_threads'), color: 's2' }];
+            t.spark = [{ values: f.spark('sonde_process_threads'), color: 's2' }];
         },
     },
     {
@@ -224,7 +224,7 @@ export const TILES: readonly TileSpec[] = [
         show(t, f) {
             t.value = percent(f.mean('sonde_agent_cpu_seconds_total'));
             t.note = 'of one core, mean of the range';
-            t.spark = [{ values: f.curve('sonde_agent_cpu_seconds_total'), color: 'ink-faint' }];
+            t.spark = [{ values: f.spark('sonde_agent_cpu_seconds_total'), color: 'ink-faint' }];
         },
     },
     {
@@ -232,7 +232,7 @@ export const TILES: readonly TileSpec[] = [
         show(t, f) {
             t.value = bytes(f.now('sonde_agent_memory_bytes'));
             t.note = `${count(f.newest('sonde_agent_series'))} series`;
-            t.spark = [{ values: f.curve('sonde_agent_memory_bytes'), color: 'ink-faint' }];
+            t.spark = [{ values: f.spark('sonde_agent_memory_bytes'), color: 'ink-faint' }];
         },
     },
     {
@@ -241,7 +241,7 @@ export const TILES: readonly TileSpec[] = [
             const on = f.newest('sonde_continuous_enabled');
             t.value = on ? percent(f.now('sonde_continuous_target_cpu_ratio')) : 'off';
             t.note = on ? 'of the CPU time of what is sampled' : 'continuous profiling is off';
-            t.spark = [{ values: f.curve('sonde_continuous_target_cpu_ratio'), color: 'ink-faint' }];
+            t.spark = [{ values: f.spark('sonde_continuous_target_cpu_ratio'), color: 'ink-faint' }];
         },
     },
     {
@@ -249,7 +249,7 @@ export const TILES: readonly TileSpec[] = [
         show(t, f) {
             t.value = seconds(f.now('sonde_agent_tick_seconds'));
             t.note = 'once a second';
-            t.spark = [{ values: f.curve('sonde_agent_tick_seconds'), color: 'ink-faint' }];
+            t.spark = [{ values: f.spark('sonde_agent_tick_seconds'), color: 'ink-faint' }];
         },
     },
 ];

@@ -1,7 +1,8 @@
 // Figures for tiles, out of the agent's answers and the series of a range. No DOM.
 
 import { Board } from '../core/board';
-import { Aggregate, Selector, Stat, Track, selects } from '../core/series';
+import { Aggregate, Selector, Stat, Track, bridged, selects } from '../core/series';
+import { Spark } from '../elements/tile';
 import { Health, Inference, InferenceGroup, InferenceModel, Percentiles, Processes, Series } from '../core/types';
 
 export interface Filters { process: string | null; pid: string | null; model: string | null; route: string | null }
@@ -87,6 +88,11 @@ export class Figures {
     }
 
     // Of all steps of the range.
+    // A curve to draw.
+    spark(name: string, options: Parameters<Figures['curve']>[1] = {}): Spark['values'] {
+        return bridged(this.curve(name, options), this.board.grid.step);
+    }
+
     mean(name: string, options: Parameters<Figures['curve']>[1] = {}): number | null {
         const values = this.curve(name, options).filter((v): v is number => v !== null);
         return values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;

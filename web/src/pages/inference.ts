@@ -76,8 +76,8 @@ const DURATION_TILE: TileSpec = {
         t.note = !p ? 'none ended' : f.board.isLive ? `last ${f.inference!.window_s} s, the slowest: ${s!.of.model} ${s!.of.route}`
             : `in this range, ${count(p.count)} requests`;
         t.spark = [
-            { values: f.curve(DURATION, { stat: 'p95', aggregate: 'max' }), color: 'p95' },
-            { values: f.curve(DURATION, { stat: 'p50', aggregate: 'max' }), color: 'p50' },
+            { values: f.spark(DURATION, { stat: 'p95', aggregate: 'max' }), color: 'p95' },
+            { values: f.spark(DURATION, { stat: 'p50', aggregate: 'max' }), color: 'p50' },
         ];
     },
 };

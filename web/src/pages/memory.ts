@@ -1,7 +1,7 @@
 // What memory is used for: by kind and pool beside what is resident, which places grow and whether
 // that is a leak, and the flame graph of what is in use, was at the peak, leaks or was allocated.
 
-import { ApiError, apiAt, sentence } from '../core/api';
+import { apiAt, sentence } from '../core/api';
 import { button, clear, make } from '../core/dom';
 import { bytes, clock, count, rate, seconds, span } from '../core/format';
 import { isFrozen, mayHave } from '../core/frozen';
@@ -96,6 +96,10 @@ function siteList(): List<Site> {
     ]);
 }
 
+const NO_HEAP = () => empty('No heap is profiled',
+    'Heaps are profiled in programs that `sonde run` starts; in what those start in turn, from the first allocations on that are enough for a sample.',
+    'sonde run -- COMMAND');
+
 class Growth {
     readonly element = card('Growth by place', {});
     private readonly body = make('div');
@@ -107,6 +111,7 @@ class Growth {
         { title: 'Resident', number: true, cell: (p) => bytes(p.rss_bytes) },
     ]);
     private readonly said = make('span', { class: 'soft', role: 'status' });
+    private readonly choice = make('select', { 'aria-label': 'Process whose heap is shown', hidden: true });
 
     constructor(private readonly changed: () => void) {
         const head = this.element.querySelector('header')!;
@@ -114,10 +119,11 @@ class Growth {
         title.tabIndex = 0;
         explain(title, 'heap_verdict');
         if (!isFrozen()) {
-            head.append(make('span', { class: 'right' }, this.said,
+            head.append(make('span', { class: 'right' }, this.said, this.choice,
                 button('Look again', 'What the heap holds now', () => void this.load()),
                 button('Mark', 'Warm-up is over: growth counts from now on', () => void this.mark())));
         }
+        this.choice.addEventListener('change', () => void this.load());
         this.element.append(this.body);
         void this.load();
     }
@@ -126,29 +132,30 @@ class Growth {
         if (!this.body.childElementCount) clear(this.body, loading('Looking at the heap'));
         try {
             const pid = await this.pid();
-            this.show(await apiAt('').post<MemoryReport>('/admin/profile/memory', undefined, { keep: '0', limit: 30, pid }));
+            if (pid === null) clear(this.body, NO_HEAP());
+            else this.show(await apiAt('').post<MemoryReport>('/admin/profile/memory', undefined, { keep: '0', limit: 30, pid }));
         } catch (e) {
-            const none = e instanceof ApiError && (e.status === 404 || e.status === 400 || e.status === 405);
-            clear(this.body, none
-                ? empty('No heap is profiled', sentence(e), 'sonde run -- COMMAND')
-                : failed(e, () => void this.load()));
+            clear(this.body, failed(e, () => void this.load()));
         }
     }
 
-    /** A report is about one process: the one that is chosen, else the largest. */
+    /** A report is about one heap: of those of the processes that are shown the one that was chosen,
+     *  else the largest; null: none is profiled. */
     private async pid(): Promise<string | null> {
-        if (state.get('pid')) return state.get('pid');
-        const name = state.get('process');
-        if (!name) return null;
         const { processes } = await apiAt('').get<Processes>('/api/processes');
-        const found = processes.filter((p) => p.program === name).sort((a, b) => (b.rss_bytes ?? 0) - (a.rss_bytes ?? 0))[0];
-        return found ? String(found.pid) : null;
+        const heaps = processes.filter((p) => p.heap_bytes !== null
+            && (!state.get('process') || p.program === state.get('process')) && (!state.get('pid') || String(p.pid) === state.get('pid')));
+        heaps.sort((a, b) => b.heap_bytes! - a.heap_bytes! || (b.rss_bytes ?? 0) - (a.rss_bytes ?? 0));
+        const chosen = heaps.find((p) => String(p.pid) === this.choice.value) ?? heaps[0];
+        clear(this.choice, ...heaps.map((p) => make('option', { value: p.pid, selected: p === chosen }, `${p.program} (${p.pid})`)));
+        this.choice.hidden = heaps.length < 2;
+        return chosen ? String(chosen.pid) : null;
     }
 
     private show(r: MemoryReport): void {
         const m = r.memory;
         if (!m) {
-            clear(this.body, empty('No heap is profiled', 'Heaps are profiled in programs that `sonde run` starts.', 'sonde run -- COMMAND'));
+            clear(this.body, NO_HEAP());
             return;
         }
         const verdict = m.leaks ? `${count(m.leaks)} place${m.leaks === 1 ? ' leaks' : 's leak'}, ${rate(m.leaks_bytes_per_second, 'bytes')} together.` : 'No place leaks.';

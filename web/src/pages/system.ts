@@ -59,7 +59,7 @@ const MACHINE: readonly TileSpec[] = [
             t.value = percent(f.now('sonde_host_cpu_utilization_ratio'));
             const cpus = f.newest('sonde_host_cpus');
             t.note = cpus ? `of ${count(cpus)} ${cpus === 1 ? 'CPU' : 'CPUs'}` : '';
-            t.spark = [{ values: f.curve('sonde_host_cpu_utilization_ratio'), color: 's1' }];
+            t.spark = [{ values: f.spark('sonde_host_cpu_utilization_ratio'), color: 's1' }];
         },
     },
     {
@@ -67,7 +67,7 @@ const MACHINE: readonly TileSpec[] = [
         show(t, f) {
             t.value = bytes(f.now('sonde_host_memory_available_bytes'));
             t.note = `of ${bytes(f.newest('sonde_host_memory_total_bytes'))}`;
-            t.spark = [{ values: f.curve('sonde_host_memory_available_bytes'), color: 's7' }];
+            t.spark = [{ values: f.spark('sonde_host_memory_available_bytes'), color: 's7' }];
         },
     },
     {
@@ -78,7 +78,7 @@ const MACHINE: readonly TileSpec[] = [
             const l5 = f.now('sonde_host_load5');
             const l15 = f.now('sonde_host_load15');
             t.note = l5 === null || l15 === null ? '' : `5 min ${digits(l5)}, 15 min ${digits(l15)}`;
-            t.spark = [{ values: f.curve('sonde_host_load1'), color: 's2' }];
+            t.spark = [{ values: f.spark('sonde_host_load1'), color: 's2' }];
         },
     },
     {
@@ -87,7 +87,7 @@ const MACHINE: readonly TileSpec[] = [
             const of = (resource: string) => ({ labels: [['resource', resource]] as const });
             t.value = percent(f.now('sonde_host_pressure_some_seconds_total', of('cpu')));
             t.note = `memory ${percent(f.now('sonde_host_pressure_some_seconds_total', of('memory')))}, I/O ${percent(f.now('sonde_host_pressure_some_seconds_total', of('io')))}`;
-            t.spark = [{ values: f.curve('sonde_host_pressure_some_seconds_total', of('cpu')), color: 's8' }];
+            t.spark = [{ values: f.spark('sonde_host_pressure_some_seconds_total', of('cpu')), color: 's8' }];
         },
     },
     {
@@ -98,8 +98,8 @@ const MACHINE: readonly TileSpec[] = [
                 { name: 'written', text: rate(f.now('sonde_host_disk_written_bytes_total'), 'bytes') },
             ];
             t.spark = [
-                { values: f.curve('sonde_host_disk_read_bytes_total'), color: 's1' },
-                { values: f.curve('sonde_host_disk_written_bytes_total'), color: 's2' },
+                { values: f.spark('sonde_host_disk_read_bytes_total'), color: 's1' },
+                { values: f.spark('sonde_host_disk_written_bytes_total'), color: 's2' },
             ];
         },
     },
@@ -111,8 +111,8 @@ const MACHINE: readonly TileSpec[] = [
                 { name: 'sent', text: rate(f.now('system_network_bytes_sent_total'), 'bytes') },
             ];
             t.spark = [
-                { values: f.curve('system_network_bytes_received_total'), color: 's1' },
-                { values: f.curve('system_network_bytes_sent_total'), color: 's2' },
+                { values: f.spark('system_network_bytes_received_total'), color: 's1' },
+                { values: f.spark('system_network_bytes_sent_total'), color: 's2' },
             ];
         },
     },
