@@ -25,6 +25,9 @@ static void sum_up(struct sonde_tree *t)
 
 /* ---- Recursion ------------------------------------------------------------------------------- */
 
+/* t is walked depth first, so that the way in d to where the walk is can be kept at hand, and whether a
+ * function is on it already is one look: climbing the way for each node would take a stack of 65535
+ * functions two thousand million steps. */
 struct folding {
     const struct sonde_tree *t;
     struct sonde_tree *d;
@@ -32,6 +35,9 @@ struct folding {
     struct sonde_intern children;  /* (parent, name) -> node of d */
     uint32_t *to;                  /* node of t -> node of d */
     struct sonde_tree_rest *rests; /* of t */
+    uint32_t *way;                 /* by depth: the node of d that is on the way, down to the caller's */
+    uint32_t *of_name;             /* by name: the node of d that had it last; 0 = none did */
+    struct fold_before { uint32_t way, of_name; } *before; /* by node of t: what it stands in place of */
 };
 
 static uint32_t fold_child(struct folding *f, uint32_t parent, uint32_t node)
@@ -53,16 +59,58 @@ static uint32_t fold_child(struct folding *f, uint32_t parent, uint32_t node)
     return id;
 }
 
-/* The node of d that a node of t becomes; its caller's is known. 0 = no memory. */
-static uint32_t fold_node(struct folding *f, uint32_t node)
+static int fold_is_on_way(const struct folding *f, uint32_t node, uint32_t caller)
+{
+    const struct sonde_tree_node *n = &f->d->nodes[node];
+    return node && n->depth <= f->d->nodes[caller].depth && f->way[n->depth] == node;
+}
+
+/* The node of d that a node of t becomes; its caller's is known. 0 or SONDE_ENOMEM. */
+static int fold_enter(struct folding *f, uint32_t node)
 {
     const uint32_t name = f->t->names->name_of[node], caller = f->to[f->t->nodes[node].parent];
-    if (sonde_tree_is_function(f->t, node)) {
-        for (uint32_t at = caller; at; at = f->d->nodes[at].parent) {
-            if (f->d->names->name_of[at] == name) return at;
-        }
+    const int function = sonde_tree_is_function(f->t, node);
+    if (function && fold_is_on_way(f, f->of_name[name], caller)) {
+        f->to[node] = f->of_name[name];
+        return 0;
     }
-    return fold_child(f, caller, node);
+    const uint32_t id = fold_child(f, caller, node);
+    if (!id) return SONDE_ENOMEM;
+    const uint32_t depth = f->d->nodes[id].depth;
+    f->to[node] = id;
+    f->before[node] = (struct fold_before){ f->way[depth], f->of_name[name] };
+    f->way[depth] = id;
+    if (function) f->of_name[name] = id;
+    return 0;
+}
+
+/* Everything is as it was before the node was entered. What it was folded into changed nothing: that
+ * is no child of the caller's. */
+static void fold_leave(struct folding *f, uint32_t node)
+{
+    const struct sonde_tree_node *n = &f->d->nodes[f->to[node]];
+    if (n->parent != f->to[f->t->nodes[node].parent]) return;
+    f->way[n->depth] = f->before[node].way;
+    f->of_name[f->t->names->name_of[node]] = f->before[node].of_name;
+}
+
+/* Without recursion: stacks may be deep. */
+static int fold_walk(struct folding *f)
+{
+    const struct sonde_tree_node *nodes = f->t->nodes;
+    uint32_t at = nodes[0].first_child;
+    while (at) {
+        if (fold_enter(f, at)) return SONDE_ENOMEM;
+        if (nodes[at].first_child) {
+            at = nodes[at].first_child;
+            continue;
+        }
+        for (; at && !nodes[at].next; at = nodes[at].parent) fold_leave(f, at);
+        if (!at) break;
+        fold_leave(f, at);
+        at = nodes[at].next;
+    }
+    return 0;
 }
 
 /* What only others were called through that stand elsewhere now has nothing left. to is overwritten. */
@@ -89,11 +137,15 @@ static int fold(struct folding *f)
     const struct sonde_tree *t = f->t;
     f->to = sonde__calloc(t->node_count, sizeof(*f->to));
     f->rests = sonde__calloc(t->node_count, sizeof(*f->rests));
-    if (!f->to || !f->rests || sonde_tree_derive(t, &f->d)) return SONDE_ENOMEM;
+    f->way = sonde__calloc(t->depth_max + 1, sizeof(*f->way));
+    f->of_name = sonde__calloc(t->names->pool.count, sizeof(*f->of_name));
+    f->before = sonde__calloc(t->node_count, sizeof(*f->before));
+    if (!f->to || !f->rests || !f->way || !f->of_name || !f->before) return SONDE_ENOMEM;
+    if (sonde_tree_derive(t, &f->d)) return SONDE_ENOMEM;
     f->budget = sonde_tree_budget(f->d);
     sonde_tree_rests(t, f->rests);
+    if (fold_walk(f)) return SONDE_ENOMEM;
     for (uint32_t i = 0; i < t->node_count; i++) {
-        if (i && !(f->to[i] = fold_node(f, i))) return SONDE_ENOMEM;
         struct sonde_tree_node *n = &f->d->nodes[f->to[i]];
         n->self += t->nodes[i].self;
         n->base_self += t->nodes[i].base_self;
@@ -114,6 +166,9 @@ int sonde_tree_fold(const struct sonde_tree *t, struct sonde_tree **out)
     sonde_intern_release(&f.children);
     sonde__free(f.to);
     sonde__free(f.rests);
+    sonde__free(f.way);
+    sonde__free(f.of_name);
+    sonde__free(f.before);
     if (rc) sonde_tree_destroy(f.d);
     else *out = f.d;
     return rc;

@@ -149,6 +149,64 @@ static void recursion_is_folded(void **state)
     }
 }
 
+/* A function under a thread of the same name was not called by itself. */
+static void threads_are_not_folded(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = create();
+    const struct sonde_tree_options o = { .by_thread = 1 };
+    struct sonde_tree *t, *folded;
+    assert_int_equal(build_sample(p, "f;g;f", 3, sonde_profile_thread(p, 1, 1, "f"), 0), 0);
+    assert_int_equal(sonde_tree_build(p, &any, &o, &t, NULL), 0);
+    assert_int_equal(sonde_tree_fold(t, &folded), 0);
+    check_drawing("thread", folded, "all 3/0#1(f 3/0#1(f 3/3#1))");
+    sonde_tree_destroy(folded);
+    sonde_tree_destroy(t);
+    sonde_profile_destroy(p);
+}
+
+/* Work is that of the nodes, not of their depth squared: then this would not end within a test's time.
+ * The deepest stack that a profile takes, of inlined functions, each another one; then the first again. */
+static void deep_stacks_are_folded(void **state)
+{
+    (void)state;
+    enum { LOCATIONS = SONDE_PROFILE_DEPTH_MAX - 3, INLINED = 8 };
+    struct sonde_profile *p = create();
+    struct sonde_profile_line lines[INLINED];
+    struct sonde_tree *t, *folded;
+    uint32_t stack = 0, first = 0;
+    for (uint32_t i = 0; i < LOCATIONS; i++) {
+        for (uint32_t k = 0; k < INLINED; k++) {
+            char name[32];
+            snprintf(name, sizeof(name), "f%u", i * INLINED + INLINED - k - 1);
+            lines[k] = (struct sonde_profile_line){
+                sonde_profile_function(p, &(struct sonde_profile_function){
+                                              .name = sonde_profile_cstring(p, name) }), 0 };
+        }
+        stack = sonde_profile_stack(p, stack, sonde_profile_lines_location(p, 0, i + 1, lines, INLINED));
+        if (!i) first = lines[INLINED - 1].function;
+    }
+    struct sonde_profile_sample s = { .stack = stack, .weight = 1, .count = 1 };
+    assert_int_equal(sonde_profile_add_sample(p, &s), 0);
+    const struct sonde_profile_line again = { first, 0 };
+    s.stack = sonde_profile_stack(p, stack, sonde_profile_lines_location(p, 0, 0, &again, 1));
+    s.stack = sonde_profile_stack(p, s.stack, sonde_profile_named_location(p, "leaf", 4));
+    assert_int_equal(sonde_profile_add_sample(p, &s), 0);
+    t = build(p, 0, 0);
+    assert_int_equal(t->depth_max, LOCATIONS * INLINED + 2);
+    assert_int_equal(sonde_tree_fold(t, &folded), 0);
+    assert_int_equal(folded->node_count, 1 + LOCATIONS * INLINED + 1);
+    assert_int_equal(folded->depth_max, LOCATIONS * INLINED);
+    const struct sonde_tree_path way = { (const char *const[]){ "f0", "leaf" }, 2 };
+    size_t found;
+    const uint32_t leaf = sonde_tree_find(folded, &way, &found);
+    assert_int_equal(found, 2);
+    assert_int_equal(folded->nodes[leaf].self, 1);
+    sonde_tree_destroy(folded);
+    sonde_tree_destroy(t);
+    sonde_profile_destroy(p);
+}
+
 /* The difference of folded trees is the folded difference. */
 static void differences_fold_alike(void **state)
 {
@@ -426,6 +484,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recursion_is_folded),
+        cmocka_unit_test(threads_are_not_folded),
+        cmocka_unit_test(deep_stacks_are_folded),
         cmocka_unit_test(differences_fold_alike),
         cmocka_unit_test(inverting_is_building_inverted),
         cmocka_unit_test(differences_invert_alike),
