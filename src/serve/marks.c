@@ -101,15 +101,24 @@ int sonde_marks_delete(struct sonde_marks *m, uint64_t id, struct sonde_err *err
 
 /* ---- All of a time ------------------------------------------------------------------------------- */
 
-struct stored_marks { int (*row)(const struct sonde_mark *mark, void *arg); void *arg; };
+struct stored_marks {
+    double from_s;
+    int (*row)(const struct sonde_mark *mark, void *arg);
+    void *arg;
+};
+
+/* 1 if it lasts to from_s, or is a moment from there on. */
+static int mark_reaches(const struct sonde_mark *mark, double from_s)
+{
+    return mark->time_s >= from_s || mark->end_s >= from_s;
+}
 
 static int stored_mark(const struct sonde_store_finding *f, void *arg)
 {
     const struct stored_marks *s = arg;
-    if (strcmp(f->kind, SONDE_MARK_KIND) != 0) return 0;
     const struct sonde_mark mark = { f->id, f->time_s, f->value > 0 ? f->time_s + f->value : 0,
                                      f->text };
-    return s->row(&mark, s->arg);
+    return mark_reaches(&mark, s->from_s) ? s->row(&mark, s->arg) : 0;
 }
 
 int sonde_marks_each(struct sonde_marks *m, const struct sonde_store_range *q,
@@ -117,15 +126,18 @@ int sonde_marks_each(struct sonde_marks *m, const struct sonde_store_range *q,
                      struct sonde_err *err)
 {
     if (m->store) {
-        struct stored_marks s = { row, arg };
-        return m->ops->findings(m->store, q, stored_mark, &s, err);
+        /* The store knows when they began, not how long they last. */
+        const struct sonde_store_range begun = { .to_s = q->to_s, .kind = SONDE_MARK_KIND };
+        struct stored_marks s = { q->from_s, row, arg };
+        return m->ops->findings(m->store, &begun, stored_mark, &s, err);
     }
     int enough = 0;
     pthread_mutex_lock(&m->lock);
     for (size_t i = m->count; i-- > 0 && !enough;) {
         const struct kept_mark *k = &m->list[i];
-        if (k->time_s < q->from_s || (q->to_s > 0 && k->time_s > q->to_s)) continue;
-        enough = row(&(struct sonde_mark){ k->id, k->time_s, k->end_s, k->text }, arg);
+        const struct sonde_mark mark = { k->id, k->time_s, k->end_s, k->text };
+        if (!mark_reaches(&mark, q->from_s) || (q->to_s > 0 && k->time_s > q->to_s)) continue;
+        enough = row(&mark, arg);
     }
     pthread_mutex_unlock(&m->lock);
     return 0;

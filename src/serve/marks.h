@@ -29,7 +29,8 @@ int sonde_marks_add(struct sonde_marks *m, const struct sonde_mark *mark, uint64
                     struct sonde_err *err);
 /* SONDE_ENOENT: there is none of that id. */
 int sonde_marks_delete(struct sonde_marks *m, uint64_t id, struct sonde_err *err);
-/* Those that began in the range, newest first, until row returns 1; the mark is borrowed. */
+/* Those that the range has any part of, the last to begin first, until row returns 1; the mark is
+ * borrowed. */
 int sonde_marks_each(struct sonde_marks *m, const struct sonde_store_range *q,
                      int (*row)(const struct sonde_mark *mark, void *arg), void *arg,
                      struct sonde_err *err);

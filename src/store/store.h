@@ -126,6 +126,7 @@ struct sonde_store_sink {
 
 struct sonde_store_range {
     double from_s, to_s;       /* unix; 0 = open */
+    const char *kind;          /* of findings; NULL = all */
     uint32_t run;              /* 0 = all */
     size_t limit;              /* 0 = no limit */
 };

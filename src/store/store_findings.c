@@ -104,6 +104,7 @@ int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
     if (!s->read || sqlite3_prepare_v2(s->read, "SELECT id, run, time_ms, kind, subject, severity,"
                                        " value, unit, text FROM findings WHERE time_ms >= ?1 AND"
                                        " time_ms <= ?2 AND (?3 = 0 OR run = ?3)"
+                                       " AND (?5 IS NULL OR kind = ?5)"
                                        " ORDER BY time_ms DESC, id DESC LIMIT ?4", -1, &st,
                                        NULL) != SQLITE_OK) {
         rc = store_failed(s, s->read, err);
@@ -113,6 +114,7 @@ int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
         sqlite3_bind_int64(st, 2, q->to_s > 0 ? store_milliseconds(q->to_s) : INT64_MAX);
         sqlite3_bind_int64(st, 3, q->run);
         sqlite3_bind_int64(st, 4, q->limit ? (sqlite3_int64)q->limit : FINDINGS_MAX);
+        sqlite3_bind_text(st, 5, q->kind, -1, SQLITE_STATIC); /* NULL stays NULL */
     }
     while (!rc && !enough && (got = sqlite3_step(st)) == SQLITE_ROW) {
         const int severity = sqlite3_column_int(st, 5);

@@ -81,6 +81,11 @@ static void check_marks(struct sonde_marks *m)
     check_seen(m, 0, 0, "b@200 a@100");
     check_seen(m, 150, 0, "b@200");
     check_seen(m, 0, 150, "a@100");
+    check_seen(m, 205, 0, "b@200"); /* it began before, and lasts to 210 */
+    check_seen(m, 205, 207, "b@200");
+    check_seen(m, 210, 300, "b@200");
+    check_seen(m, 211, 0, "");
+    check_seen(m, 101, 199, "");
     assert_int_equal(sonde_marks_delete(m, a, &err), 0);
     assert_int_equal(sonde_marks_delete(m, a, &err), SONDE_ENOENT);
     check_seen(m, 0, 0, "b@200");
