@@ -105,18 +105,6 @@ static int same(const char *sent, const char *token, size_t token_len)
 
 /* ---- Names ------------------------------------------------------------------------------------ */
 
-/* The host of a Host header, without brackets and port. */
-static int host_name(const char *host, char *out, size_t size)
-{
-    const char *end = host[0] == '[' ? strchr(host, ']') : strchr(host, ':');
-    if (host[0] == '[') host++;
-    const size_t len = end ? (size_t)(end - host) : strlen(host);
-    if (!len || len >= size) return 0;
-    memcpy(out, host, len);
-    out[len] = '\0';
-    return 1;
-}
-
 static int in_list(const char *list, const char *name)
 {
     const size_t len = strlen(name);
@@ -129,16 +117,15 @@ static int in_list(const char *list, const char *name)
 /* With its port or, for all ports, without. */
 static int host_listed(const struct sonde_guard *g, const char *host)
 {
-    char name[256];
-    return host_name(host, name, sizeof(name)) &&
-           (in_list(g->hosts, name) || in_list(g->hosts, host));
+    struct sonde_host h;
+    return sonde_host_parse(host, &h) == 0 && (in_list(g->hosts, h.name) || in_list(g->hosts, host));
 }
 
 int sonde_guard_host_ok(const struct sonde_guard *g, const char *host)
 {
-    char name[256];
+    struct sonde_host h;
     if (sonde_listen_host_ok(host) || host_listed(g, host)) return 1;
-    return host_name(host, name, sizeof(name)) && strcmp(g->own, name) == 0;
+    return sonde_host_parse(host, &h) == 0 && strcmp(g->own, h.name) == 0;
 }
 
 int sonde_guard_shares(const struct sonde_guard *g) { return g->hosts[0] != '\0'; }

@@ -101,18 +101,55 @@ int sonde_listen_is_loopback(const struct sonde_listen *l)
                : is_loopback4(&l->address.v4.sin_addr);
 }
 
+/* ---- Hosts in headers --------------------------------------------------------------------- */
+
+/* Into out->name, in the form that inet_ntop has for it. */
+static int parse_v6(const char *text, size_t len, struct sonde_host *out)
+{
+    char address[INET6_ADDRSTRLEN];
+    struct in6_addr v6;
+    if (len >= sizeof(address)) return SONDE_EINVAL;
+    memcpy(address, text, len);
+    address[len] = 0;
+    if (inet_pton(AF_INET6, address, &v6) != 1) return SONDE_EINVAL;
+    inet_ntop(AF_INET6, &v6, out->name, sizeof(out->name));
+    out->is_v6 = 1;
+    return 0;
+}
+
+int sonde_host_parse(const char *text, struct sonde_host *out)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    struct sonde_host h = { .port = 0 };
+    const char *end;
+    if (text[0] == '[') {
+        end = strchr(++text, ']');
+        if (!end || parse_v6(text, (size_t)(end - text), &h)) return SONDE_EINVAL;
+        end++;
+    } else {
+        const size_t len = strspn(text, allowed);
+        if (!len || len > SONDE_HOST_NAME_MAX) return SONDE_EINVAL;
+        memcpy(h.name, text, len);
+        end = text + len;
+    }
+    if (*end == ':') {
+        h.port = end[1] == '0' ? -1 : parse_port(end + 1); /* nobody writes zeros in front */
+        if (h.port < 0) return SONDE_EINVAL;
+    } else if (*end) {
+        return SONDE_EINVAL;
+    }
+    *out = h;
+    return 0;
+}
+
 int sonde_listen_host_ok(const char *host)
 {
-    char name[64];
-    const char *port;
-    int bracketed;
+    struct sonde_host h;
     struct in_addr v4;
-    struct in6_addr v6;
-    if (split(host, name, sizeof(name), &port, &bracketed) != 0) return 0;
-    if (*port && parse_port(port) < 0) return 0;
-    if (bracketed) return inet_pton(AF_INET6, name, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-    if (strcasecmp(name, "localhost") == 0) return 1;
-    return inet_pton(AF_INET, name, &v4) == 1 && is_loopback4(&v4);
+    if (sonde_host_parse(host, &h) != 0) return 0;
+    if (h.is_v6) return strcmp(h.name, "::1") == 0;
+    if (strcasecmp(h.name, "localhost") == 0) return 1;
+    return inet_pton(AF_INET, h.name, &v4) == 1 && is_loopback4(&v4);
 }
 
 /* ---- Who holds a port --------------------------------------------------------------------- */

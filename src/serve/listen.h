@@ -30,6 +30,19 @@ int sonde_listen_open(struct sonde_listen *l, int tries, int *fd, struct sonde_e
 /* "http://127.0.0.1:6060", or with https. */
 void sonde_listen_url(const struct sonde_listen *l, int tls, char *out, size_t size);
 
+/* A host as clients write it in a Host header, and browsers behind the "//" of an Origin. */
+#define SONDE_HOST_NAME_MAX 253
+struct sonde_host {
+    char name[SONDE_HOST_NAME_MAX + 1]; /* an IPv6 address without brackets, in its shortest form */
+    int is_v6;
+    int port;                           /* 0 = none is said */
+};
+
+/* host[:port] and nothing else: letters, digits and . _ -, or an IPv6 address in brackets; a port from
+ * 1 to 65535. SONDE_EINVAL for all other forms: browsers send none of them, and what one parser reads
+ * as a known host is another's user name or path. */
+int sonde_host_parse(const char *text, struct sonde_host *out);
+
 /* 1 if a Host header of this value can only mean this machine: a browser that was led here by
  * somebody else's name (DNS rebinding) sends that name. */
 int sonde_listen_host_ok(const char *host);

@@ -75,7 +75,18 @@ static void test_pages(void **state)
         { "localhost", "http://localhost:3000", "127.0.0.1:6060", SHARED },
         { "ui.lan:80", "http://ui.lan:81", "localhost:6060", FOREIGN },
         { "fd00::7", "http://[fd00::7]:80", "localhost:6060", SHARED },
+        { "fd00::7", "http://[FD00:0::7]", "localhost:6060", SHARED },
+        { "[fd00::7]:80", "http://[fd00::7]:80", "localhost:6060", SHARED },
+        { "fd00::7", "http://fd00::7", "localhost:6060", FOREIGN },
         { "*", "http://evil.example", "localhost:6060", FOREIGN },
+        { "ui.lan", "http://ui.lan:8443/", "localhost:6060", FOREIGN },
+        { "ui.lan", "http://ui.lan:8443@evil", "localhost:6060", FOREIGN },
+        { "ui.lan", "http://user@ui.lan", "localhost:6060", FOREIGN },
+        { "ui.lan", "http://user:1@ui.lan", "localhost:6060", FOREIGN },
+        { "ui.lan", "http://ui.lan http://evil", "localhost:6060", FOREIGN },
+        { "ui.lan", "http:/ui.lan", "localhost:6060", FOREIGN },
+        { "ui.lan", "http:///ui.lan", "localhost:6060", FOREIGN },
+        { "ui.lan", "ui.lan", "localhost:6060", FOREIGN },
         { "ui.lan", "http://ui.lan", NULL, SHARED },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -85,6 +96,40 @@ static void test_pages(void **state)
         assert_int_equal(sonde_guard_shares(g), cases[i].hosts != NULL);
         sonde_guard_destroy(g);
     }
+}
+
+/* Forms that no browser sends do not stand for a host, also where one that is named begins them. */
+static void test_hosts(void **state)
+{
+    (void)state;
+    static const struct { const char *host; int ok; } cases[] = {
+        { "ui.lan", 1 },           { "UI.Lan:8443", 1 },      { "ui.lan:1", 1 },
+        { "ui.lan:65535", 1 },     { "10.0.0.7:80", 1 },      { "[fd00::7]", 1 },
+        { "[fd00::7]:80", 1 },     { "[FD00:0:0::7]", 1 },    { "a_b-c.lan", 1 },
+        { "localhost:6060", 1 },   { "[::1]", 1 },            { "[0::1]:6060", 1 },
+        { "", 0 },                 { ":80", 0 },              { "ui.lan:", 0 },
+        { "ui.lan:0", 0 },         { "ui.lan:65536", 0 },     { "ui.lan:080", 0 },
+        { "ui.lan:+80", 0 },       { "ui.lan:80x", 0 },       { "ui.lan:80:80", 0 },
+        { "ui.lan:80 ", 0 },       { "ui.lan: 80", 0 },       { " ui.lan", 0 },
+        { "ui.lan ", 0 },          { "ui.lan\t", 0 },         { "ui.lan/", 0 },
+        { "ui.lan:80/x", 0 },      { "ui.lan?", 0 },          { "ui.lan#", 0 },
+        { "user@ui.lan", 0 },      { "ui.lan:80@evil", 0 },   { "ui.lan@evil", 0 },
+        { "ui.lan,evil", 0 },      { "ui.lan:x", 0 },         { "fd00::7", 0 },
+        { "[fd00::7", 0 },         { "[fd00::7]80", 0 },      { "[fd00::7]:", 0 },
+        { "[fd00::7%1]", 0 },      { "[ui.lan]", 0 },         { "[]", 0 },
+        { "[::1", 0 },             { "[::1]:0", 0 },          { "localhost:", 0 },
+        { "localhost:0", 0 },      { "http://ui.lan", 0 },    { "ui.lan.", 0 },
+    };
+    struct sonde_guard *g = guard_of(
+        (struct sonde_guard_options){ .hosts = "ui.lan,10.0.0.7,fd00::7,a_b-c.lan" });
+    char longest[300];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (sonde_guard_host_ok(g, cases[i].host) != cases[i].ok) fail_msg("'%s'", cases[i].host);
+    }
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    assert_int_equal(sonde_guard_host_ok(g, longest), 0);
+    sonde_guard_destroy(g);
 }
 
 /* Also change this list when a route is opened: nothing that was measured may be in it. */
@@ -114,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_open_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
