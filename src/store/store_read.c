@@ -186,6 +186,20 @@ struct column {
     const int64_t *time_ms;
 };
 
+/* How long the first tick of a block was: as long as the next one that was neither late nor hurried. Not
+ * as long as ticks are as a rule, since each tick that is added to an open block changes that a little,
+ * and an answer about a time that is over must not change with it. */
+static double first_tick_ms(const struct store_source *source, const int64_t *time_ms)
+{
+    for (uint32_t i = 1; i < source->ticks; i++) {
+        const double length_ms = (double)time_ms[i] - (double)time_ms[i - 1];
+        if (length_ms > source->interval_ms / 2 && length_ms < source->interval_ms * 1.5) {
+            return length_ms;
+        }
+    }
+    return source->interval_ms;
+}
+
 /* Ticks of a column that are of interest. */
 static void each_tick(const struct store_source *source, const struct column *k,
                       enum sonde_type type, void (*point)(const struct store_in *p, void *arg),
@@ -197,7 +211,7 @@ static void each_tick(const struct store_source *source, const struct column *k,
         if (time_ms < source->use_from_ms) continue;
         if (time_ms >= source->use_to_ms) break;
         const double length_ms = tick ? (double)time_ms - (double)k->time_ms[tick - 1]
-                                      : source->interval_ms;
+                                      : first_tick_ms(source, k->time_ms);
         struct store_in p = { .time_ms = time_ms, .seconds = length_ms * 1e-3, .count = 1,
                               .is_tick = 1 };
         if (type == SONDE_HISTOGRAM) {

@@ -302,6 +302,36 @@ static void test_late_tick(void **unused)
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
+/* An answer about a time that is over stays what it is while more is recorded and when that is packed:
+ * with ticks that are a little late, and one that is very late. */
+static void test_past_stays(void **unused)
+{
+    (void)unused;
+    static const int late_ms[] = { 0, 3600000, 13, -9, 4, 0, 7, -15, 2, -1 };
+    static struct sonde_store_point before[10], all;
+    struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
+    struct load l = new_load(s, 0, 1, 0);
+    const double end_s = START_S + 3600 + 9;
+    for (int i = 0; i < 1400; i++) {
+        l.start_ms += i < 10 ? late_ms[i] : i % 5 - 2;
+        add_ticks(&l, 1);
+        if (i != 10 && i != 11 && i != 300 && i < 1399) continue;
+        if (i == 1399) wait_for(&l, "SELECT count(*) FROM blocks WHERE tier = 0", 2);
+        flush(s);
+        must_ask(s, "c0", START_S, end_s, 1);
+        assert_in_range(build_answer.count, 9, 10);
+        assert_true(fabs(build_answer.point[0].seconds - 1.013) < 1e-9); /* the late one is no measure */
+        if (i > 10) {
+            assert_memory_equal(build_answer.point, before, sizeof(before[0]) * build_answer.count);
+            assert_memory_equal(&build_answer.all, &all, sizeof(all));
+        }
+        memcpy(before, build_answer.point, sizeof(before[0]) * build_answer.count);
+        all = build_answer.all;
+    }
+    OPS->close(s);
+    assert_int_equal(sonde__alloc_live(), 0);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -368,7 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_append_and_ask), TEST(test_restart),
         TEST(test_coming_and_going), TEST(test_twins), TEST(test_clock_set_back), TEST(test_rollup),
-        TEST(test_hours_again), TEST(test_late_tick),
+        TEST(test_hours_again), TEST(test_late_tick), TEST(test_past_stays),
         TEST(test_refused),        TEST(test_too_many_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
