@@ -3,7 +3,8 @@
  * What the pages would ask an agent for is asked here, once, and put into the file with what was asked
  * as its name: of a running agent by HTTP, of a profile by calling the same routes in this process. So
  * a file shows what the dashboard showed. What an agent does not have (it may be older, or profile
- * nothing) is left out, and pages that would have nothing to show are. */
+ * nothing) is left out, and pages that would have nothing to show are. An agent that stops answering, or
+ * takes too long in all, ends it: dozens of questions would each wait for their own limit otherwise. */
 #include "cli/report_html.h"
 
 #include <jansson.h>
@@ -26,6 +27,7 @@
 
 enum {
     ANSWER_MAX = 256 << 20,
+    ASKING_S = 120,            /* for an agent to answer everything */
     RANGE_S = 900,             /* of an agent, unless something else was asked for */
     POINTS = 180,              /* of a series, about */
     SERIES_MAX = 5000,
@@ -48,6 +50,8 @@ struct gather {
     double from_s, to_s;
     char ids[OWN_GRAPHS][ID_MAX];   /* of the slowest requests */
     size_t id_count;
+    double until_s;                 /* of an agent: when it has taken too long, CLOCK_MONOTONIC */
+    int lost;                       /* SONDE_EIO: it does not answer any more, and err says why */
     struct sonde_err err;
 };
 
@@ -61,10 +65,21 @@ static void add_page(struct gather *g, const char *name)
 static int ask_agent(struct gather *g, const char *target, struct sonde_buf *out)
 {
     char url[4096];
+    if (g->lost) return g->lost;
     if (sonde_cli_url(url, sizeof(url), g->o->target, target) != 0) {
         return sonde_err_set(&g->err, SONDE_EINVAL, "too long a URL");
     }
-    return sonde_cli_fetch(url, ANSWER_MAX, SONDE_CLI_FETCH_S, out, &g->err);
+    const double left_s = g->until_s - sonde_clock_s(CLOCK_MONOTONIC);
+    int rc;
+    if (left_s > 0) {
+        rc = sonde_cli_fetch(url, ANSWER_MAX, fmin(left_s, SONDE_CLI_FETCH_S), out, &g->err);
+    } else {
+        rc = sonde_err_set(&g->err, SONDE_EIO, "%.200s has not answered everything in %d s: ask for a "
+                           "shorter time with --from and --to, or try again later", g->o->target,
+                           ASKING_S);
+    }
+    if (rc == SONDE_EIO) g->lost = rc;
+    return rc;
 }
 
 static int ask_routes(struct gather *g, const char *target, struct sonde_buf *out)
@@ -269,6 +284,7 @@ static int gather_agent(struct gather *g)
 {
     char key[256];
     json_t *inference = NULL, *found = NULL;
+    g->until_s = sonde_clock_s(CLOCK_MONOTONIC) + ASKING_S;
     const int rc = ask(g, "/api/inference", NULL, &inference);
     if (rc) return rc;
     const double now_s = json_number_value(json_object_get(inference, "time"));
@@ -303,6 +319,7 @@ static int gather_agent(struct gather *g)
         if (json_array_size(json_object_get(found, "findings"))) add_page(g, "findings");
         json_decref(found);
     }
+    if (g->lost) return g->lost;
     if (!g->page_count) {
         return sonde_err_set(&g->err, SONDE_ENOENT, "%.200s has no history yet, and no requests or "
                              "samples: start it with --store, or try again later", g->o->target);

@@ -218,8 +218,13 @@ void sonde_cli_curl(void *curl)
 
 const char *sonde_cli_curl_hint(int code)
 {
-    return code == CURLE_COULDNT_CONNECT ? "; start an agent there with `sonde serve` or `sonde run`"
-                                         : "";
+    switch (code) {
+    case CURLE_COULDNT_CONNECT: return "; start an agent there with `sonde serve` or `sonde run`";
+    case CURLE_OPERATION_TIMEDOUT:
+        return "; it has stalled or is too busy: check that an agent is at that address, or try again "
+               "later";
+    default: return "";
+    }
 }
 
 static size_t on_body(char *data, size_t size, size_t count, void *arg)
@@ -242,10 +247,22 @@ static int status_error(const char *url, long status, const struct sonde_buf *bo
     json_t *answer = body->len ? json_loadb(body->data, body->len, 0, NULL) : NULL;
     const char *text = json_string_value(json_object_get(answer, "error"));
     if (!text) text = body->len ? body->data : "no explanation";
-    const int rc = sonde_err_set(err, SONDE_EIO, "%.*s: status %ld: %.*s", shown(url), url, status,
+    const int rc = sonde_err_set(err, SONDE_EACCES, "%.*s: status %ld: %.*s", shown(url), url, status,
                                  (int)strcspn(text, "\r\n"), text);
     json_decref(answer);
     return rc;
+}
+
+/* A server that drips bytes, or none, is given up before timeout_s. What it takes to make an answer, of
+ * samples for instance, is in timeout_s beyond SONDE_CLI_FETCH_S. */
+static void set_limits(CURL *curl, double timeout_s)
+{
+    enum { STALLED_S = 30, STALLED_BYTES_PER_S = 100 };
+    const double made_s = timeout_s > SONDE_CLI_FETCH_S ? timeout_s - SONDE_CLI_FETCH_S : 0;
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, (long)STALLED_BYTES_PER_S);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)made_s + STALLED_S);
 }
 
 /* post: the body; NULL = GET. */
@@ -262,8 +279,7 @@ static int request(const char *url, const char *post, const char *accept, size_t
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, out);
-    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 5L);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(timeout_s * 1e3));
+    set_limits(curl, timeout_s);
     if (post) curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, post);
     struct curl_slist *headers = NULL;
     if (accept) {

@@ -123,6 +123,36 @@ until_true test -s port
 status 1 "$sonde" report --format html -o other.html "http://127.0.0.1:$(cat port)"
 has "another server" 'not as an agent does' err
 [ ! -e other.html ] || complain "a report of another server was written"
+# One that begins like an agent and then drips: it is given up, not waited for at each question.
+cat >drip.py <<'PY'
+import http.server, time
+class Drip(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        if self.path == "/api/inference":
+            self.wfile.write(b'{"time":1794800000,"models":[]}')
+            return
+        try:
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.2)
+        except OSError:
+            pass
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Drip)
+server.daemon_threads = True
+print(server.server_port, flush=True)
+server.serve_forever()
+PY
+python3 drip.py >port_drip &
+started+=($!)
+until_true test -s port_drip
+status 1 timeout 300 "$sonde" report --format html -o drip.html "http://127.0.0.1:$(cat port_drip)"
+has "which" "http://127.0.0.1:$(cat port_drip)/api/" err
+has "what to do" 'stalled or is too busy.*try again later' err
+[ ! -e drip.html ] || complain "half a report was written"
 SONDE_TOKEN=correct-horse-battery-staple start_agent log --no-processes --store "$scratch/store2.db"
 until_true curl -sf "$url/readyz"
 status 1 "$sonde" report --format html -o x.html "$url"
