@@ -328,6 +328,38 @@ static void lock_tells_of_agents(void **state)
     close(fd);
 }
 
+/* Agents that start at the same instant write over each other's process ids: what is left of that is
+ * written over too, and anything else is somebody's own. */
+static void lock_says_who_came_last(void **state)
+{
+    (void)state;
+    static const struct { const char *text; int ours; } cases[] = {
+        { "", 1 },     { "7\n", 1 },       { "4194304\n", 1 }, { "99\n4304\n", 1 }, { "99\n45\n", 1 },
+        { "7", 0 },    { "mine\n", 0 },    { "7 8\n", 0 },     { "-7\n", 0 },
+        { "0123456789012345\n", 0 },
+    };
+    char path[128], own[32], text[64];
+    struct sonde_err err = { "" };
+    snprintf(path, sizeof(path), "%s/agent.lock", dir);
+    snprintf(own, sizeof(own), "%d\n", (int)getpid());
+    const int dirfd = open(dir, O_RDONLY | O_DIRECTORY);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const size_t len = strlen(cases[i].text);
+        const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        assert_int_equal(write(fd, cases[i].text, len), len);
+        const int lock = sonde_discover_lock(dirfd, &err);
+        assert_true(lock >= 0);
+        const ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+        assert_true(n >= 0);
+        text[n] = 0;
+        assert_string_equal(text, cases[i].ours ? own : cases[i].text);
+        close(lock);
+        close(fd);
+    }
+    close(dirfd);
+    unlink(path);
+}
+
 /* Segments made by hand under this process's own name, so that they are alive. */
 static void write_sample(int dirfd, uint32_t pid, uint64_t start, uint32_t n, const char *program)
 {
@@ -710,7 +742,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(exited_and_killed), TEST(main_thread_ends), TEST(retention),
         TEST(children_that_ended), TEST(many_dead), TEST(many_live), TEST(named_later), TEST(file_is_gone),
-        TEST(lock_tells_of_agents),
+        TEST(lock_tells_of_agents), TEST(lock_says_who_came_last),
         TEST(images_of_one_process), TEST(pid_comes_back), TEST(refusals), TEST(directories),
         TEST(one_process_only), TEST(watched), TEST(watched_then_recording), TEST(thread),
         TEST(probes),
