@@ -126,7 +126,7 @@ static double key_of(enum sonde_requests_sort sort, const struct sonde_infer_req
 {
     switch (sort) {
     case SONDE_REQUESTS_NEWEST:
-    case SONDE_REQUESTS_OLDEST: return 0; /* to the nanosecond: by_key */
+    case SONDE_REQUESTS_OLDEST: return 0; /* to the nanosecond: below */
     case SONDE_REQUESTS_TTFT: return sonde_infer_has_ttft(r) ? r->ttft_s : -1;
     case SONDE_REQUESTS_ITL: return r->itl_count ? r->itl_s : -1;
     case SONDE_REQUESTS_QUEUE: return sonde_infer_queue_s(r);
@@ -135,17 +135,22 @@ static double key_of(enum sonde_requests_sort sort, const struct sonde_infer_req
     }
 }
 
-static int by_key(const void *a, const void *b, void *sort)
+int sonde_requests_compare(enum sonde_requests_sort by, const struct sonde_infer_request *x,
+                           const struct sonde_infer_request *y)
 {
-    const struct sonde_infer_request *x = *(const struct sonde_infer_request *const *)a;
-    const struct sonde_infer_request *y = *(const struct sonde_infer_request *const *)b;
-    const enum sonde_requests_sort by = *(const enum sonde_requests_sort *)sort;
     const double v = key_of(by, x), w = key_of(by, y);
     if (v != w) return v > w ? -1 : 1;
     if (x->arrived_ns != y->arrived_ns) {
         return (x->arrived_ns > y->arrived_ns) == (by != SONDE_REQUESTS_OLDEST) ? -1 : 1;
     }
     return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int by_key(const void *a, const void *b, void *sort)
+{
+    return sonde_requests_compare(*(const enum sonde_requests_sort *)sort,
+                                  *(const struct sonde_infer_request *const *)a,
+                                  *(const struct sonde_infer_request *const *)b);
 }
 
 size_t sonde_requests_select(const struct sonde_requests_query *q,

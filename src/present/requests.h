@@ -75,6 +75,10 @@ struct sonde_requests_query {
 int sonde_request_passes(const struct sonde_requests_query *q,
                          const struct sonde_infer_request *r);
 
+/* Below 0 if x comes before y in that order; looks at no text. */
+int sonde_requests_compare(enum sonde_requests_sort by, const struct sonde_infer_request *x,
+                           const struct sonde_infer_request *y);
+
 /* Those of list that pass, in order, at most q->limit of them, to the front of list. Returns how
  * many; *total (may be NULL) is how many passed. */
 size_t sonde_requests_select(const struct sonde_requests_query *q,

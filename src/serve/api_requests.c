@@ -170,13 +170,16 @@ int sonde_api_shared(const struct sonde_model *m, const char *id, struct sonde_b
 /* ---- Of the store: which ----------------------------------------------------------------------- */
 
 /* What passed so far, but for those that a limit leaves out anyhow: every now and then the last in
- * order go, so that twice the limit is the most that is held. */
+ * order go, so that twice the limit is the most that is held. From then on nothing is copied that would
+ * come after all that are left: of tens of thousands, that is nearly everything. */
 struct sifting {
     const struct sonde_requests_query *q;
     struct sonde_profile *copies; /* what is read is good for a moment only */
     size_t limit;
     uint64_t total;
     int truncated;
+    int full;                      /* as many as are wanted are held, … */
+    struct sonde_infer_request last; /* … and this is the last of them; its texts are gone */
     struct sonde_profile *running; /* of the model, ascending by id … */
     unsigned char *ended;          /* … and which of them the store has by now */
 };
@@ -204,6 +207,10 @@ static int sift(struct sifting *s)
     unsigned char *stays = sonde__calloc(count, 1);
     const int rc = list && stays ? 0 : SONDE_ENOMEM;
     const size_t n = rc ? 0 : sonde_requests_select(s->q, list, count, NULL);
+    if (n) {
+        s->full = 1; /* there were more than the limit */
+        s->last = *list[n - 1];
+    }
     for (size_t i = 0; i < n; i++) stays[list[i] - run->requests] = 1;
     size_t kept = 0;
     for (size_t i = 0; i < count && !rc; i++) {
@@ -263,12 +270,13 @@ static int take_request(const struct sonde_infer_request *r, void *arg)
     struct sifting *s = arg;
     note_ended(s, r);
     if (!sonde_request_passes(s->q, r)) return 0;
+    s->total++;
+    if (s->full && sonde_requests_compare(s->q->sort, r, &s->last) > 0) return 0;
     struct sonde_infer_request bare = *r;
     if (s->q->no_timeline) {
         bare.items = NULL;
         bare.item_count = 0;
     }
-    s->total++;
     if (copies_count(s) >= 2 * s->limit) s->truncated = sift(s) != 0;
     if (!s->truncated) s->truncated = sonde_infer_run_add(s->copies, &bare) != 0;
     return s->truncated;

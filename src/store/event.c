@@ -1,6 +1,7 @@
 /* event.c - see event.h. */
 #include "store/event.h"
 
+#include <endian.h>
 #include <math.h>
 #include <string.h>
 
@@ -46,14 +47,14 @@ static void put_text(struct sonde_buf *out, const char *text)
 
 static uint64_t get_word(struct sonde_chunk_in *in)
 {
-    uint64_t v = 0;
+    uint64_t v;
     if (in->bad || in->end - in->at < 8) {
         in->bad = 1;
         return 0;
     }
-    for (int i = 0; i < 8; i++) v |= (uint64_t)in->at[i] << 8 * i;
+    memcpy(&v, in->at, sizeof(v));
     in->at += 8;
-    return v;
+    return le64toh(v);
 }
 
 static double get_real(struct sonde_chunk_in *in)
