@@ -370,6 +370,16 @@ static size_t piece(const char *s, size_t len)
     return JSON_PIECE;
 }
 
+void sonde_buf_url(struct sonde_buf *b, const char *s)
+{
+    for (; *s; s++) {
+        const int plain = (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
+                          (*s >= '0' && *s <= '9') || strchr("-_.!~*'()", *s);
+        if (plain) sonde_buf_putc(b, *s);
+        else sonde_buf_printf(b, "%%%02X", (unsigned char)*s);
+    }
+}
+
 void sonde_buf_json_str(struct sonde_buf *b, const char *s, size_t len)
 {
     sonde_buf_putc(b, '"');

@@ -32,6 +32,9 @@ void sonde_buf_printf(struct sonde_buf *b, const char *format, ...)
 void sonde_buf_u64(struct sonde_buf *b, uint64_t v);
 /* Shortest text that reads back as the same double; NaN, +Inf, -Inf as Prometheus writes them. */
 void sonde_buf_double(struct sonde_buf *b, double v);
+/* As part of a query: everything but letters, digits and -_.!~*'() as %XX, as encodeURIComponent
+ * does it. */
+void sonde_buf_url(struct sonde_buf *b, const char *s);
 /* A JSON string with its quotes; invalid UTF-8 and NUL become U+FFFD. */
 void sonde_buf_json_str(struct sonde_buf *b, const char *s, size_t len);
 /* A JSON number; NaN and infinities become null. */

@@ -126,12 +126,7 @@ struct graph { const char *type, *phase, *request, *slowest; int against_rest; }
 static void put_param(struct sonde_buf *out, const char *name, const char *value)
 {
     sonde_buf_printf(out, "%s%s=", out->len && out->data[out->len - 1] == '?' ? "" : "&", name);
-    for (const char *p = value; *p; p++) { /* as encodeURIComponent does it */
-        const int plain = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
-                          (*p >= '0' && *p <= '9') || strchr("-_.!~*'()", *p);
-        if (plain) sonde_buf_putc(out, *p);
-        else sonde_buf_printf(out, "%%%02X", (unsigned char)*p);
-    }
+    sonde_buf_url(out, value);
 }
 
 static void put_time(struct sonde_buf *out, const char *name, double time_s)

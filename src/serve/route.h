@@ -25,7 +25,7 @@ struct sonde_recent;
 struct sonde_server_file;
 struct sonde_marks;
 
-enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64 };
+enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64, SONDE_LOCATION_MAX = 2048 };
 
 struct sonde_param { const char *name, *value; }; /* decoded; value "" if there was none */
 
@@ -77,7 +77,7 @@ struct sonde_response {
     const char *filename;            /* what a browser saves it as; NULL = it shows it */
     const struct sonde_web_file *file; /* the body, embedded; type, ETag and 304 come with it */
     const char *policy;              /* Content-Security-Policy of a page; NULL = none */
-    const char *location;            /* where a 302 leads */
+    char location[SONDE_LOCATION_MAX]; /* where a 302 leads; "" = nowhere */
     int preflight;                   /* it says what pages of server.hosts may send */
     char allow[SONDE_ALLOW_MAX];     /* methods, for a 405 */
     struct sonde_buf body;

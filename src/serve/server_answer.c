@@ -76,7 +76,7 @@ static void add_page_headers(struct MHD_Response *response, const struct sonde_r
         sonde_accept_etag(etag, a->file->hash, compressed);
         MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, etag);
     }
-    if (a->location) MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, a->location);
+    if (a->location[0]) MHD_add_response_header(response, MHD_HTTP_HEADER_LOCATION, a->location);
     if (a->policy) {
         MHD_add_response_header(response, "Content-Security-Policy", a->policy);
         MHD_add_response_header(response, "Referrer-Policy", "no-referrer");

@@ -42,9 +42,10 @@ for (const id of PAGES) {
         }));
 }
 
-test('a browser that asks for / comes to the dashboard', () => withAgent(live.url, '/', {}, async (page) => {
+test('a browser that asks for / comes to the dashboard, with what it asked for', () => withAgent(live.url, '/?range=300', {}, async (page) => {
     await settled(page);
-    assert.equal(new URL(page.url()).pathname, '/profiling/dashboard');
+    assert.equal(page.url(), `${live.url}/profiling/dashboard?range=300`);
+    assert.match(await page.locator('header.top .range').innerText(), /Last 5 min/);
 }));
 
 test('pages are switched by links, keys and the back button, and nothing is loaded again', () =>

@@ -1,5 +1,6 @@
 /* index.c - / lists the routes, and leads a browser to the dashboard; /profiling/routes is the same
  * list as a page. */
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/accept.h"
@@ -57,13 +58,32 @@ static void put_text(const struct sonde_request *r, struct sonde_buf *out)
     }
 }
 
+#define DASHBOARD "/profiling/dashboard"
+
+/* The query goes with it, escaped anew so that nothing in it ends the header; one that is too long for
+ * that is left out. */
+static void put_location(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_buf to;
+    sonde_buf_init(&to, sizeof(a->location) - 1);
+    sonde_buf_puts(&to, DASHBOARD);
+    for (size_t i = 0; i < r->param_count; i++) {
+        sonde_buf_putc(&to, i ? '&' : '?');
+        sonde_buf_url(&to, r->params[i].name);
+        sonde_buf_putc(&to, '=');
+        sonde_buf_url(&to, r->params[i].value);
+    }
+    snprintf(a->location, sizeof(a->location), "%s", to.error ? DASHBOARD : to.data);
+    sonde_buf_release(&to);
+}
+
 static void handle(const struct sonde_request *r, struct sonde_response *a)
 {
     a->vary_accept = 1;
     a->content_type = "text/plain; charset=utf-8";
     if (sonde_accept_html(r->accept)) {
         a->status = 302;
-        a->location = "/profiling/dashboard";
+        put_location(r, a);
     } else {
         put_text(r, &a->body);
     }

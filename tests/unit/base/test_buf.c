@@ -320,6 +320,16 @@ static void test_json_str(void **state)
     sonde_buf_release(&b);
 }
 
+static void test_url(void **state)
+{
+    (void)state;
+    struct sonde_buf b;
+    sonde_buf_init(&b, 1000);
+    sonde_buf_url(&b, "aZ09-_.!~*'()/?&=+ %\r\n\xc3\xa9");
+    assert_string_equal(b.data, "aZ09-_.!~*'()%2F%3F%26%3D%2B%20%25%0D%0A%C3%A9");
+    sonde_buf_release(&b);
+}
+
 /* Repairing works in pieces: a character across any boundary must come out whole. */
 static void test_json_str_long(void **state)
 {
@@ -369,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_double_locale),
         cmocka_unit_test(test_json_str),
         cmocka_unit_test(test_json_str_long),
+        cmocka_unit_test(test_url),
     };
     return cmocka_run_group_tests(tests, NULL, no_blocks_left);
 }

@@ -303,6 +303,12 @@ static void test_index(void **state)
     assert_int_equal(ask("GET", "/", "Accept: text/html,*/*;q=0.8\r\n"), 302);
     assert_true(has_header("Location: /profiling/dashboard\r\n"));
     assert_true(has_header("Vary: Accept, Accept-Encoding"));
+    assert_int_equal(ask("GET", "/?range=60&model=a%26b%0d%0aX-Y:%20z&base", "Accept: text/html\r\n"), 302);
+    assert_true(has_header("Location: /profiling/dashboard?range=60&model=a%26b%0D%0AX-Y%3A%20z&base=\r\n"));
+    char path[3000] = "/?model=";
+    memset(path + 8, '+', 2000); /* %20 each in the header */
+    assert_int_equal(ask("GET", path, "Accept: text/html\r\n"), 302);
+    assert_true(has_header("Location: /profiling/dashboard\r\n"));
     assert_int_equal(ask("GET", "/profiling/routes", ""), 200);
     assert_true(has_header("Content-Type: text/html"));
     assert_true(has_header("Content-Security-Policy: default-src 'none'"));
