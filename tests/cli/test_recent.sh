@@ -25,8 +25,9 @@ until_true is 42 "/api/spans?name=rec.step&limit=1000&from=$before" 'len(a["span
 until_true is 12 "/api/requests?state=done&from=$before" 'a["total"]'
 same "counted in a heat map" 12 "$(figure "/api/heatmap?metric=total&from=$before" 'a["counted"]')"
 same "every reading" True "$(figure "/api/export?name=rec_events_total&from=$before&format=json" 'len(a) > 0')"
-same "runs need a store" 404 "$(code /api/runs)"
-has "which one" 'start the agent with --store FILE' "$scratch/answer"
+same "without a store there are no runs" "[] None" "$(figure /api/runs '"%s %s" % (a["runs"], a["store"])')"
+same "nor one of them" 404 "$(code /api/runs/1)"
+has "what it takes" 'start the agent with --store FILE' "$scratch/answer"
 same "findings are none" 200 "$(code /api/findings)"
 same "profiles are in memory" memory "$(figure /admin/profiles 'a["kept_in"]')"
 kill -KILL "$agent"

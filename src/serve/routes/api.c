@@ -166,8 +166,8 @@ static void processes(const struct sonde_request *r, struct sonde_response *a)
 static void runs(const struct sonde_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
-    if (!r->store) {
-        sonde_response_error(a, 404, "there is no store: start the agent with --store FILE");
+    if (!r->store) { /* as with findings: a list of none */
+        sonde_buf_puts(&a->body, "{\"runs\":[],\"store\":null}\n");
         return;
     }
     const int rc = sonde_api_runs(r->store_ops, r->store, &a->body, &err);
@@ -268,9 +268,8 @@ const struct sonde_route sonde_route_api_export = {
 const struct sonde_route sonde_route_api_runs = {
     .method = "GET",
     .path = "/api/runs",
-    .summary = "runs in the store, newest first, and how the store is",
+    .summary = "runs in the store, newest first, and how the store is; without a store none",
     .params = (const char *const[]){ NULL },
     .handle = runs,
-    .keys = "runs",
-    .statuses = "404",
+    .keys = "runs,store",
 };

@@ -135,7 +135,7 @@ class HistoryPage {
             this.runs = answer.runs;
         } catch (e: unknown) {
             if (signal.aborted || aborted(e)) return;
-            // Without a store there are no runs; the charts show what is in memory.
+            // A file that was saved may have none; the charts show what there is.
             if (e instanceof ApiError && (e.status === 404 || e.status === 409 || e.status === 503)) this.runs = [];
             else if (!this.runs.length) {
                 clear(this.stateBox, failed(e, () => { void this.load(); }));

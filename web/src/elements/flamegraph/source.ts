@@ -6,7 +6,7 @@ import { frozenFile } from '../../core/frozen';
 import { savedGraph, savedTypes } from '../../core/frozen_flame';
 import { now } from '../../core/now';
 import { Params } from '../../core/params';
-import { Continuous, FlameAnswer, FlameSamples } from '../../core/types';
+import { Continuous, FlameAnswer, FlameSamples, Processes } from '../../core/types';
 import { Profile, Raw, readProfile, readRaw } from '../../flame/data';
 import { encodePath } from '../../flame/splice';
 
@@ -53,6 +53,9 @@ export function paramsOf(e: Element): Params {
     return params;
 }
 
+// Agents that have had heaps or samples.
+const begun = new Set<string>();
+
 export class AgentSource implements Source {
     readonly remote = true;
     constructor(private readonly api: Api, private readonly params: Params) {}
@@ -61,7 +64,24 @@ export class AgentSource implements Source {
         return { ...this.params, invert: shape.invert, fold: shape.fold };
     }
 
+    // An agent begins with nothing, and says so. Asked for a profile all the same, its 404 would be an
+    // error in the browser's console.
+    private async begin(signal: AbortSignal): Promise<void> {
+        const { profile, live } = this.params;
+        const key = `${this.api.base} ${live ? 'heaps' : 'history'}`;
+        if (profile || begun.has(key)) return;
+        if (live) {
+            const { processes } = await this.api.get<Processes>('/api/processes', {}, signal);
+            if (!processes.length) throw new ApiError(404, 'no heap is profiled: nothing is watched');
+        } else {
+            const c = await this.api.get<Continuous>('/admin/profile/continuous', {}, signal);
+            if (!c.cpu.active && c.history.from === null) throw new ApiError(404, 'there is no history of profiles: nothing was sampled so far');
+        }
+        begun.add(key);
+    }
+
     async load(shape: Shape, signal: AbortSignal, nodes?: number): Promise<Profile> {
+        await this.begin(signal);
         const params = this.shaped(shape);
         if (nodes) params['nodes'] = nodes;
         const answer = await this.api.get<FlameAnswer>('/api/flamegraph', params, signal);
