@@ -152,6 +152,7 @@ test('sessions are started, stopped, compared and deleted', () =>
 
         const really = row('calm').getByRole('button', { name: 'Really delete' });
         await press(row('calm').getByRole('button', { name: 'Delete', exact: true }), 'it asks again', () => really.isVisible());
+        assert.equal(await really.evaluate((e) => e.matches(':focus')), true, 'the button that has become another keeps the focus');
         assert.ok(await kept('calm'));
         await press(really, 'it is gone', async () => !(await row('calm').count()));
         assert.equal(await kept('calm'), undefined);
@@ -288,6 +289,16 @@ test('Tab leads through the page, past the navigation if one likes, and the focu
         await page.keyboard.press('Enter');
         await page.keyboard.press('Tab');
         assert.equal((await focused(page)).content, true, 'the link at the top skips the navigation');
+    }));
+
+test('what has the focus in a list keeps it when figures change', () =>
+    withAgent(live.url, '/profiling/dashboard?range=60', {}, async (page) => {
+        await settled(page);
+        const row = page.locator('table[aria-label=Processes] tbody tr').filter({ hasText: 'infer_load' });
+        await row.getByRole('link').focus();
+        const text = await row.textContent();
+        await until('the row has changed', async () => (await row.textContent()) !== text);
+        assert.equal((await focused(page)).what, 'a.: infer_load');
     }));
 
 test('a chart by keyboard: the cursor, a selection, a second range, the table behind it', () =>

@@ -64,6 +64,24 @@ export function clear(e: Element, ...children: Child[]): void {
     append(e, children);
 }
 
+const FOCUSABLE = 'a[href], button, input, select, textarea, summary, [tabindex]';
+
+// Runs a change that moves or makes anew what is in the box. What had the focus there has it again, or
+// what took its place.
+export function keepFocus(box: Element, change: () => void): void {
+    const root = box.getRootNode() as Document | ShadowRoot;
+    const had = root.activeElement;
+    if (!(had instanceof HTMLElement) || had === box || !box.contains(had)) {
+        change();
+        return;
+    }
+    const all = () => [...box.querySelectorAll<HTMLElement>(FOCUSABLE)];
+    const at = all().indexOf(had);
+    change();
+    const next = had.isConnected ? had : all()[at];
+    if (next && next !== root.activeElement) next.focus({ preventScroll: true });
+}
+
 // A listener that its return value removes.
 export function listen<K extends keyof WindowEventMap>(
     target: Window, name: K, f: (e: WindowEventMap[K]) => void): () => void;

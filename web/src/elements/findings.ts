@@ -2,7 +2,7 @@
 // links to the data behind it. Property `list`: findings that were worked out just now.
 
 import { ApiError, aborted } from '../core/api';
-import { make } from '../core/dom';
+import { keepFocus, make } from '../core/dom';
 import { SondeElement, define } from '../core/element';
 import { clock, since } from '../core/format';
 import { isFrozen } from '../core/frozen';
@@ -90,7 +90,7 @@ export class FindingsElement extends SondeElement {
             return;
         }
         const own = document.querySelector('main[data-page]') !== null; // links make sense on our pages only
-        this.box.replaceChildren(make('ul', {}, ...findings.map((f) => {
+        const list = make('ul', {}, ...findings.map((f) => {
             const to = own ? evidence(f) : null;
             const when = make('time', { class: 'when', datetime: new Date(f.time * 1000).toISOString(), title: clock(f.time, true) },
                 since(f.time, now()));
@@ -99,7 +99,8 @@ export class FindingsElement extends SondeElement {
                 make('span', { class: 'text' }, f.text,
                     to ? make('a', { class: 'links', href: state.link(to.page, { ...to.values, range: null, from: String(Math.floor(f.time - BEFORE_S)), to: String(Math.ceil(f.time)) }) }, to.text) : null),
                 when);
-        })));
+        }));
+        keepFocus(this.box, () => this.box.replaceChildren(list));
     }
 }
 

@@ -6,7 +6,7 @@
 import uPlot from 'uplot';
 import uplotCss from 'uplot/dist/uPlot.min.css';
 import { Board, Handle, boardOf } from '../core/board';
-import { make } from '../core/dom';
+import { keepFocus, make } from '../core/dom';
 import { SondeElement, define } from '../core/element';
 import { clock, inUnit } from '../core/format';
 import { now } from '../core/now';
@@ -486,7 +486,7 @@ class Timeseries extends SondeElement {
         if (this.legend.dataset['key'] === key) return;
         this.legend.dataset['key'] = key;
         this.legend.classList.toggle('areas', this.stack);
-        this.legend.replaceChildren(...this.shown.map((s) => {
+        const items = this.shown.map((s) => {
             const swatch = make('i');
             swatch.style.background = s.color;
             const b = make('button', {
@@ -494,7 +494,8 @@ class Timeseries extends SondeElement {
             }, swatch, make('span', { class: s.name === this.text('heading') ? 'sr' : null }, s.name), make('b'));
             b.addEventListener('click', (e) => this.toggle(s, e.shiftKey));
             return make('li', {}, b);
-        }), ...notes.map((n) => make('li', { class: 'note' }, n)));
+        });
+        keepFocus(this.legend, () => this.legend.replaceChildren(...items, ...notes.map((n) => make('li', { class: 'note' }, n))));
         this.plotBox.setAttribute('aria-label',
             `Chart: ${this.text('heading')}. ${this.shown.map((s) => s.name).join(', ')}. Arrow keys move the cursor, Enter begins a selection.`);
     }

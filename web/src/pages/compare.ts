@@ -2,7 +2,7 @@
 // whether that is noise, the differential flame graph, and the sessions that can be compared.
 
 import { aborted, apiAt, sentence } from '../core/api';
-import { button, clear, make } from '../core/dom';
+import { button, clear, keepFocus, make } from '../core/dom';
 import { bytes, clock, count, inUnit, percent, span } from '../core/format';
 import { isFrozen } from '../core/frozen';
 import { Page } from '../core/page';
@@ -46,7 +46,7 @@ class Sessions {
     private sure = 0; // the profile whose deletion was asked for once
 
     constructor(private readonly changed: () => void) {
-        this.list = new List<StoredProfile>('Kept profiles', [
+        this.list = new List<StoredProfile>('Kept profiles', (p) => String(p.id), [
             { title: 'Name', cell: (p) => make('a', { href: state.link('cpu', { profile: String(p.id) }) }, p.name) },
             { title: 'Kind', cell: (p) => p.kind },
             { title: 'Program', cell: (p) => p.program },
@@ -174,7 +174,7 @@ class Verdict {
     private last: Comparison | null = null;
 
     constructor() {
-        this.list = new List<Figure>('Figures', [
+        this.list = new List<Figure>('Figures', (f) => `${f.group} ${f.measure} ${f.subject}`, [
             { title: 'Figure', cell: (f) => f.subject ? `${f.subject}: ${f.title}` : f.title },
             { title: 'Before', number: true, cell: (f) => unitText(f.before, f.unit) },
             { title: 'After', number: true, cell: (f) => unitText(f.after, f.unit) },
@@ -209,12 +209,12 @@ class Verdict {
         const changed = c.figures.filter((f) => !/^not /.test(f.verdict));
         const shown = this.all ? c.figures : changed.length ? changed : c.figures.filter((f) => f.group === 'requests' || f.group === 'run');
         this.list.show(shown);
-        clear(this.body, make('p', { class: 'verdict', 'data-verdict': c.verdict }, make('b', {}, c.summary)),
+        keepFocus(this.body, () => clear(this.body, make('p', { class: 'verdict', 'data-verdict': c.verdict }, make('b', {}, c.summary)),
             shown.length ? this.list.element : null,
             make('p', {}, button(this.all ? 'Show fewer figures' : `Show all ${count(c.figures.length)} figures`, '', () => {
                 this.all = !this.all;
                 this.show();
-            }, { class: 'quiet' })));
+            }, { class: 'quiet' }))));
     }
 }
 

@@ -1,7 +1,7 @@
 // Where CPU time goes: the use of CPUs over time, and the flame graph of what is selected there.
 
 import { apiAt, sentence } from '../core/api';
-import { button, clear, make } from '../core/dom';
+import { button, clear, keepFocus, make } from '../core/dom';
 import { bytes, count, percent, seconds, since } from '../core/format';
 import { isFrozen, mayHave } from '../core/frozen';
 import { now } from '../core/now';
@@ -58,9 +58,9 @@ export class ContinuousBar {
         tip(facts, () => [make('p', {}, `${count(c.history.samples)} samples in the ${c.history.kept_in}. The agent's threads that sample, name and write use `
             + `${percent(c.overhead.agent_cpu_ratio)} of a core; taking samples slows what is sampled by ${percent(c.overhead.target_cpu_ratio)} `
             + `(${seconds(c.overhead.sample_cost_seconds)} each, measured).`)]);
-        clear(this.element, make('i'), make('b', {}, 'Continuous profiling'), make('span', {}, what),
+        keepFocus(this.element, () => clear(this.element, make('i'), make('b', {}, 'Continuous profiling'), make('span', {}, what),
             c.enabled && !on ? make('code', {}, 'sonde doctor') : null, facts,
-            isFrozen() ? null : button(c.enabled ? 'Turn off' : 'Turn on', '', () => void this.turn(!c.enabled), { class: c.enabled ? null : 'primary' }));
+            isFrozen() ? null : button(c.enabled ? 'Turn off' : 'Turn on', '', () => void this.turn(!c.enabled), { class: c.enabled ? null : 'primary' })));
     }
 
     end(): void {

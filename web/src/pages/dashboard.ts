@@ -278,7 +278,7 @@ function programCharts(): HTMLElement[] {
 }
 
 function processList(): List<Process> {
-    return new List<Process>('Processes', [
+    return new List<Process>('Processes', (p) => `${p.pid} ${p.program}`, [
         { title: 'Program', cell: (p) => make('a', { href: state.link('system', { process: p.program }) }, p.program) },
         { title: 'PID', number: true, cell: (p) => String(p.pid) },
         { title: 'CPU', number: true, cell: (p) => p.state === 'running' ? percent(p.cpu_ratio) : p.state, hint: 'of one core' },

@@ -1,7 +1,7 @@
 // A flame graph on a page: its element, the filters above it, and the address that says both.
 
 import { Api, apiAt, send, sentence } from '../core/api';
-import { Attributes, button, clear, make, makeCustom } from '../core/dom';
+import { Attributes, button, clear, keepFocus, make, makeCustom } from '../core/dom';
 import { clock } from '../core/format';
 import { isFrozen } from '../core/frozen';
 import { Params, queryString } from '../core/params';
@@ -136,7 +136,7 @@ export function chips(ends: (() => void)[]): HTMLElement {
         if (base) add(`compared with ${clock(base.from)} – ${clock(base.to)}`, 'base');
         else if (state.get('base') === 'rest') add('compared with the rest', 'base');
         else if (state.get('base')) add(`compared with ${kind} ${state.get('base')}`, 'base');
-        box.replaceChildren(...list);
+        keepFocus(box, () => box.replaceChildren(...list));
         box.hidden = !list.length;
     };
     ends.push(state.on(['request', 'cells', 'metric', 'profile', 'base'], show));

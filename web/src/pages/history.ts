@@ -2,7 +2,7 @@
 // In the address: the range, base (a second range), series (which charts).
 
 import { ApiError, aborted, apiAt, sentence } from '../core/api';
-import { button, clear, make } from '../core/dom';
+import { button, clear, keepFocus, make } from '../core/dom';
 import { clock, count, span } from '../core/format';
 import { isFrozen } from '../core/frozen';
 import { now } from '../core/now';
@@ -32,6 +32,7 @@ const EVERY_MS = 5000;
 const EVENTS = 1000;
 
 const round = (t: number) => String(Math.round(t * 1000) / 1000);
+const eventKey = (e: AgentEvent) => `${e.kind} ${e.id} ${e.time} ${e.text}`;
 const rangeText = (s: Span) => `${round(s.from)}..${round(s.to)}`;
 
 class HistoryPage {
@@ -56,13 +57,13 @@ class HistoryPage {
 
     constructor(root: HTMLElement) {
         adopt(css);
-        this.eventList = new List<AgentEvent>('What happened', [
+        this.eventList = new List<AgentEvent>('What happened', eventKey, [
             { title: 'When', cell: (e) => clock(e.time) },
             { title: 'Kind', cell: (e) => make('span', { class: `kind ${e.kind === 'mark' ? 'mark-kind' : e.kind}` }, make('i'), KINDS[e.kind]) },
             { title: 'What', cell: (e) => make('span', { dir: 'auto' }, e.text) },
             { title: '', cell: (e) => this.eventActions(e) },
         ]);
-        this.runList = new List<Run>('Runs', [
+        this.runList = new List<Run>('Runs', (r) => String(r.id), [
             { title: 'Run', cell: (r) => make('span', { dir: 'auto' }, r.name || `run ${r.id}`) },
             { title: 'Started', cell: (r) => clock(r.start, true) },
             { title: 'Length', number: true, cell: (r) => r.live ? `${span(r.end - r.start)}, goes on` : span(r.end - r.start) },
@@ -70,7 +71,7 @@ class HistoryPage {
             { title: 'Findings', number: true, cell: (r) => count(r.findings) },
             { title: '', cell: (r) => this.rangeActions({ from: r.start, to: r.end }) },
         ]);
-        this.sessionList = new List<AgentEvent>('Named sessions', [
+        this.sessionList = new List<AgentEvent>('Named sessions', eventKey, [
             { title: 'Session', cell: (e) => make('span', { dir: 'auto' }, e.text) },
             { title: 'Started', cell: (e) => clock(e.time, true) },
             { title: 'Length', number: true, cell: (e) => span((e.end ?? e.time) - e.time) },
@@ -242,7 +243,7 @@ class HistoryPage {
             return button(title, on ? 'Hide this chart' : 'Show this chart', () =>
                 this.setCharts(on ? chosen.filter((c) => c !== id) : [...CHARTS.map((c) => c.id), ...named].filter((c) => c === id || chosen.includes(c))), { 'aria-pressed': String(on) });
         };
-        clear(this.picks, ...CHARTS.map((c) => pick(c.id, c.spec.heading)), ...named.map((n) => pick(n, n)), this.adder);
+        keepFocus(this.picks, () => clear(this.picks, ...CHARTS.map((c) => pick(c.id, c.spec.heading)), ...named.map((n) => pick(n, n)), this.adder));
         const key = chosen.join(' ');
         if (key === this.shownCharts) return;
         this.shownCharts = key;

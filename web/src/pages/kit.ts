@@ -2,6 +2,7 @@
 
 import { Attributes, Child, make, makeCustom } from '../core/dom';
 import { state } from '../core/state';
+import { Rows, RowsColumn } from './rows';
 
 export interface ChartSpec {
     heading: string;
@@ -78,31 +79,25 @@ export function grid(...children: Child[]): HTMLElement {
     return make('div', { class: 'grid' }, ...children);
 }
 
-// A table whose rows are replaced as a whole, and only if they changed.
-export interface Column<T> { title: string; number?: boolean; cell: (row: T) => Child; hint?: string }
+// A table whose rows are updated in place.
+export interface Column<T> extends RowsColumn<T> { title: string; hint?: string }
 
 export class List<T> {
     readonly element: HTMLElement;
-    private readonly body = make('tbody');
-    private shown = '';
+    private readonly rows: Rows<T>;
 
-    constructor(name: string, private readonly columns: readonly Column<T>[]) {
+    // key: what tells a row from the others, whatever its figures are.
+    constructor(name: string, key: (row: T) => string, columns: readonly Column<T>[]) {
+        this.rows = new Rows(columns, key);
         this.element = make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name },
             make('table', { class: 'list', 'aria-label': name },
                 make('thead', {}, make('tr', {}, ...columns.map((c) =>
                     make('th', { scope: 'col', class: c.number ? 'num' : null, title: c.hint ?? null }, c.title)))),
-                this.body));
+                this.rows.body));
     }
 
     show(rows: readonly T[]): void {
-        const made = rows.map((row) => make('tr', {}, ...this.columns.map((c) => {
-            const cell = c.cell(row);
-            return make('td', { class: c.number ? 'num' : null }, cell);
-        })));
-        const key = made.map((r) => `${r.textContent ?? ''}|${[...r.querySelectorAll('a')].map((a) => a.getAttribute('href')).join()}`).join('\n');
-        if (key === this.shown) return;
-        this.shown = key;
-        this.body.replaceChildren(...made);
+        this.rows.show(rows);
     }
 }
 

@@ -2,7 +2,7 @@
 // that is a leak, and the flame graph of what is in use, was at the peak, leaks or was allocated.
 
 import { apiAt, sentence } from '../core/api';
-import { button, clear, make } from '../core/dom';
+import { button, clear, keepFocus, make } from '../core/dom';
 import { bytes, clock, count, rate, seconds, span } from '../core/format';
 import { isFrozen, mayHave } from '../core/frozen';
 import { addTerms } from '../core/glossary';
@@ -79,7 +79,7 @@ function estimate(a: Amount | null, text: (v: number) => string): HTMLElement {
 }
 
 function siteList(): List<Site> {
-    return new List<Site>('Growth by place', [
+    return new List<Site>('Growth by place', (s) => JSON.stringify(s.frames), [
         { title: 'Verdict', cell: (s) => make('span', { class: `badge ${VERDICTS[s.verdict] ?? ''}` }, s.verdict) },
         { title: 'Growth', number: true, hint: 'bytes per second', cell: (s) => estimate(s.bytes_per_second, (v) => rate(v, 'bytes')) },
         { title: 'In use', number: true, cell: (s) => estimate(s.in_use_bytes, bytes) },
@@ -104,7 +104,7 @@ class Growth {
     readonly element = card('Growth by place', {});
     private readonly body = make('div');
     private readonly list = siteList();
-    private readonly pools = new List<Pool>('Pools', [
+    private readonly pools = new List<Pool>('Pools', (p) => `${p.name} ${p.told_by}`, [
         { title: 'Pool', cell: (p) => make('span', { class: 'mono' }, p.name) },
         { title: 'Known from', cell: (p) => p.told_by },
         { title: 'Size', number: true, cell: (p) => bytes(p.bytes) },
@@ -165,13 +165,13 @@ class Growth {
             m.mark_time ? `growth counts from ${clock(m.mark_time)}${m.mark_automatic ? ', when warm-up seemed to be over' : ', the mark'}` : ''];
         this.list.show(m.sites);
         this.pools.show(m.pools.slice(0, 12));
-        clear(this.body,
+        keepFocus(this.body, () => clear(this.body,
             make('p', { class: 'verdict', 'data-leaks': m.leaks }, make('b', {}, verdict), ' ', make('span', { class: 'soft' }, facts.filter(Boolean).join(' · '))),
             m.sites.length ? this.list.element
                 : empty('No allocations were sampled yet', m.mode === 'full' ? 'The program has not allocated anything.'
                     : `The program has allocated too little for samples of one in ${bytes(m.mean_bytes)}.`, m.mode === 'full' ? '' : 'sonde run --heap=full -- COMMAND'),
             m.sites_total > m.sites.length ? make('p', { class: 'soft' }, `The first ${count(m.sites.length)} of ${count(m.sites_total)} places.`) : null,
-            m.pools.length ? make('details', {}, make('summary', {}, `Mappings and pools, ${bytes(m.rss_bytes)} resident`), this.pools.element) : null);
+            m.pools.length ? make('details', {}, make('summary', {}, `Mappings and pools, ${bytes(m.rss_bytes)} resident`), this.pools.element) : null));
     }
 
     private async mark(): Promise<void> {

@@ -1,19 +1,17 @@
-// A table that sorts by a click on a column and is updated in place: every second new figures come,
-// and a link that has the focus, or text that is selected, must stay.
+// A table that sorts by a click on a column and is updated in place.
 
-import { Child, make } from '../core/dom';
+import { make } from '../core/dom';
 import { state } from '../core/state';
 import { explain } from '../core/tip';
+import { Rows, RowsColumn } from './rows';
 import { Sort, Sortable, formatSort, parseSort, sortRows } from './sort';
 
-export interface TableColumn<T> {
+export interface TableColumn<T> extends RowsColumn<T> {
     id: string;
     title: string;
     group?: string;  // a heading over neighbours that have the same
     metric?: string; // glossary
-    number?: boolean;
     value?: (row: T) => Sortable; // none: it does not sort
-    cell: (row: T) => Child;
 }
 
 export interface TableOptions<T> {
@@ -24,25 +22,18 @@ export interface TableOptions<T> {
     open?: (row: T) => string | null; // where a click on the row leads; the first link in it leads there too
 }
 
-function sameCell(a: Child, td: HTMLElement): boolean {
-    const old = td.firstChild;
-    if (a === null || a === undefined) return old === null;
-    if (typeof a === 'string') return old !== null && old.nodeType === Node.TEXT_NODE && old.nodeValue === a;
-    return old !== null && a.isEqualNode(old);
-}
-
 export class Table<T> {
     readonly element: HTMLElement;
-    private readonly body = make('tbody');
     private readonly heads = new Map<string, HTMLElement>();
-    private readonly rows = new Map<string, HTMLTableRowElement>();
+    private readonly rows: Rows<T>;
     private given: readonly T[] = [];
     private sort: Sort;
 
     constructor(name: string, private readonly columns: readonly TableColumn<T>[], private readonly options: TableOptions<T>) {
         this.sort = this.wanted();
+        this.rows = new Rows(columns, options.key, 'text', (tr, key) => tr.addEventListener('click', (e) => this.clicked(e, key)));
         this.element = make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': name },
-            make('table', { class: 'list sorted', 'aria-label': name }, this.head(), this.body));
+            make('table', { class: 'list sorted', 'aria-label': name }, this.head(), this.rows.body));
         this.mark();
     }
 
@@ -98,43 +89,11 @@ export class Table<T> {
         this.given = rows;
         const by = this.columns.find((c) => c.id === this.sort.column);
         const sorted = by?.value ? sortRows(rows, by.value, this.sort.descending) : rows;
-        const seen = new Set<string>();
-        const wanted: HTMLTableRowElement[] = [];
-        for (const row of sorted) {
-            const key = this.options.key(row);
-            if (seen.has(key)) continue;
-            seen.add(key);
-            wanted.push(this.row(key, row));
-        }
-        for (const [key, tr] of this.rows) {
-            if (seen.has(key)) continue;
-            tr.remove();
-            this.rows.delete(key);
-        }
-        // Only what is at the wrong place is moved: a move takes the focus away.
-        wanted.forEach((tr, i) => {
-            if (this.body.children[i] !== tr) this.body.insertBefore(tr, this.body.children[i] ?? null);
+        this.rows.show(sorted, (tr, row) => {
+            tr.classList.toggle('opens', !!this.options.open?.(row));
+            if (this.options.current?.(row)) tr.setAttribute('aria-current', 'true');
+            else tr.removeAttribute('aria-current');
         });
-    }
-
-    private row(key: string, row: T): HTMLTableRowElement {
-        let tr = this.rows.get(key);
-        if (!tr) {
-            tr = make('tr', {}, ...this.columns.map((c) => make('td', { class: c.number ? 'num' : 'text' })));
-            this.rows.set(key, tr);
-            tr.addEventListener('click', (e) => this.clicked(e, key));
-        }
-        this.columns.forEach((c, i) => {
-            const td = tr.cells[i];
-            const cell = c.cell(row);
-            if (sameCell(cell, td)) return;
-            td.replaceChildren();
-            if (cell !== null && cell !== undefined) td.append(cell);
-        });
-        tr.classList.toggle('opens', !!this.options.open?.(row));
-        if (this.options.current?.(row)) tr.setAttribute('aria-current', 'true');
-        else tr.removeAttribute('aria-current');
-        return tr;
     }
 
     private clicked(e: MouseEvent, key: string): void {
