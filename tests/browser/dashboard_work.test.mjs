@@ -90,6 +90,12 @@ test('two ranges drawn on a curve of the overview lead to what is different', ()
         assert.equal(grownOf(difference)[0].name, SLOW);
         const bar = page.locator('.base-bar');
         assert.match(await bar.innerText(), /Second range/);
+        const [base, range] = [param(page, 'base'), rangeOf(page)];
+        for (const link of ['nav.rail a[href*="/profiling/history"]', 'nav.rail a.brand', 'sonde-tile[label=CPU] a', 'nav.rail a[href*="/profiling/dashboard"]']) {
+            await page.locator(link).first().click();
+            await settled(page);
+            assert.deepEqual([param(page, 'base'), rangeOf(page)], [base, range], link);
+        }
         await press(bar.getByText('Compare flame graphs'), 'the page Compare', () => page.locator('#main[data-page="compare"]').isVisible());
         await settled(page);
         assert.equal((await functionTable(page))[0], SLOW);

@@ -71,6 +71,17 @@ test('links keep range and filters, nothing else', () => {
     assert.equal(s.link('cpu', { model: null, search: 'f<x>' }), '/profiling/cpu?range=60&route=%2Fv1&search=f%3Cx%3E');
 });
 
+test('links keep a second range, unless they say what is looked at', () => {
+    const of = (base: string) => new State(new Address('cpu', `range=60&base=${base}`));
+    const s = of('100..160.5');
+    assert.equal(s.link('requests'), '/profiling/requests?range=60&base=100..160.5');
+    assert.equal(s.link('cpu', { pid: '7' }), '/profiling/cpu?range=60&base=100..160.5&pid=7');
+    assert.equal(s.link('cpu', { base: 'rest' }), '/profiling/cpu?range=60&base=rest');
+    assert.equal(s.link('cpu', { from: '1', to: '2', range: null }), '/profiling/cpu?from=1&to=2');
+    assert.equal(s.link('cpu', { profile: '3' }), '/profiling/cpu?range=60&profile=3');
+    for (const base of ['rest', '12']) assert.equal(of(base).link('cpu'), '/profiling/cpu?range=60', base);
+});
+
 test('back and forward change page or values', () => {
     const a = new Address('dashboard', 'range=60');
     const s = new State(a);

@@ -18,9 +18,12 @@ export interface Place {
 export const DEFAULT_SECONDS = 900;
 const SHORTEST = 5;
 const LONGEST = 366 * 86400;
-// What links to other pages keep.
-const KEPT = ['range', 'from', 'to', 'model', 'route', 'process', 'pid'];
 const RANGE_KEYS = ['range', 'from', 'to'];
+// What links to other pages keep.
+const KEPT = [...RANGE_KEYS, 'model', 'route', 'process', 'pid'];
+// A link that says itself what is looked at does not compare that with the second range.
+const LOOKED_AT = [...RANGE_KEYS, 'profile'];
+const TIMES = /^[\d.]+\.\.[\d.]+$/;
 
 function number(text: string | null): number | null {
     if (text === null || text.trim() === '') return null;
@@ -145,6 +148,9 @@ export class State {
             const v = this.values.get(k);
             if (v !== null) next.set(k, v);
         }
+        // A second range is one of all pages; a session, or the rest of some requests, of the page that chose it.
+        const base = this.values.get('base');
+        if (base && TIMES.test(base) && !LOOKED_AT.some((k) => k in values)) next.set('base', base);
         for (const [k, v] of Object.entries(values)) {
             if (v === null) next.delete(k);
             else next.set(k, v);

@@ -16,7 +16,7 @@ import { Family, Health, Inference, Process, Processes, SeriesAnswer } from '../
 import { Tile } from '../elements/tile';
 import { TILES, TileSpec } from './dashboard_tiles';
 import { Figures } from './figures';
-import { Following, List, card, chart, follow, grid, heading, rangeText } from './kit';
+import { Following, List, card, chart, follow, grid, heading, pageLink, rangeText } from './kit';
 
 const HEALTH_MS = 5000;
 const FAMILIES_MS = 30000;
@@ -71,7 +71,7 @@ class Dashboard {
         root.append(stack);
         this.following = follow(stack);
         this.ends.push(() => this.following.end());
-        this.ends.push(state.on(['range', 'process', 'pid', 'model', 'route'], () => this.load()));
+        this.ends.push(state.on(['range', 'base', 'process', 'pid', 'model', 'route'], () => this.load()));
         void this.start();
     }
 
@@ -240,7 +240,7 @@ const noProgram = () => empty('Nothing is watched yet', 'Start a program under s
 interface Cells { from: number; to: number; min: number; max: number; metric: string }
 
 function withLink(c: HTMLElement, page: string, text: string): HTMLElement {
-    c.querySelector('header')!.append(make('a', { href: state.link(page) }, text));
+    c.querySelector('header')!.append(pageLink(text, page));
     return c;
 }
 

@@ -47,6 +47,13 @@ function apply(e: Element): void {
     else e.removeAttribute('base');
 }
 
+type LinkValues = Record<string, string | null>;
+
+// A link to a page, with the range and the filters that follow() keeps up to date in it.
+export function pageLink(text: string, page: string, values: LinkValues = {}): HTMLAnchorElement {
+    return make('a', { href: state.link(page, values), 'data-page': page, 'data-values': JSON.stringify(values) }, text);
+}
+
 // All elements inside with data-follow get the range and the filters, now and when they change.
 // Elements that come later: follows.apply(element).
 export interface Following { apply: (root: Element) => void; end: () => void }
@@ -55,6 +62,9 @@ export function follow(root: Element): Following {
     const all = (of: Element) => {
         if (of instanceof HTMLElement && 'follow' in of.dataset) apply(of);
         for (const e of of.querySelectorAll('[data-follow]')) apply(e);
+        for (const a of of.querySelectorAll<HTMLAnchorElement>('a[data-page]')) {
+            a.href = state.link(a.dataset['page']!, JSON.parse(a.dataset['values']!) as LinkValues);
+        }
     };
     const off = state.on(['range', 'base', ...FILTERS], () => all(root));
     all(root);

@@ -13,7 +13,7 @@ import { state } from '../core/state';
 import { live } from '../core/stream';
 import { Processes } from '../core/types';
 import { TILES, TileSpec } from './dashboard_tiles';
-import { Following, card, chart, follow, grid, heading, rangeText } from './kit';
+import { Following, card, chart, follow, grid, heading, pageLink, rangeText } from './kit';
 import { ProcessRow, Reading, ThreadRow, processesOf, threadsOf } from './system_figures';
 import { Facts, Table } from './table';
 import { TileSet } from './tileset';
@@ -355,14 +355,13 @@ class SystemPage {
             this.process.replaceChildren();
             return;
         }
-        const close = make('a', { href: state.link('system', { pid: null }) }, 'Close');
+        const close = pageLink('Close', 'system', { pid: null });
         if (!p) {
             clear(this.process, heading(`Process ${pid}`, close), empty('This process is not watched', 'It ended a while ago, or is another agent\'s. Curves below may still have it.'), processCharts());
         } else {
             clear(this.process,
                 heading(`${p.program} (${p.pid})`, make('span', { class: 'links' },
-                    make('a', { href: state.link('cpu', { pid: String(p.pid) }) }, 'CPU flame graph'),
-                    make('a', { href: state.link('memory', { pid: String(p.pid) }) }, 'Memory'), close)),
+                    pageLink('CPU flame graph', 'cpu', { pid }), pageLink('Memory', 'memory', { pid }), close)),
                 card('Now', {}, this.facts.element), card('Threads', {}, this.threads.element), processCharts());
         }
         this.following.apply(this.process);

@@ -15,7 +15,7 @@ export function baseBar(): HTMLElement {
         bar.hidden = !m || ['compare', 'cpu', 'memory'].includes(state.page());
         if (!m) return;
         text.textContent = `Second range: ${clock(Number(m[1]))} – ${clock(Number(m[2]))}`;
-        compare.href = state.link('compare', { base: m[0] });
+        compare.href = state.link('compare');
     };
     state.on('*', show);
     show();

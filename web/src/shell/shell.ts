@@ -33,6 +33,7 @@ const MORE = 'M5 12h.01M12 12h.01M19 12h.01';
 class Shell {
     private readonly main = make('main', { id: 'main', tabindex: '-1' });
     private readonly title = make('h1');
+    private readonly brand = make('a', { class: 'brand' }, icon(MARK, 22), make('span', {}, 'sonde'));
     private readonly links = new Map<string, HTMLAnchorElement[]>();
     private readonly range = new RangeControl();
     private readonly said = make('div', { class: 'sr', 'aria-live': 'polite' });
@@ -70,7 +71,7 @@ class Shell {
         clear(body,
             make('a', { class: 'skip', href: '#main' }, 'Skip to the page'),
             make('nav', { class: 'rail', 'aria-label': 'Pages' },
-                make('a', { class: 'brand', href: state.link('dashboard') }, icon(MARK, 22), make('span', {}, 'sonde')), list,
+                this.brand, list,
                 make('div', { class: 'version' }, versionText())),
             make('div', { class: 'page' },
                 make('header', { class: 'top' },
@@ -230,6 +231,7 @@ class Shell {
     }
 
     private showLinks(): void {
+        this.brand.href = state.link('dashboard');
         for (const [id, links] of this.links) {
             for (const a of links) {
                 a.href = state.link(id);
