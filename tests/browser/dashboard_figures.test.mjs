@@ -132,6 +132,13 @@ test('processes of System, live', () => inOneTick('/profiling/system?range=60', 
 
 // ---- A time that is over ------------------------------------------------------------------------
 
+/** Series of a name with the value of the newest step that any of them has. */
+function atEnd(api, name) {
+    const series = api.series.filter((s) => s.name === name);
+    const newest = Math.max(...series.flatMap((s) => s.points.map((p) => p.time)));
+    return series.flatMap((s) => s.points.filter((p) => p.time === newest).map((p) => ({ labels: s.labels, value: p.value })));
+}
+
 const past = () => `from=${burst.from - 5}&to=${burst.to + AFTER}`;
 
 test('the overview of a time that is over', () =>
@@ -143,6 +150,16 @@ test('the overview of a time that is over', () =>
             assertOverview(await tilesOf(page), api);
             return true;
         });
+        // Notes are of the end of the range, not of now.
+        const note = (label) => page.locator(`sonde-tile[label="${label}"] .note`).textContent();
+        const [, used, all] = /^(.+) of (.+) cells at the end$/.exec(await note('KV cache'));
+        const cells = (state) => atEnd(api, 'sonde_infer_kv_cells').filter((s) => s.labels.state === state).reduce((sum, s) => sum + s.value, 0);
+        assertFigure(used, cells('used'), 'KV cells in use');
+        assertFigure(all, cells('all'), 'KV cells');
+        const kinds = (await note('Memory')).replace(/ at the end$/, '').split(' · ').map((t) => t.split(/ (.+)/));
+        const memory = atEnd(api, 'sonde_infer_memory_bytes');
+        assert.deepEqual(kinds.map(([kind]) => kind).sort(), [...new Set(memory.map((s) => s.labels.kind))].sort());
+        for (const [kind, text] of kinds) assertFigure(text, memory.filter((s) => s.labels.kind === kind).reduce((sum, s) => sum + s.value, 0), kind);
         // The burst is what was slow then, and it is on the screen.
         const p95 = readFigure((await tilesOf(page))['Time to first token'].p95);
         assert.ok(p95.value > 0.06, `${p95.value} s`);

@@ -1,8 +1,10 @@
 // Figures of pages: sums, orders and rows, each by hand.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { statOf } from '../../web/src/core/series';
+import { Board } from '../../web/src/core/board';
+import { Grid, Track, statOf } from '../../web/src/core/series';
 import { Family, Process } from '../../web/src/core/types';
+import { Figures } from '../../web/src/pages/figures';
 import { deviceLabel, gpuFamilies } from '../../web/src/pages/gpu_figures';
 import { endedOf, failedOf, goodputOf, sharedNames } from '../../web/src/pages/inference_figures';
 import { formatSort, parseSort, sortRows } from '../../web/src/pages/sort';
@@ -14,6 +16,27 @@ test('outcomes: cancelled requests ended, but did not fail', () => {
     assert.equal(failedOf(o), 8);
     assert.equal(goodputOf(3, 1), 0.75);
     assert.equal(goodputOf(0, 0), null);
+});
+
+// Series of ten steps of a second; values by step.
+function figures(series: readonly { name: string; labels: Record<string, string>; values: Record<number, number> }[]): Figures {
+    const grid = new Grid(1, 100, 110);
+    const tracks = series.map(({ name, labels, values }, i) => {
+        const t = new Track(String(i), name, labels, 'p', 7, 'gauge', '', grid);
+        t.want('value');
+        for (const [step, value] of Object.entries(values)) t.put({ time: 100 + Number(step), value, count: 1 });
+        return t;
+    });
+    const board = { grid, step: 1, isLive: false } as Board;
+    return new Figures(board, () => tracks, { process: null, pid: null, model: null, route: null });
+}
+
+test('the end of a range is its newest step that has a value, of all series the same', () => {
+    const kinds = (f: Figures) => f.atEnd('m').map((s) => [s.labels['kind'], s.value]);
+    const kv = { name: 'm', labels: { kind: 'kv' }, values: { 1: 5, 7: 6, 8: 7 } };
+    assert.deepEqual(kinds(figures([kv, { name: 'm', labels: { kind: 'weights' }, values: { 8: 40 } }])), [['kv', 7], ['weights', 40]]);
+    assert.deepEqual(kinds(figures([kv, { name: 'm', labels: { kind: 'gone' }, values: { 7: 40 } }])), [['kv', 7]]);
+    assert.deepEqual(kinds(figures([])), []);
 });
 
 test('a name of several processes is shared, one of several models is not', () => {

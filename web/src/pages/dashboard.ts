@@ -178,7 +178,6 @@ class Dashboard {
             const f = this.figures;
             if (!f || !this.handles.every((h) => h.loaded())) return;
             f.inference = this.inference;
-            f.processes = this.processes;
             for (const [spec, tile] of this.made) spec.show(tile, f);
             this.list.show(shownProcesses(this.processes, state.get('process')));
         });

@@ -92,11 +92,24 @@ function goodputCurve(f: Figures): (number | null)[] {
     });
 }
 
+// Values of tiles are means of a fixed range; what a note lists is what there was at the end.
+function endText(f: Figures, text: string): string {
+    return text && !f.board.isLive ? `${text} at the end` : text;
+}
+
+function kvCells(f: Figures): string {
+    const [used, all] = ['used', 'all'].map((is) => sumOf(f.atEnd('sonde_infer_kv_cells', [['state', is]]), (s) => s.value));
+    return used === null || all === null ? '' : `${count(Math.round(used))} of ${count(Math.round(all))} cells`;
+}
+
+function processCount(f: Figures): string {
+    const { size } = new Set(f.atEnd('sonde_process_resident_memory_bytes').map((s) => s.pid));
+    return size === 1 ? 'one process' : `${size} processes`;
+}
+
 function memoryKinds(f: Figures): string {
     const kinds = new Map<string, number>();
-    for (const m of f.inference ? modelsOf(f.inference, f.filters) : []) {
-        for (const [kind, v] of Object.entries(m.memory)) kinds.set(kind, (kinds.get(kind) ?? 0) + v.bytes);
-    }
+    for (const { labels, value } of f.atEnd('sonde_infer_memory_bytes')) kinds.set(labels['kind'], (kinds.get(labels['kind']) ?? 0) + value);
     return [...kinds].sort((a, b) => b[1] - a[1]).map(([kind, v]) => `${kind} ${bytes(v)}`).join(' · ');
 }
 
@@ -158,13 +171,12 @@ export const TILES: readonly TileSpec[] = [
     },
     {
         label: 'KV cache', metric: 'kv', page: 'inference', for: 'inference',
-        values: ['sonde_infer_kv_used_ratio', 'sonde_infer_prefix_hit_ratio'],
+        values: ['sonde_infer_kv_used_ratio', 'sonde_infer_kv_cells', 'sonde_infer_prefix_hit_ratio'],
         show(t, f) {
             const used = f.now('sonde_infer_kv_used_ratio', { aggregate: 'max' });
             const hit = f.now('sonde_infer_prefix_hit_ratio', { aggregate: 'avg' });
             t.parts = [{ name: 'in use', text: percent(used) }, { name: 'prefix hits', text: percent(hit) }];
-            const kv = f.inference ? modelsOf(f.inference, f.filters).map((m) => m.kv).find((k) => k !== null) : null;
-            t.note = kv ? `${count(kv.used)} of ${count(kv.total)} cells` : '';
+            t.note = endText(f, kvCells(f));
             t.status = used !== null && used > 0.95 ? 'bad' : used !== null && used > 0.85 ? 'warn' : '';
             t.spark = [{ values: f.spark('sonde_infer_kv_used_ratio', { aggregate: 'max' }), color: 's7' }];
         },
@@ -184,12 +196,11 @@ export const TILES: readonly TileSpec[] = [
         },
     },
     {
-        label: 'Memory', metric: 'rss', page: 'memory', for: 'all', values: ['sonde_process_resident_memory_bytes'],
+        label: 'Memory', metric: 'rss', page: 'memory', for: 'all',
+        values: ['sonde_process_resident_memory_bytes', 'sonde_infer_memory_bytes'],
         show(t, f) {
             t.value = bytes(f.now('sonde_process_resident_memory_bytes'));
-            const kinds = memoryKinds(f);
-            const processes = f.processes?.processes.filter((p) => p.state === 'running').length ?? 0;
-            t.note = kinds || (processes === 1 ? 'one process' : `${processes} processes`);
+            t.note = endText(f, memoryKinds(f) || processCount(f));
             t.spark = [{ values: f.spark('sonde_process_resident_memory_bytes'), color: 's7' }];
         },
     },

@@ -2,8 +2,8 @@
 
 import { Board } from '../core/board';
 import { Aggregate, Selector, Stat, Track, bridged, selects } from '../core/series';
+import { Inference, InferenceGroup, InferenceModel, Labels, Percentiles, Series } from '../core/types';
 import { Spark } from '../elements/tile';
-import { Health, Inference, InferenceGroup, InferenceModel, Percentiles, Processes, Series } from '../core/types';
 
 export interface Filters { process: string | null; pid: string | null; model: string | null; route: string | null }
 
@@ -44,11 +44,11 @@ export function slowest(groups: readonly InferenceGroup[], of: (g: InferenceGrou
     return best;
 }
 
+const END_STEPS = 30; // older than so many steps is not the end of a range
+
 // Series of a board, as tiles want them.
 export class Figures {
     inference: Inference | null = null;
-    processes: Processes | null = null;
-    health: Health | null = null;
 
     constructor(readonly board: Board, private readonly all: () => Track[], readonly filters: Filters) {}
 
@@ -100,8 +100,19 @@ export class Figures {
 
     newest(name: string, options: Parameters<Figures['curve']>[1] = {}): number | null {
         const values = this.curve(name, options);
-        for (let i = values.length - 1; i >= Math.max(0, values.length - 30); i--) if (values[i] !== null) return values[i];
+        for (let i = values.length - 1; i >= Math.max(0, values.length - END_STEPS); i--) if (values[i] !== null) return values[i];
         return null;
+    }
+
+    // What each series has at the end of the range: in the newest step that has any.
+    atEnd(name: string, labels: readonly (readonly [string, string])[] = []): { labels: Labels; pid: number | null; value: number }[] {
+        const tracks = this.tracks(name, labels);
+        const { count } = this.board.grid;
+        for (let i = count - 1; i >= Math.max(0, count - END_STEPS); i--) {
+            const found = tracks.map((t) => ({ labels: t.labels, pid: t.pid, value: t.at('value', i) })).filter((t) => !Number.isNaN(t.value));
+            if (found.length) return found;
+        }
+        return [];
     }
 
     // Of the last minute of a live range, else of all of it.

@@ -286,7 +286,6 @@ class SystemPage {
 
     private take(p: Processes): void {
         this.processes = p;
-        this.machine.processes = this.costs.processes = p;
         this.draw();
     }
 

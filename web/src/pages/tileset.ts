@@ -4,7 +4,7 @@ import { Api } from '../core/api';
 import { Handle, boardOf } from '../core/board';
 import { make, makeCustom } from '../core/dom';
 import { state } from '../core/state';
-import { Inference, Processes } from '../core/types';
+import { Inference } from '../core/types';
 import { Tile } from '../elements/tile';
 import { TileSpec } from './dashboard_tiles';
 import { Figures } from './figures';
@@ -13,7 +13,6 @@ import { rangeText } from './kit';
 export class TileSet {
     readonly element = make('div', { class: 'tiles' });
     inference: Inference | null = null;
-    processes: Processes | null = null;
     private readonly made = new Map<TileSpec, Tile>();
     private readonly off: () => void;
     private handles: Handle[] = [];
@@ -70,7 +69,6 @@ export class TileSet {
             const f = this.figures;
             if (!f || !this.handles.every((h) => h.loaded())) return;
             f.inference = this.inference;
-            f.processes = this.processes;
             for (const [spec, tile] of this.made) spec.show(tile, f);
         });
     }
