@@ -123,6 +123,26 @@ for (const id of PAGES) {
     }));
 }
 
+// ---- Objectives ---------------------------------------------------------------------------------
+
+test('objectives that are missed are in the line about health, and no business of probes', async () => {
+    const own = workFolder();
+    const strict = await runEngine(own, ['--set', 'inference.slo_total_ms=0.001'], ['--rate', '8']);
+    try {
+        await until('a request has missed it', async () => (await strict.ask('/api/inference')).totals.slo_missed > 0);
+        await withAgent(strict.url, '/profiling/dashboard?range=60', {}, async (page) => {
+            const line = page.locator('#main > .stack > .banner');
+            await until('the line says so', async () => /^Degraded\s.*0 % of requests meet the objectives/s.test(await line.innerText()));
+            assert.equal(await line.getAttribute('data-status'), 'degraded');
+            assert.equal(await page.locator('sonde-tile[label=Goodput] .tile').evaluate((e) => e.classList.contains('bad')), true);
+            assert.equal((await strict.ask('/health')).status, 'ok');
+        });
+    } finally {
+        await strict.stop();
+        own.remove();
+    }
+});
+
 // ---- Not permitted ------------------------------------------------------------------------------
 
 const NOBODY = 65534;

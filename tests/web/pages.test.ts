@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Board } from '../../web/src/core/board';
 import { Grid, Track, statOf } from '../../web/src/core/series';
 import { Family, Process } from '../../web/src/core/types';
-import { Figures } from '../../web/src/pages/figures';
+import { Figures, verdictOf } from '../../web/src/pages/figures';
 import { deviceLabel, gpuFamilies } from '../../web/src/pages/gpu_figures';
 import { endedOf, failedOf, goodputOf, sharedNames } from '../../web/src/pages/inference_figures';
 import { formatSort, parseSort, sortRows } from '../../web/src/pages/sort';
@@ -37,6 +37,20 @@ test('the end of a range is its newest step that has a value, of all series the 
     assert.deepEqual(kinds(figures([kv, { name: 'm', labels: { kind: 'weights' }, values: { 8: 40 } }])), [['kv', 7], ['weights', 40]]);
     assert.deepEqual(kinds(figures([kv, { name: 'm', labels: { kind: 'gone' }, values: { 7: 40 } }])), [['kv', 7]]);
     assert.deepEqual(kinds(figures([])), []);
+});
+
+test('goodput counts a step without a miss as none, not as unknown', () => {
+    const slo = (result: string, values: Record<number, number>) => ({ name: 'sonde_infer_slo_requests_total', labels: { result }, values });
+    assert.equal(figures([slo('met', { 0: 4, 1: 4, 2: 4, 3: 3 }), slo('missed', { 3: 5 })]).goodput(), 0.75);
+    assert.equal(figures([slo('met', { 0: 0, 1: 0 })]).goodput(), null);
+    assert.equal(figures([]).goodput(), null);
+});
+
+test('missed objectives degrade what is well, and change nothing else', () => {
+    const missed = '85.3 % of requests meet the objectives';
+    assert.deepEqual(verdictOf({ status: 'ok', reasons: [] }, 0.853), { status: 'degraded', reasons: [missed] });
+    assert.deepEqual(verdictOf({ status: 'failing', reasons: ['x'] }, 0.853), { status: 'failing', reasons: ['x', missed] });
+    for (const goodput of [null, 0.995, 1]) assert.deepEqual(verdictOf({ status: 'ok', reasons: [] }, goodput), { status: 'ok', reasons: [] });
 });
 
 test('a name of several processes is shared, one of several models is not', () => {

@@ -57,7 +57,7 @@ const TERMS: Record<string, Term> = {
     goodput: {
         title: 'Goodput',
         what: 'Share of requests that ended well and met every objective that is set: first token, mean time between tokens, duration.',
-        how: 'Counted since the agent started. Requests that their client gave up do not count.',
+        how: 'Of the last minute, or of the range if it is fixed; on the page Inference, since the agent started. Requests that their client gave up do not count.',
     },
     kv: {
         title: 'KV cache',

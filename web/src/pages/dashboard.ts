@@ -15,7 +15,7 @@ import { live } from '../core/stream';
 import { Family, Health, Inference, Process, Processes, SeriesAnswer } from '../core/types';
 import { Tile } from '../elements/tile';
 import { TILES, TileSpec } from './dashboard_tiles';
-import { Figures } from './figures';
+import { Figures, verdictOf } from './figures';
 import { Following, List, card, chart, follow, grid, heading, pageLink, rangeText } from './kit';
 
 const HEALTH_MS = 5000;
@@ -57,6 +57,8 @@ class Dashboard {
     private figures: Figures | null = null;
     private inference: Inference | null = null;
     private processes: Processes | null = null;
+    private health: Health | null = null;
+    private healthShown = '';
     private kind: '' | 'inference' | 'program' = '';
     private ownShown = '';
     private drawing = 0;
@@ -180,21 +182,30 @@ class Dashboard {
             f.inference = this.inference;
             for (const [spec, tile] of this.made) spec.show(tile, f);
             this.list.show(shownProcesses(this.processes, state.get('process')));
+            this.showHealth();
         });
     }
 
     private async loadHealth(): Promise<void> {
         try {
-            this.showHealth(await this.api.get<Health>('/health'));
+            this.health = await this.api.get<Health>('/health');
+            this.showHealth();
         } catch (e) {
+            this.health = null;
+            this.healthShown = '';
             this.banner.dataset['status'] = 'unknown';
             clear(this.banner, make('i'), make('b', {}, 'Health unknown'), make('span', { class: 'soft' }, (e as Error).message));
         }
     }
 
-    private showHealth(h: Health): void {
+    // Of now, whatever range is chosen.
+    private showHealth(): void {
+        const h = this.health;
+        if (!h) return;
+        const past = !isFrozen() && !state.range().live;
         const words: Record<string, string> = { ok: 'Healthy', degraded: 'Degraded', failing: 'Failing' };
-        this.banner.dataset['status'] = h.status;
+        const { status, reasons } = verdictOf(h, past ? null : this.figures?.goodput() ?? null);
+        const word = `${words[status] ?? status}${past ? ' now' : ''}`;
         const running = this.processes?.processes.filter((p) => p.state === 'running') ?? [];
         const facts: string[] = [];
         if (h.latency.p95_s !== null) facts.push(`p95 ${seconds(h.latency.p95_s)}`);
@@ -202,8 +213,12 @@ class Dashboard {
         if (running.length) facts.push(running.length === 1 ? running[0].program : `${running.length} processes`);
         const since = this.inference?.totals.since;
         if (since && this.kind === 'inference') facts.push(`counting for ${span(now() - since)}`);
-        clear(this.banner, make('i'), make('b', {}, words[h.status] ?? h.status),
-            h.reasons.length ? make('ul', {}, ...h.reasons.map((r) => make('li', {}, r))) : null,
+        const key = JSON.stringify([word, reasons, facts]);
+        if (key === this.healthShown) return; // it would be read out again
+        this.healthShown = key;
+        this.banner.dataset['status'] = status;
+        clear(this.banner, make('i'), make('b', {}, word),
+            reasons.length ? make('ul', {}, ...reasons.map((r) => make('li', {}, r))) : null,
             make('span', { class: 'facts', title: `Figures of the last ${h.window_s} s` }, facts.join(' · ')));
     }
 

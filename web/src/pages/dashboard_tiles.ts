@@ -3,7 +3,7 @@
 
 import { bytes, count, digits, percent, rate, seconds } from '../core/format';
 import { Tile } from '../elements/tile';
-import { Figures, groupsOf, modelsOf, slowest, sumOf } from './figures';
+import { Figures, goodputStatus, groupsOf, modelsOf, slowest, sumOf } from './figures';
 
 export interface TileSpec {
     label: string;
@@ -151,20 +151,15 @@ export const TILES: readonly TileSpec[] = [
         show(t, f) {
             const set = objectives(f);
             const curve = goodputCurve(f);
-            const met = f.inference ? sumOf(groupsOf(f.inference, f.filters), (g) => g.slo_met) ?? 0 : 0;
-            const missed = f.inference ? sumOf(groupsOf(f.inference, f.filters), (g) => g.slo_missed) ?? 0 : 0;
-            if (!set && met + missed === 0) {
+            const value = f.goodput();
+            if (!set && value === null) {
                 t.value = '–';
                 t.note = 'no objectives: --set inference.slo_ttft_ms=500';
                 t.spark = [];
                 return;
             }
-            const metRate = f.mean('sonde_infer_slo_requests_total', { labels: [['result', 'met']] });
-            const missedRate = f.mean('sonde_infer_slo_requests_total', { labels: [['result', 'missed']] });
-            const all = (metRate ?? 0) + (missedRate ?? 0);
-            const value = f.board.isLive ? (met + missed ? met / (met + missed) : null) : all > 0 ? (metRate ?? 0) / all : null;
             t.value = percent(value);
-            t.status = value === null ? '' : value >= 0.99 ? 'good' : value >= 0.9 ? 'warn' : 'bad';
+            t.status = goodputStatus(value);
             t.note = set;
             t.spark = [{ values: curve, color: 's3' }];
         },

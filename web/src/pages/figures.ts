@@ -1,9 +1,11 @@
 // Figures for tiles, out of the agent's answers and the series of a range. No DOM.
 
 import { Board } from '../core/board';
+import { percent } from '../core/format';
 import { Aggregate, Selector, Stat, Track, bridged, selects } from '../core/series';
-import { Inference, InferenceGroup, InferenceModel, Labels, Percentiles, Series } from '../core/types';
+import { Health, Inference, InferenceGroup, InferenceModel, Labels, Percentiles, Series } from '../core/types';
 import { Spark } from '../elements/tile';
+import { goodputOf } from './inference_figures';
 
 export interface Filters { process: string | null; pid: string | null; model: string | null; route: string | null }
 
@@ -44,7 +46,19 @@ export function slowest(groups: readonly InferenceGroup[], of: (g: InferenceGrou
     return best;
 }
 
+export function goodputStatus(share: number | null): '' | 'good' | 'warn' | 'bad' {
+    return share === null ? '' : share >= 0.99 ? 'good' : share >= 0.9 ? 'warn' : 'bad';
+}
+
+// /health with what a person should know besides. Objectives that are missed are no reason for a probe to
+// act: a restart makes no server faster.
+export function verdictOf(h: Pick<Health, 'status' | 'reasons'>, goodput: number | null): { status: string; reasons: string[] } {
+    if (goodput === null || goodputStatus(goodput) === 'good') return { status: h.status, reasons: h.reasons };
+    return { status: h.status === 'ok' ? 'degraded' : h.status, reasons: [...h.reasons, `${percent(goodput)} of requests meet the objectives`] };
+}
+
 const END_STEPS = 30; // older than so many steps is not the end of a range
+const LATELY_S = 60;  // as long as /health looks back
 
 // Series of a board, as tiles want them.
 export class Figures {
@@ -115,12 +129,24 @@ export class Figures {
         return [];
     }
 
-    // Of the last minute of a live range, else of all of it.
-    recent(name: string, options: Parameters<Figures['curve']>[1] = {}, lasting = 60): number | null {
+    // Steps of the last minute of a live range, else of all of it, that have a value.
+    private lately(name: string, options: Parameters<Figures['curve']>[1] = {}): number[] {
         const values = this.curve(name, options);
-        const steps = this.board.isLive ? Math.max(1, Math.round(lasting / this.board.step)) : values.length;
-        const some = values.slice(-steps).filter((v): v is number => v !== null);
+        const steps = this.board.isLive ? Math.max(1, Math.round(LATELY_S / this.board.step)) : values.length;
+        return values.slice(-steps).filter((v): v is number => v !== null);
+    }
+
+    // The mean of those steps.
+    recent(name: string, options: Parameters<Figures['curve']>[1] = {}): number | null {
+        const some = this.lately(name, options);
         return some.length ? some.reduce((a, b) => a + b, 0) / some.length : null;
+    }
+
+    // Share of requests that met the objectives in that time; null: none was held against one.
+    goodput(): number | null {
+        const [met, missed] = ['met', 'missed'].map((result) =>
+            this.lately('sonde_infer_slo_requests_total', { labels: [['result', result]] }).reduce((a, b) => a + b, 0));
+        return goodputOf(met, missed);
     }
 
     // The newest of a live range, the mean of a fixed one.
