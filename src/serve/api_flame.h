@@ -53,6 +53,7 @@ struct sonde_api_flame_query {
     size_t focus_count;
     uint32_t nodes;
     int functions;             /* with their table */
+    int empty;                 /* an answer without frames where there is nothing, not an error */
 };
 
 /* 1, or the answer is in a. Release in any case. */

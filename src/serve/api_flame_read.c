@@ -190,6 +190,7 @@ int sonde_api_flame_read(const struct sonde_request *r, struct sonde_response *a
     *out = (struct sonde_api_flame_query){ .functions = is_set(r, "functions", 1),
                                            .fold = is_set(r, "fold", 0),
                                            .invert = is_set(r, "invert", 0),
+                                           .empty = is_set(r, "empty", 0),
                                            .kind = type ? sonde_sample_kind_find(type) : -1 };
     if (!read_side(r, a, &out->side) || !read_base(r, a, out) ||
         !sonde_request_count(r, a, "nodes", SONDE_API_FLAME_NODES_MAX, &nodes)) {

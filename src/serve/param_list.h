@@ -109,6 +109,7 @@ SONDE_PARAM_WORDS("/api/flamegraph", "invert", "0|1", "1: the leaf first, then b
 SONDE_PARAM_COUNT("/api/flamegraph/time", "buckets", 5000, "so many stretches of time; 200 unless given")
 SONDE_PARAM_COUNT("/api/flamegraph/samples", "limit", 200000, "at most so many, spread over all of the time; 20000 unless given")
 SONDE_PARAM_WORDS("/api/flamegraph", "functions", "0|1", "0: without the table of functions")
+SONDE_PARAM_WORDS("/api/flamegraph", "empty", "0|1", "1: where there is nothing, an answer without frames whose only note says why; not 404, which browsers report as an error of the page")
 SONDE_PARAM_PATTERN("/admin/profile/requests/*", "id", "^([0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$", "00f067aa0ba902b7", "the answer's X-Profile-Id, or the request's trace id")
 SONDE_PARAM_WORDS("/admin/profile/requests/*", "format", "json|svg|html|pprof|pprof-heap|folded|speedscope|chrome|report-json", "JSON unless given")
 SONDE_PARAM_WORDS("/admin/profile/requests/*", "type", "cpu|off-cpu|alloc", "which samples; cpu unless given")

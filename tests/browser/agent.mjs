@@ -110,6 +110,15 @@ export async function runEngine(where, options = [], engineOptions = [], env = {
     return child;
 }
 
+/** `sonde run OPTIONS -- sh -c SCRIPT`, in which $build is the build folder. */
+export async function runScript(where, options, script) {
+    const child = new Child(sonde, ['run', '-v', '--listen', '127.0.0.1:0', ...options, '--', 'sh', '-c', script],
+        { ...where, env: { build } });
+    child.url = await urlOf(child);
+    child.ask = (path, init) => ask(child.url, path, init);
+    return child;
+}
+
 export async function startEngine(where, engineOptions = []) {
     const child = new Engine(engine, engineOptions, where);
     await child.ready();

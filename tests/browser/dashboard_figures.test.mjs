@@ -152,11 +152,11 @@ test('the overview of a time that is over', () =>
         });
         // Notes are of the end of the range, not of now.
         const note = (label) => page.locator(`sonde-tile[label="${label}"] .note`).textContent();
-        const [, used, all] = /^(.+) of (.+) cells at the end$/.exec(await note('KV cache'));
+        const [, used, all] = /^at the end: (.+) of (.+) cells$/.exec(await note('KV cache'));
         const cells = (state) => atEnd(api, 'sonde_infer_kv_cells').filter((s) => s.labels.state === state).reduce((sum, s) => sum + s.value, 0);
         assertFigure(used, cells('used'), 'KV cells in use');
         assertFigure(all, cells('all'), 'KV cells');
-        const kinds = (await note('Memory')).replace(/ at the end$/, '').split(' · ').map((t) => t.split(/ (.+)/));
+        const kinds = (await note('Memory')).replace(/^at the end: /, '').split(' · ').map((t) => t.split(/ (.+)/));
         const memory = atEnd(api, 'sonde_infer_memory_bytes');
         assert.deepEqual(kinds.map(([kind]) => kind).sort(), [...new Set(memory.map((s) => s.labels.kind))].sort());
         for (const [kind, text] of kinds) assertFigure(text, memory.filter((s) => s.labels.kind === kind).reduce((sum, s) => sum + s.value, 0), kind);

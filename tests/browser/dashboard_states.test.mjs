@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
-import { runEngine, serve, until, workFolder } from './agent.mjs';
+import { runEngine, runScript, serve, until, workFolder } from './agent.mjs';
 import { audit } from './axe.mjs';
 import { close, shot, withAgent } from './browser.mjs';
 import { ODD_ERROR, ODD_FUNCTION, ODD_MARK, ODD_NAMES, ODD_USER, strays, wholeText } from './odd.mjs';
@@ -124,6 +124,39 @@ for (const id of PAGES) {
 }
 
 // ---- Objectives ---------------------------------------------------------------------------------
+
+// ---- Several programs, and no store: the demo ---------------------------------------------------------
+
+test('several programs: pages have no errors, and one of their heaps can be chosen', async () => {
+    const several = workFolder();
+    const demo = await runScript(several, ['--continuous'],
+        '$build/example_engine --clients 2 --requests 1000000 >/dev/null & e=$!; $build/example_shop >/dev/null & s=$!; '
+        + 'trap "kill $e $s" TERM; wait');
+    try {
+        const heaps = await until('two heaps are profiled', async () => {
+            const { processes } = await demo.ask('/api/processes');
+            const found = processes.filter((p) => p.heap_bytes !== null);
+            return processes.length >= 3 && found.length >= 2 && found;
+        });
+        for (const id of PAGES) {
+            await withAgent(demo.url, `/profiling/${id}`, {}, async (page) => {
+                await settled(page);
+                assert.equal(await page.locator('.sonde-state.bad').count(), 0, id);
+            });
+        }
+        await withAgent(demo.url, '/profiling/memory', {}, async (page) => {
+            const choice = page.getByLabel('Process whose heap is shown');
+            for (const heap of heaps) {
+                await choice.selectOption(String(heap.pid));
+                await until(`${heap.program} is shown`, async () =>
+                    (await page.locator('p.verdict').innerText()).includes(heap.program) && (await choice.inputValue()) === String(heap.pid));
+            }
+        });
+    } finally {
+        await demo.stop();
+        several.remove();
+    }
+});
 
 test('objectives that are missed are in the line about health, and no business of probes', async () => {
     const own = workFolder();

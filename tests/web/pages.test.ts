@@ -105,7 +105,7 @@ test('threads: modes add up, states have names, other processes are left out', (
 
 test('processes: drops of all reasons and lost spans, started as the series says', () => {
     const p: Process = {
-        pid: 7, program: 'engine', state: 'running', ended: null, segment_bytes: 1, lanes: 1, threads: 1, cpu_ratio: 0, rss_bytes: 0,
+        pid: 7, program: 'engine', state: 'running', ended: null, segment_bytes: 1, lanes: 1, threads: 1, cpu_ratio: 0, rss_bytes: 0, heap_bytes: null,
         drops: { memory: 1, range: 2 }, spans_seen: 9, spans_lost: 4, series: 3,
     };
     const [row] = processesOf([p], [reading('sonde_process_start_time_seconds', {}, 100, 100), reading('sonde_process_open_fds', {}, 5, NaN)]);

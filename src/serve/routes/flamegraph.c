@@ -149,6 +149,19 @@ static int answer(const struct sonde_request *r, const struct sonde_api_flame_qu
     return rc;
 }
 
+/* The same without frames, and why. */
+static void put_empty(const struct sonde_api_flame_query *q, const char *why, struct sonde_buf *out)
+{
+    const enum sonde_sample_kind kind =
+        q->kind < 0 ? SONDE_SAMPLE_CPU : (enum sonde_sample_kind)q->kind;
+    sonde_buf_puts(out, "{\"version\":1");
+    sonde_json_str(out, "kind", sonde_sample_kind_name(kind));
+    sonde_json_str(out, "unit", sonde_sample_kind_unit(kind));
+    sonde_buf_puts(out, ",\"strings\":[],\"frames\":\"\",\"nodes\":\"\",\"about\":{\"samples\":0,\"notes\":[");
+    put_text(out, why);
+    sonde_buf_puts(out, "]}}\n");
+}
+
 static void flamegraph(const struct sonde_request *r, struct sonde_response *a)
 {
     struct sonde_api_flame_query q;
@@ -157,7 +170,9 @@ static void flamegraph(const struct sonde_request *r, struct sonde_response *a)
     if (sonde_api_flame_read(r, a, &q)) {
         int rc = sonde_api_flame_tree(r, &q, &tree, &err);
         if (!rc) rc = answer(r, &q, sonde_recent_get(tree), a, &err);
-        if (rc && !a->body.error) {
+        if (rc == SONDE_ENOENT && q.empty) {
+            put_empty(&q, err.text, &a->body);
+        } else if (rc && !a->body.error) {
             sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
         }
         sonde_recent_give(tree);
@@ -177,7 +192,7 @@ const struct sonde_route sonde_route_api_flamegraph = {
                                      "thread", "span", "phase", "request", "slowest", "model",
                                      "route", "metric", "min", "max", "workers", "base",
                                      "base_from", "base_to", "base_profile", "nodes", "functions",
-                                     "focus", "fold", "invert", NULL },
+                                     "focus", "fold", "invert", "empty", NULL },
     .slow = 1,
     .handle = flamegraph,
     .keys = "version,kind,unit,strings,frames,nodes,about",

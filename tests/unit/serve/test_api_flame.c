@@ -727,6 +727,27 @@ static void what_is_wrong(void **state)
     }
 }
 
+/* The same, for pages: what is not there is an answer without frames, what is wrong stays that. */
+static void nothing_is_an_answer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        unsigned status;
+        char query[200];
+        snprintf(query, sizeof(query), "%s&empty=1", wrong[i].query);
+        json_t *json = ask(query, &status);
+        assert_int_equal(status, wrong[i].status == 404 ? 200 : wrong[i].status);
+        if (status == 200) {
+            const char *note = json_string_value(json_array_get(
+                json_object_get(json_object_get(json, "about"), "notes"), 0));
+            assert_int_equal(about(json, "samples"), 0);
+            assert_string_equal(json_string_value(json_object_get(json, "nodes")), "");
+            if (!note || !strstr(note, wrong[i].text)) fail_msg("%s: %s", query, note ? note : "no note");
+        }
+        json_decref(json);
+    }
+}
+
 /* Samples in memory, requests in what is kept of the last hours: as with a store. */
 static void the_last_hours(void **state)
 {
@@ -777,7 +798,7 @@ int main(void)
         TEST(requests_by_what_they_are), TEST(differences_of_times),
         TEST(nothing_differs_from_itself), TEST(the_rest), TEST(the_cause_stands_out), TEST(views),
         TEST(focus), TEST(odd_names), TEST(weight_over_time), TEST(samples_by_time), TEST(what_is_wrong),
-        TEST(the_last_hours), TEST(the_same_is_asked_again),
+        TEST(nothing_is_an_answer), TEST(the_last_hours), TEST(the_same_is_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 import { Params } from './params';
 
 // How many frames, and how they are looked at: a file has one form, and the rest is done here.
-const LOOKS = new Set(['nodes', 'functions', 'focus', 'invert', 'fold', 'limit', 'profile', 'live']);
+const LOOKS = new Set(['nodes', 'functions', 'focus', 'invert', 'fold', 'limit', 'profile', 'live', 'empty']);
 const PARTS = ['focus', 'invert']; // an answer to these is not the whole graph, callers first
 const NEAR_S = 1.5; // a range that was moved by less than this is the same
 // Profiles of other tools call their samples so, and have no CPU time beside them.

@@ -94,7 +94,7 @@ function goodputCurve(f: Figures): (number | null)[] {
 
 // Values of tiles are means of a fixed range; what a note lists is what there was at the end.
 function endText(f: Figures, text: string): string {
-    return text && !f.board.isLive ? `${text} at the end` : text;
+    return text && !f.board.isLive ? `at the end: ${text}` : text;
 }
 
 function kvCells(f: Figures): string {

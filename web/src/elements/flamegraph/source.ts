@@ -6,7 +6,7 @@ import { frozenFile } from '../../core/frozen';
 import { savedGraph, savedTypes } from '../../core/frozen_flame';
 import { now } from '../../core/now';
 import { Params } from '../../core/params';
-import { Continuous, FlameAnswer, FlameSamples, Processes } from '../../core/types';
+import { Continuous, FlameAnswer, FlameSamples } from '../../core/types';
 import { Profile, Raw, readProfile, readRaw } from '../../flame/data';
 import { encodePath } from '../../flame/splice';
 
@@ -53,8 +53,12 @@ export function paramsOf(e: Element): Params {
     return params;
 }
 
-// Agents that have had heaps or samples.
-const begun = new Set<string>();
+/** Of an answer without frames its reason is thrown. */
+function graphOf(answer: FlameAnswer): Profile {
+    const raw = answer as unknown as Raw;
+    if (!raw.nodes.length) throw new ApiError(404, raw.about?.notes[0] ?? 'There are no samples.');
+    return readRaw(raw);
+}
 
 export class AgentSource implements Source {
     readonly remote = true;
@@ -64,28 +68,10 @@ export class AgentSource implements Source {
         return { ...this.params, invert: shape.invert, fold: shape.fold };
     }
 
-    // An agent begins with nothing, and says so. Asked for a profile all the same, its 404 would be an
-    // error in the browser's console.
-    private async begin(signal: AbortSignal): Promise<void> {
-        const { profile, live } = this.params;
-        const key = `${this.api.base} ${live ? 'heaps' : 'history'}`;
-        if (profile || begun.has(key)) return;
-        if (live) {
-            const { processes } = await this.api.get<Processes>('/api/processes', {}, signal);
-            if (!processes.length) throw new ApiError(404, 'no heap is profiled: nothing is watched');
-        } else {
-            const c = await this.api.get<Continuous>('/admin/profile/continuous', {}, signal);
-            if (!c.cpu.active && c.history.from === null) throw new ApiError(404, 'there is no history of profiles: nothing was sampled so far');
-        }
-        begun.add(key);
-    }
-
     async load(shape: Shape, signal: AbortSignal, nodes?: number): Promise<Profile> {
-        await this.begin(signal);
-        const params = this.shaped(shape);
+        const params: Params = { ...this.shaped(shape), empty: true };
         if (nodes) params['nodes'] = nodes;
-        const answer = await this.api.get<FlameAnswer>('/api/flamegraph', params, signal);
-        return readRaw(answer as unknown as Raw);
+        return graphOf(await this.api.get<FlameAnswer>('/api/flamegraph', params, signal));
     }
 
     async part(shape: Shape, path: string[], signal: AbortSignal): Promise<Profile> {
@@ -132,6 +118,6 @@ export class SavedSource extends DataSource {
         if (answer === undefined) {
             throw new ApiError(404, `This file has no flame graph of that choice. It has some of: ${savedTypes(answers).join(', ')}.`);
         }
-        return readRaw(answer as Raw);
+        return graphOf(answer as FlameAnswer);
     }
 }
