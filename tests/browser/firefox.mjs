@@ -28,6 +28,16 @@ const PREFERENCES = {
     'security.sandbox.content.level': 0, // as Chromium's --no-sandbox: containers forbid it
 };
 
+/** In the page: where the first element is that matches and has that text, in shadow roots too; null: there
+ *  is none in sight. It is scrolled to. */
+function boxOf(selector, text) {
+    const all = (root) => [...root.querySelectorAll('*')].flatMap((e) => e.shadowRoot ? [e, ...all(e.shadowRoot)] : [e]);
+    const found = all(document).find((e) => e.matches(selector) && e.textContent.includes(text) && e.getBoundingClientRect().width > 0);
+    found?.scrollIntoView({ block: 'nearest', behavior: 'instant' });
+    const { x, y, width, height } = found?.getBoundingClientRect() ?? {};
+    return found ? { x, y, width, height } : null;
+}
+
 export class Firefox {
     static async launch() {
         const self = new Firefox();
@@ -99,12 +109,10 @@ export class Firefox {
                     const { data } = await this.send('browsingContext.captureScreenshot', { context, origin: 'document' });
                     writeFileSync(file, Buffer.from(data, 'base64'));
                 },
-                press: (...keys) => this.send('input.performActions', { context, actions: [{ type: 'key', id: 'keys',
-                    actions: keys.flatMap((value) => [{ type: 'keyDown', value }, { type: 'keyUp', value }]) }] }),
-                drag: (x0, y0, x1, y1) => this.send('input.performActions', { context, actions: [{ type: 'pointer', id: 'mouse',
-                    actions: [{ type: 'pointerMove', x: x0, y: y0 }, { type: 'pointerDown', button: 0 },
-                        { type: 'pointerMove', x: Math.round((x0 + x1) / 2), y: Math.round((y0 + y1) / 2), duration: 50 },
-                        { type: 'pointerMove', x: x1, y: y1, duration: 50 }, { type: 'pointerUp', button: 0 }] }] }),
+                box: (selector, text = '') => until(`${selector} ${text} is there`, () => this.#evaluate(context, boxOf, [selector, text])),
+                drag: (...points) => this.send('input.performActions', { context, actions: [{ type: 'pointer', id: 'mouse', actions: [
+                    { type: 'pointerMove', ...points[0] }, { type: 'pointerDown', button: 0 },
+                    ...points.slice(1).map((p) => ({ type: 'pointerMove', ...p, duration: 50 })), { type: 'pointerUp', button: 0 }] }] }),
             });
             assert.deepEqual(trouble, []);
         } catch (e) {
