@@ -1,0 +1,1 @@
+/* In the order of the help: serve run bench make_model quantize tokenize. */

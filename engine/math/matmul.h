@@ -1,0 +1,27 @@
+/* matmul.h - a matrix product by a team of threads, counted for sonde as an operation of the device.
+ *
+ * Rows of the weights are cut into pieces; activations are converted once per call, in parallel, and
+ * may be shared by several products of the same input (q, k and v; gate and up). */
+#ifndef ENGINE_MATH_MATMUL_H
+#define ENGINE_MATH_MATMUL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "math/kernel.h"
+#include "math/team.h"
+
+struct matmul;                   /* the team, the kernels, room for converted activations */
+
+/* acts_bytes_max: room for converted activations, borrowed (of the activations pool). */
+int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts, size_t acts_bytes_max,
+                  struct matmul **out, struct fail *why);
+void matmul_destroy(struct matmul *m);
+
+/* Up to 4 products of the same input: outs[i][t · strides[i] + r] = ws[i] row r · x[t · x_stride].
+ * All ws have the same cols; their types may differ. */
+struct matmul_product { const struct weight *w; float *out; size_t stride; };
+void matmul_run(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
+                const struct matmul_product *products, uint32_t products_count);
+
+#endif

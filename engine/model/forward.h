@@ -1,0 +1,40 @@
+/* forward.h - one forward pass over a batch of tokens of several sequences. */
+#ifndef ENGINE_MODEL_FORWARD_H
+#define ENGINE_MODEL_FORWARD_H
+
+#include <stdint.h>
+
+#include "math/matmul.h"
+#include "model/kv.h"
+#include "model/model.h"
+
+struct forward_token {
+    int32_t token;
+    uint32_t slot, position;     /* room is reserved; tokens of a slot are in order of position */
+    uint32_t wants_logits;
+};
+
+struct forward;
+
+/* batch_max: tokens in one pass. Scratch comes from the pool "activations". */
+int forward_create(const struct model *m, struct kv *kv, struct team *team,
+                   const struct kernel_ops *ops, struct buddy *activations, uint32_t batch_max,
+                   struct forward **out, struct fail *why);
+void forward_destroy(struct forward *f);
+
+/* Computes; the i-th row of logits (vocab floats, borrowed until the next pass) is of the i-th token
+ * that wants them. */
+void forward_run(struct forward *f, const struct forward_token *tokens, uint32_t count,
+                 const float **logits);
+
+/* Times by layer and operation, on demand: while on, every pass adds to them. */
+enum forward_op { FORWARD_NORM, FORWARD_QKV, FORWARD_ROPE, FORWARD_ATTENTION, FORWARD_ATTN_OUT,
+                  FORWARD_FFN_UP, FORWARD_ACTIVATION, FORWARD_FFN_DOWN, FORWARD_EMBED, FORWARD_LOGITS,
+                  FORWARD_OPS };
+const char *forward_op_name(enum forward_op op);
+void forward_times_enable(struct forward *f, int on);
+/* ns and calls since the last enable(1), of one layer (layer == layers: embedding and logits) */
+void forward_times(const struct forward *f, uint32_t layer, enum forward_op op, uint64_t *ns,
+                   uint64_t *calls);
+
+#endif

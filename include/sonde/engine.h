@@ -1,0 +1,88 @@
+/* engine.h - what an inference engine tells about its insides: devices, memory pools, the tokenizer.
+ * Reports and the dashboard have a section for each, made of the series that are named here; an
+ * engine in another language may record the same series by sonde.h and has the same sections.
+ *
+ * Contract as in sonde.h: any thread, no allocation, no lock, never fails. Handles are values; define
+ * them once and keep them. */
+#ifndef SONDE_ENGINE_H
+#define SONDE_ENGINE_H
+
+#include "sonde/sonde.h"
+
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* function and struct of one name, as with stat() */
+extern "C" {
+#endif
+
+/* ---- Devices ------------------------------------------------------------------------------ */
+
+/* sonde_device_operation_seconds{device,operation}      a histogram: how many, how long
+ * sonde_device_fallbacks_total{device,reason}           operations that another device had to do
+ * sonde_device_memory_bytes{device,state="used"|"total"} */
+struct sonde_device_op { struct sonde_hist seconds; };
+struct sonde_device { struct sonde_gauge used, total; };
+
+/* name: "cpu", "cuda0", "opencl0" …; anything that is not "cpu" or "cpu…" counts as a GPU. */
+SONDE_API struct sonde_device sonde_device(const char *name);
+SONDE_API struct sonde_device_op sonde_device_op(const char *device, const char *operation);
+/* operation: "matmul", "quantize", "attention", "norm", … */
+static inline void sonde_device_op_record(struct sonde_device_op op, uint64_t ns)
+{
+    sonde_hist_record(op.seconds, ns);
+}
+SONDE_API void sonde_device_fallback(const char *device, const char *reason);
+static inline void sonde_device_memory(struct sonde_device d, uint64_t used, uint64_t total)
+{
+    sonde_gauge_set(d.used, (double)used);
+    sonde_gauge_set(d.total, (double)total);
+}
+
+/* ---- Pools -------------------------------------------------------------------------------- */
+
+/* Beside sonde_memory_pool_bytes{pool} (sonde_pool in sonde.h, which is the bytes in use):
+ * sonde_memory_pool_capacity_bytes{pool}        what it may hand out
+ * sonde_memory_pool_requested_bytes{pool}       what callers asked for of what is in use
+ * sonde_memory_pool_free_block_bytes{pool}      the largest request that would succeed
+ * sonde_memory_pool_allocation_seconds{pool}    histograms
+ * sonde_memory_pool_free_seconds{pool}
+ * sonde_memory_pool_failures_total{pool} */
+struct sonde_allocator {
+    struct sonde_pool used;
+    struct sonde_gauge capacity, requested, free_block;
+    struct sonde_hist allocation, release;
+    struct sonde_counter failures;
+};
+SONDE_API struct sonde_allocator sonde_allocator(const char *pool);
+
+/* ---- Tokenizers --------------------------------------------------------------------------- */
+
+/* sonde_tokenizer_encode_seconds{tokenizer,length}      length: of the input in bytes, a class
+ * sonde_tokenizer_decode_seconds{tokenizer}
+ * sonde_tokenizer_bytes_total, _tokens_total, _lookups_total, _merges_total {tokenizer}
+ * sonde_tokenizer_cache_accesses_total{tokenizer,result="hit"|"miss"}
+ * Never any text. */
+#define SONDE_TOKENIZER_LENGTHS(X) /* label, upper bound in bytes */                           \
+    X("1-64", 64) X("65-256", 256) X("257-1024", 1024) X("1025-4096", 4096)                    \
+    X("4097-16384", 16384) X("16385+", UINT64_MAX)
+enum { SONDE_TOKENIZER_CLASSES = 6 };
+
+struct sonde_tokenizer {
+    struct sonde_hist encode[SONDE_TOKENIZER_CLASSES], decode;
+    struct sonde_counter bytes, tokens, lookups, merges, cache_hits, cache_misses;
+};
+SONDE_API void sonde_tokenizer_define(struct sonde_tokenizer *t, const char *name);
+
+struct sonde_tokenizer_encoded {
+    uint64_t ns, bytes, tokens;  /* of this input */
+    uint64_t lookups, merges, cache_hits, cache_misses;
+};
+SONDE_API void sonde_tokenizer_encoded(const struct sonde_tokenizer *t,
+                                       const struct sonde_tokenizer_encoded *e);
+
+#ifdef __cplusplus
+}
+#pragma GCC diagnostic pop
+#endif
+
+#endif
