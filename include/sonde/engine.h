@@ -2,8 +2,10 @@
  * Reports and the dashboard have a section for each, made of the series that are named here; an
  * engine in another language may record the same series by sonde.h and has the same sections.
  *
- * Contract as in sonde.h: any thread, no allocation, no lock, never fails. Handles are values; define
- * them once and keep them. */
+ * Contract as in sonde.h: calls that record are for any thread and signal handlers, do not allocate
+ * or lock, and never fail. Handles are values, define them once and keep them; those that are all
+ * zero, or were defined while recording was off, are harmless. A name that is NULL or empty is
+ * "default", that of a device "cpu". */
 #ifndef SONDE_ENGINE_H
 #define SONDE_ENGINE_H
 
@@ -25,12 +27,14 @@ struct sonde_device { struct sonde_gauge used, total; };
 
 /* name: "cpu", "cuda0", "opencl0" …; anything that is not "cpu" or "cpu…" counts as a GPU. */
 SONDE_API struct sonde_device sonde_device(const char *name);
-SONDE_API struct sonde_device_op sonde_device_op(const char *device, const char *operation);
 /* operation: "matmul", "quantize", "attention", "norm", … */
+SONDE_API struct sonde_device_op sonde_device_op(const char *device, const char *operation);
 static inline void sonde_device_op_record(struct sonde_device_op op, uint64_t ns)
 {
     sonde_hist_record(op.seconds, ns);
 }
+/* device: the one that could not; reason: "unsupported", "out_of_memory", …; NULL = "other". The
+ * operation itself is recorded for the device that did it. */
 SONDE_API void sonde_device_fallback(const char *device, const char *reason);
 static inline void sonde_device_memory(struct sonde_device d, uint64_t used, uint64_t total)
 {
@@ -40,7 +44,14 @@ static inline void sonde_device_memory(struct sonde_device d, uint64_t used, uin
 
 /* ---- Pools -------------------------------------------------------------------------------- */
 
-/* Beside sonde_memory_pool_bytes{pool} (sonde_pool in sonde.h, which is the bytes in use):
+/* What an allocator of one's own says after each request, with the calls of sonde.h:
+ *
+ *     struct sonde_allocator a = sonde_allocator("kv");
+ *     sonde_gauge_set(a.capacity, arena_bytes);
+ *     sonde_pool_add(a.used, block_bytes); sonde_gauge_add(a.requested, bytes);
+ *     sonde_gauge_set(a.free_block, largest_free_bytes); sonde_hist_record(a.allocation, ns);
+ *
+ * Beside sonde_memory_pool_bytes{pool} (sonde_pool in sonde.h, which is the bytes in use):
  * sonde_memory_pool_capacity_bytes{pool}        what it may hand out
  * sonde_memory_pool_requested_bytes{pool}       what callers asked for of what is in use
  * sonde_memory_pool_free_block_bytes{pool}      the largest request that would succeed

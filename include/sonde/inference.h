@@ -20,7 +20,11 @@
  * forked child says about it is counted as being about an unknown request.
  *
  * An engine that serves several requests with one forward pass tells the batch, and who is in it;
- * the agent divides its time by tokens. */
+ * the agent divides its time by tokens.
+ *
+ * Calls that end in _at take the event's time, as sonde_ticks() gave it; 0 = now. So an engine that
+ * logs what it does reads the clock once, and both say the same to the tick. A time in the future
+ * is now, and one before the request, phase or batch began is when that did. */
 #ifndef SONDE_INFERENCE_H
 #define SONDE_INFERENCE_H
 
@@ -70,11 +74,19 @@ SONDE_API void sonde_request_prompt(const struct sonde_request *r, uint64_t toke
 
 /* n output tokens are out now: the first is what time to first token ends with. */
 SONDE_API void sonde_request_tokens(const struct sonde_request *r, uint64_t n);
+SONDE_API void sonde_request_tokens_at(const struct sonde_request *r, uint64_t n, uint64_t at);
 
 /* error_type: "oom", "context_full", …, up to 40 bytes; NULL = none. Events with a later time are
  * counted, not used. */
 SONDE_API void sonde_request_end(const struct sonde_request *r, enum sonde_outcome outcome,
                                  const char *error_type);
+SONDE_API void sonde_request_end_at(const struct sonde_request *r, enum sonde_outcome outcome,
+                                    const char *error_type, uint64_t at);
+
+/* All of a request in one call, for an engine that answers one at a time: it has just ended, took
+ * so long and gave so many tokens, all at its end, which is what its time to first token says.
+ * What a cache had of it is sonde_cache_access in sonde.h. */
+SONDE_API void sonde_inference_record(uint32_t model, uint64_t tokens, uint64_t ns);
 
 /* ---- Phases ------------------------------------------------------------------------------- */
 
@@ -91,6 +103,9 @@ struct sonde_phase {             /* opaque */
 SONDE_API void sonde_phase_begin(struct sonde_phase *p, const struct sonde_request *r,
                                  uint32_t kind);
 SONDE_API void sonde_phase_end(struct sonde_phase *p, uint64_t tokens);
+SONDE_API void sonde_phase_begin_at(struct sonde_phase *p, const struct sonde_request *r,
+                                    uint32_t kind, uint64_t at);
+SONDE_API void sonde_phase_end_at(struct sonde_phase *p, uint64_t tokens, uint64_t at);
 
 /* A phase that began and ended elsewhere (a queue, a device): ticks. No thread's samples are in it. */
 SONDE_API void sonde_phase_record(const struct sonde_request *r, uint32_t kind, uint64_t begin,
@@ -109,10 +124,12 @@ struct sonde_batch {             /* opaque */
 /* One forward pass for several requests, on one thread. It is a span named prefill or decode,
  * whichever more of its tokens are for. */
 SONDE_API void sonde_batch_begin(struct sonde_batch *b);
+SONDE_API void sonde_batch_begin_at(struct sonde_batch *b, uint64_t at);
 /* Of which request how many tokens are in it: of its prompt, and of its output. */
 SONDE_API void sonde_batch_add(struct sonde_batch *b, const struct sonde_request *r,
                                uint64_t prompt_tokens, uint64_t output_tokens);
 SONDE_API void sonde_batch_end(struct sonde_batch *b);
+SONDE_API void sonde_batch_end_at(struct sonde_batch *b, uint64_t at);
 
 /* ---- Models, memory, caches --------------------------------------------------------------- */
 

@@ -43,6 +43,15 @@ static inline uint64_t who(uint32_t flags, uint32_t name)
     return (uint64_t)sonde__tls.tid << 32 | (uint64_t)flags << 24 | (name & 0xffffffu);
 }
 
+/* The time of an event: what the caller says (0 = now), but not in the future, and not before what
+ * it is part of began. Two CPUs' counters may be a few ticks apart: that is not an error. */
+static inline uint64_t instant(uint64_t at, uint64_t from)
+{
+    const uint64_t now = sonde_ticks();
+    if (!at || at > now) at = now;
+    return at > from ? at : from;
+}
+
 /* As many whole words as the record has, of a text that may be shorter. */
 static size_t take_text(uint64_t *words, size_t max, const char *text)
 {
@@ -76,7 +85,7 @@ void sonde_request_begin(struct sonde_request *r, const struct sonde_request_inf
     if (!info || sonde__take_options(&i, sizeof(i), info)) memset(&i, 0, sizeof(i));
 
     const uint64_t id = sonde__rand(t);
-    r->begin = i.arrived ? i.arrived : sonde_ticks();
+    r->begin = instant(i.arrived, 0);
     r->trace = i.trace;
     if (!(i.trace.hi | i.trace.lo)) {
         r->trace = (struct sonde_trace){ t->trace_hi, t->trace_lo, t->span };
@@ -125,20 +134,51 @@ void sonde_request_prompt(const struct sonde_request *r, uint64_t tokens, uint64
     put(SONDE__REC_PROMPT, r->id, sonde_ticks(), tokens, reused, 0, 0, who(0, 0));
 }
 
-void sonde_request_tokens(const struct sonde_request *r, uint64_t n)
+void sonde_request_tokens_at(const struct sonde_request *r, uint64_t n, uint64_t at)
 {
     if (!r->id || !n || !ready()) return;
-    put(SONDE__REC_TOKENS, r->id, sonde_ticks(), n, 0, 0, 0, who(0, 0));
+    put(SONDE__REC_TOKENS, r->id, instant(at, r->begin), n, 0, 0, 0, who(0, 0));
+}
+
+void sonde_request_tokens(const struct sonde_request *r, uint64_t n)
+{
+    sonde_request_tokens_at(r, n, 0);
+}
+
+void sonde_request_end_at(const struct sonde_request *r, enum sonde_outcome outcome,
+                          const char *error_type, uint64_t at)
+{
+    if (!r->id || !ready()) return;
+    const uint64_t end = instant(at, r->begin);
+    put_text(SONDE__REC_REQUEST_ERROR, r->id, error_type);
+    put(SONDE__REC_REQUEST_END, r->begin, end, r->trace.hi, r->trace.lo, r->id, r->parent,
+        who(outcome_of(outcome), 0));
 }
 
 void sonde_request_end(const struct sonde_request *r, enum sonde_outcome outcome,
                        const char *error_type)
 {
-    if (!r->id || !ready()) return;
-    const uint64_t end = sonde_ticks();
-    put_text(SONDE__REC_REQUEST_ERROR, r->id, error_type);
-    put(SONDE__REC_REQUEST_END, r->begin, end, r->trace.hi, r->trace.lo, r->id, r->parent,
-        who(outcome_of(outcome), 0));
+    sonde_request_end_at(r, outcome, error_type, 0);
+}
+
+/* Ticks that so many nanoseconds are; exact to one for three months. */
+static uint64_t ticks_of(uint64_t ns)
+{
+    const uint64_t q32 = __atomic_load_n(&sonde__gate.tick_ns_q32, __ATOMIC_RELAXED);
+    const double ticks = q32 ? (double)ns * 4294967296.0 / (double)q32 : 0;
+    return ticks < 9e18 ? (uint64_t)ticks : UINT64_MAX;
+}
+
+void sonde_inference_record(uint32_t model, uint64_t tokens, uint64_t ns)
+{
+    struct sonde_request r;
+    if (!ready()) return;
+    const uint64_t end = sonde_ticks(), ticks = ticks_of(ns);
+    const struct sonde_request_info info = { .size = sizeof(info), .model = model,
+                                             .arrived = ticks < end ? end - ticks : 1 };
+    sonde_request_begin(&r, &info);
+    sonde_request_tokens_at(&r, tokens, end);
+    sonde_request_end_at(&r, SONDE_OK, NULL, end);
 }
 
 /* ---- Phases -------------------------------------------------------------------------------- */
@@ -148,8 +188,10 @@ static uint32_t kind_of(uint32_t kind)
     return kind < SONDE__PHASE_BATCH ? kind : SONDE_PHASE_NAMED;
 }
 
-/* The thread is in a span of this trace, below this parent. The clock is read last. */
-static void enter(struct sonde_phase *p, struct sonde_trace in, uint32_t kind)
+/* The thread is in a span of this trace, below this parent. The clock is read last. from: as of
+ * instant(). */
+static void enter(struct sonde_phase *p, struct sonde_trace in, uint32_t kind, uint64_t at,
+                  uint64_t from)
 {
     struct sonde__tls *t = &sonde__tls;
     struct sonde_span *s = &p->span;
@@ -164,7 +206,7 @@ static void enter(struct sonde_phase *p, struct sonde_trace in, uint32_t kind)
     s->parent = in.span;
     s->name = 0;
     s->flags = SONDE__SPAN_LIVE;
-    s->start = sonde_ticks();
+    s->start = instant(at, from);
     s->id = t->span = sonde__phase_id(s->start, s->parent, t->tid, kind);
 }
 
@@ -180,24 +222,32 @@ static int leave(struct sonde_phase *p)
     return ready();
 }
 
-void sonde_phase_begin(struct sonde_phase *p, const struct sonde_request *r, uint32_t kind)
+void sonde_phase_begin_at(struct sonde_phase *p, const struct sonde_request *r, uint32_t kind,
+                          uint64_t at)
 {
     const struct sonde__tls *t = &sonde__tls;
     p->span.flags = 0;
     if ((r && !r->id) || !ready()) return;
     p->flags = r ? SONDE__PHASE_REQUEST : 0;
     enter(p, r ? r->trace : (struct sonde_trace){ t->trace_hi, t->trace_lo, t->span },
-          kind_of(kind));
+          kind_of(kind), at, r ? r->begin : 0);
 }
 
-void sonde_phase_end(struct sonde_phase *p, uint64_t tokens)
+void sonde_phase_begin(struct sonde_phase *p, const struct sonde_request *r, uint32_t kind)
+{
+    sonde_phase_begin_at(p, r, kind, 0);
+}
+
+void sonde_phase_end_at(struct sonde_phase *p, uint64_t tokens, uint64_t at)
 {
     const struct sonde_span *s = &p->span;
-    const uint64_t end = s->flags ? sonde_ticks() : 0;
+    const uint64_t end = s->flags ? instant(at, s->start) : 0;
     if (!leave(p)) return;
     put(SONDE__REC_PHASE, s->start, end, s->trace_hi, s->trace_lo, tokens, s->parent,
         who(p->flags, p->kind));
 }
+
+void sonde_phase_end(struct sonde_phase *p, uint64_t tokens) { sonde_phase_end_at(p, tokens, 0); }
 
 void sonde_phase_record(const struct sonde_request *r, uint32_t kind, uint64_t begin,
                         uint64_t end, uint64_t tokens)
@@ -210,14 +260,16 @@ void sonde_phase_record(const struct sonde_request *r, uint32_t kind, uint64_t b
 
 /* ---- Batches ------------------------------------------------------------------------------- */
 
-void sonde_batch_begin(struct sonde_batch *b)
+void sonde_batch_begin_at(struct sonde_batch *b, uint64_t at)
 {
     const struct sonde__tls *t = &sonde__tls;
     memset(b, 0, sizeof(*b));
     if (!ready()) return;
     enter(&b->phase, (struct sonde_trace){ t->trace_hi, t->trace_lo, t->span },
-          SONDE__PHASE_BATCH);
+          SONDE__PHASE_BATCH, at, 0);
 }
+
+void sonde_batch_begin(struct sonde_batch *b) { sonde_batch_begin_at(b, 0); }
 
 static uint64_t both(uint64_t prompt_tokens, uint64_t output_tokens)
 {
@@ -251,11 +303,11 @@ void sonde_batch_add(struct sonde_batch *b, const struct sonde_request *r, uint6
 
 /* A batch for one request belongs to that one's trace. Its parent is what its id was made of: whose
  * batch it is the agent knows from its part. */
-void sonde_batch_end(struct sonde_batch *b)
+void sonde_batch_end_at(struct sonde_batch *b, uint64_t at)
 {
     const struct sonde_span *s = &b->phase.span;
     const int live = s->flags != 0;
-    const uint64_t end = live ? sonde_ticks() : 0;
+    const uint64_t end = live ? instant(at, s->start) : 0;
     if (live) put_parts(b);
     if (!leave(&b->phase)) return;
     const int one = b->requests == 1 && (b->first.hi | b->first.lo);
@@ -263,6 +315,8 @@ void sonde_batch_end(struct sonde_batch *b)
         one ? b->first.lo : s->trace_lo, both(b->prompt_tokens, b->output_tokens), s->parent,
         who(0, b->requests < 0xffffffu ? b->requests : 0xffffffu));
 }
+
+void sonde_batch_end(struct sonde_batch *b) { sonde_batch_end_at(b, 0); }
 
 /* ---- Models -------------------------------------------------------------------------------- */
 

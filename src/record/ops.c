@@ -1,6 +1,5 @@
-/* ops.c - ready-made metrics: operations, bandwidth, caches, pools, resource and throughput scopes.
- * All are families of define.c, found again by name, so several libraries in a process that use
- * them add to the same series. */
+/* ops.c - ready-made metrics: operations, bandwidth, caches, pools, resource and throughput scopes,
+ * all by families of ready.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,26 +8,10 @@
 #include <unistd.h>
 
 #include "record/call.h"
+#include "record/ready.h"
 #include "record/state.h"
 
 static const char *const outcome_names[] = { "ok", "error", "cancelled", "timeout" };
-
-struct ready {               /* a family defined on first use */
-    uint32_t id;             /* atomic; 0 = not yet */
-    enum sonde_type type;
-    struct sonde_metric metric;
-};
-
-#define LABELS(...) (const char *const[]){ __VA_ARGS__, NULL }
-#define READY(family_type, family_name, family_help, family_unit, family_kind, family_scale,       \
-              family_labels)                                                                     \
-    {                                                                                              \
-        .type = family_type, .metric = {                                                           \
-            .size = sizeof(struct sonde_metric), .name = family_name, .help = family_help,         \
-            .unit = family_unit, .source = "sonde", .labels = family_labels,                       \
-            .kind = family_kind, .scale = family_scale                                             \
-        }                                                                                          \
-    }
 
 static struct ready op_duration =
     READY(SONDE_HISTOGRAM, "sonde_operation_duration_seconds", "Duration of operations.",
@@ -68,22 +51,6 @@ static struct ready thr_rate =
     READY(SONDE_GAUGE, "sonde_throughput_per_second", "Items per second, last time.", NULL,
           SONDE_KIND_THROUGHPUT, 1, LABELS("scope"));
 
-static struct sonde_family family(struct ready *r)
-{
-    struct sonde_family f = { __atomic_load_n(&r->id, __ATOMIC_RELAXED) };
-    if (SONDE__UNLIKELY(!f.id)) {
-        sonde_define(r->type, &r->metric, &f);
-        __atomic_store_n(&r->id, f.id, __ATOMIC_RELAXED);
-    }
-    return f;
-}
-
-static void count(struct ready *r, const char *a, const char *b, uint64_t n)
-{
-    if (SONDE__GATE() == SONDE__GATE_OFF) return;
-    sonde_counter_add(sonde_counter_bind(family(r), (const char *const[]){ a, b }), n);
-}
-
 /* ---- Operations ---------------------------------------------------------------------------- */
 
 void sonde_op_begin(struct sonde_op *op, const char *operation)
@@ -104,10 +71,10 @@ void sonde_op_end(struct sonde_op *op, enum sonde_outcome outcome, const char *e
     if (sonde__ensure_open() == 0) {
         const char *operation = sonde__family_name(s->name);
         const struct sonde_hist h = sonde_hist_bind(
-            family(&op_duration), (const char *const[]){ operation, outcome_names[o] });
+            ready_family(&op_duration), (const char *const[]){ operation, outcome_names[o] });
         sonde_hist_record_traced(h, ns);
         if (o != SONDE_OK) {
-            count(&op_errors, operation, error_type ? error_type : outcome_names[o], 1);
+            ready_count(&op_errors, operation, error_type ? error_type : outcome_names[o], 1);
         }
     }
     sonde_span_end(s, (enum sonde_outcome)o);
@@ -115,23 +82,23 @@ void sonde_op_end(struct sonde_op *op, enum sonde_outcome outcome, const char *e
 
 void sonde_bandwidth_in(const char *source, uint64_t bytes)
 {
-    count(&bandwidth, "in", source, bytes);
+    ready_count(&bandwidth, "in", source, bytes);
 }
 
 void sonde_bandwidth_out(const char *source, uint64_t bytes)
 {
-    count(&bandwidth, "out", source, bytes);
+    ready_count(&bandwidth, "out", source, bytes);
 }
 
 void sonde_cache_access(const char *tier, int hit)
 {
-    count(&cache, tier ? tier : "default", hit ? "hit" : "miss", 1);
+    ready_count(&cache, tier ? tier : "default", hit ? "hit" : "miss", 1);
 }
 
 struct sonde_pool sonde_pool(const char *name)
 {
     const char *const value[] = { name ? name : "default" };
-    return (struct sonde_pool){ sonde_gauge_bind(family(&pools), value).off };
+    return (struct sonde_pool){ sonde_gauge_bind(ready_family(&pools), value).off };
 }
 
 /* ---- Resource scopes ----------------------------------------------------------------------- */
@@ -192,16 +159,16 @@ void sonde_resource_end(struct sonde_resource *r)
     if (sonde__ensure_open()) return;
 
     const char *scope = sonde__family_name(name);
-    sonde_hist_record(sonde_hist_bind(family(&res_wall), &scope), ns);
-    sonde_hist_record(sonde_hist_bind(family(&res_cpu), &scope), cpu_ns);
+    sonde_hist_record(sonde_hist_bind(ready_family(&res_wall), &scope), ns);
+    sonde_hist_record(sonde_hist_bind(ready_family(&res_cpu), &scope), cpu_ns);
     if (!getrusage(RUSAGE_THREAD, &u)) {
-        count(&res_faults, scope, "minor", (uint64_t)u.ru_minflt - r->faults_minor);
-        count(&res_faults, scope, "major", (uint64_t)u.ru_majflt - r->faults_major);
+        ready_count(&res_faults, scope, "minor", (uint64_t)u.ru_minflt - r->faults_minor);
+        ready_count(&res_faults, scope, "major", (uint64_t)u.ru_majflt - r->faults_major);
     }
     const int64_t resident = resident_bytes();
     if (resident >= 0 && r->resident_bytes >= 0) {
         const double delta = (double)(resident - r->resident_bytes);
-        const struct sonde_family f = family(&res_memory);
+        const struct sonde_family f = ready_family(&res_memory);
         sonde_gauge_set(sonde_gauge_bind(f, (const char *const[]){ scope, "last" }), delta);
         sonde_gauge_add(sonde_gauge_bind(f, (const char *const[]){ scope, "sum" }), delta);
     }
@@ -227,10 +194,10 @@ void sonde_throughput_end(struct sonde_throughput *t)
     if (sonde__ensure_open()) return;
     const char *scope = sonde__family_name(name);
     const uint64_t items = t->items ? *t->items : 0;
-    sonde_counter_add(sonde_counter_bind(family(&thr_items), &scope), items);
-    sonde_counter_add(sonde_counter_bind(family(&thr_seconds), &scope), ns);
+    sonde_counter_add(sonde_counter_bind(ready_family(&thr_items), &scope), items);
+    sonde_counter_add(sonde_counter_bind(ready_family(&thr_seconds), &scope), ns);
     if (ns) {
-        sonde_gauge_set(sonde_gauge_bind(family(&thr_rate), &scope),
+        sonde_gauge_set(sonde_gauge_bind(ready_family(&thr_rate), &scope),
                         (double)items * 1e9 / (double)ns);
     }
 }

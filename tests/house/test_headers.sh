@@ -44,10 +44,34 @@ int use(void)
     sonde_batch_add(&b, &r, 0, 1);
     sonde_batch_end(&b);
     sonde_request_end(&r, SONDE_OK, 0);
+    sonde_phase_begin_at(&p, 0, SONDE_PHASE_DECODE, sonde_ticks());
+    sonde_phase_end_at(&p, 1, 0);
+    sonde_inference_record(sonde_name("m"), 1, 1000);
     return sonde_inference_env(&env, 0, 0);
 }
 END
-for name in use inference; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
+cat >"$scratch/engine.c" <<'END'
+#include <sonde/engine.h>
+#include <sonde/engine.h>
+
+int use(void);
+int use(void)
+{
+    struct sonde_device cpu = sonde_device("cpu");
+    struct sonde_device_op matmul = sonde_device_op("cpu", "matmul");
+    struct sonde_allocator kv = sonde_allocator("kv");
+    static struct sonde_tokenizer t;
+    struct sonde_tokenizer_encoded e = { 1, 2, 3, 4, 5, 6, 7 };
+    sonde_device_op_record(matmul, 1);
+    sonde_device_fallback("cuda0", "unsupported");
+    sonde_device_memory(cpu, 1, 2);
+    sonde_pool_add(kv.used, 4096);
+    sonde_tokenizer_define(&t, "bpe");
+    sonde_tokenizer_encoded(&t, &e);
+    return SONDE_TOKENIZER_CLASSES - 6;
+}
+END
+for name in use inference engine; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
 
 strict=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only "-I$SONDE_SOURCE/include")
 compile() {
@@ -55,7 +79,7 @@ compile() {
 }
 for compiler in gcc clang; do
     command -v $compiler >/dev/null || continue
-    for standard in c11 gnu11 c17; do compile $compiler -std=$standard "$scratch/use.c" "$scratch/inference.c"; done
-    for standard in c++11 c++14 c++17 c++20; do compile $compiler -std=$standard "$scratch/use.cpp" "$scratch/inference.cpp"; done
+    for standard in c11 gnu11 c17; do compile $compiler -std=$standard "$scratch"/*.c; done
+    for standard in c++11 c++14 c++17 c++20; do compile $compiler -std=$standard "$scratch"/*.cpp; done
 done
 finish

@@ -240,6 +240,102 @@ CHILD_TEST(a_batch_tells_who_is_in_it)
     NEED_EQ(records(), now);
 }
 
+/* ---- Times that the engine says --------------------------------------------------------------- */
+
+CHILD_TEST(events_have_the_time_that_they_are_given)
+{
+    struct sonde_request r;
+    struct sonde_phase p;
+    struct sonde_batch b;
+    struct sonde_request_info i = info(0, 0);
+    const uint64_t t0 = sonde_ticks();
+    while (sonde_ticks() < t0 + 1000) continue; /* all times below are in the past */
+    i.arrived = t0;
+    sonde_request_begin(&r, &i);
+    sonde_request_tokens_at(&r, 2, t0 + 7);
+    NEED_EQ(type_of(0), SONDE__REC_TOKENS);
+    NEED_EQ(word(0, 2), t0 + 7);
+
+    sonde_phase_begin_at(&p, &r, SONDE_PHASE_PREFILL, t0 + 10);
+    sonde_phase_end_at(&p, 5, t0 + 30);
+    NEED_EQ(type_of(0), SONDE__REC_PHASE);
+    NEED_EQ(word(0, 1), t0 + 10);
+    NEED_EQ(word(0, 2), t0 + 30);
+    NEED_EQ(word(0, 5), 5);
+
+    sonde_batch_begin_at(&b, t0 + 40);
+    sonde_batch_add(&b, &r, 0, 1);
+    sonde_batch_end_at(&b, t0 + 60);
+    NEED_EQ(type_of(0), SONDE__REC_BATCH);
+    NEED_EQ(word(0, 1), t0 + 40);
+    NEED_EQ(word(0, 2), t0 + 60);
+
+    sonde_request_end_at(&r, SONDE_OK, NULL, t0 + 100);
+    NEED_EQ(type_of(0), SONDE__REC_REQUEST_END);
+    NEED_EQ(word(0, 2), t0 + 100);
+}
+
+CHILD_TEST(times_that_cannot_be_are_now_or_the_begin)
+{
+    struct sonde_request r;
+    struct sonde_phase p;
+    struct sonde_batch b;
+    struct sonde_request_info i = info(0, 0);
+    const uint64_t t0 = sonde_ticks();
+    i.arrived = UINT64_MAX;
+    sonde_request_begin(&r, &i);
+    NEED(r.begin >= t0 && r.begin <= sonde_ticks());
+    sonde_request_tokens_at(&r, 1, UINT64_MAX);
+    NEED(word(0, 2) >= r.begin && word(0, 2) <= sonde_ticks());
+    sonde_request_tokens_at(&r, 1, 1);
+    NEED_EQ(word(0, 2), r.begin);
+
+    sonde_phase_begin_at(&p, &r, SONDE_PHASE_DECODE, 1); /* not before its request */
+    sonde_phase_end_at(&p, 1, 1);
+    NEED_EQ(word(0, 1), r.begin);
+    NEED_EQ(word(0, 2), r.begin);
+    sonde_phase_begin_at(&p, &r, SONDE_PHASE_DECODE, UINT64_MAX);
+    sonde_phase_end_at(&p, 1, UINT64_MAX);
+    NEED(word(0, 1) <= word(0, 2) && word(0, 2) <= sonde_ticks());
+
+    sonde_batch_begin_at(&b, UINT64_MAX);
+    sonde_batch_end_at(&b, 1);
+    NEED(word(0, 1) >= t0 && word(0, 1) <= sonde_ticks());
+    NEED_EQ(word(0, 2), word(0, 1));
+    sonde_request_end_at(&r, SONDE_OK, NULL, 1);
+    NEED_EQ(word(0, 2), r.begin);
+
+    /* 0 = now, as without a time. */
+    const uint64_t before = sonde_ticks();
+    sonde_request_end_at(&r, SONDE_OK, NULL, 0);
+    NEED(word(0, 2) >= before && word(0, 2) <= sonde_ticks());
+}
+
+CHILD_TEST(a_request_in_one_call)
+{
+    const uint32_t model = sonde_name("llama");
+    const uint64_t before = records();
+    sonde_inference_record(model, 50, 1000000000);
+    NEED_EQ(records(), before + 3);
+    NEED_EQ(type_of(2), SONDE__REC_REQUEST);
+    NEED_EQ(word(2, 7) & 0xffffff, model);
+    NEED_EQ(type_of(1), SONDE__REC_TOKENS);
+    NEED_EQ(word(1, 3), 50);
+    NEED_EQ(type_of(0), SONDE__REC_REQUEST_END);
+    NEED_EQ(word(1, 2), word(0, 2)); /* all tokens at the end */
+    NEED_EQ(word(0, 1), word(2, 1));
+    const uint64_t ns = sonde_ticks_ns(word(0, 2) - word(0, 1));
+    NEED(ns + 2 >= 1000000000 && ns <= 1000000002);
+
+    sonde_inference_record(model, 0, 5); /* no tokens: no event of them */
+    NEED_EQ(records(), before + 5);
+    sonde_inference_record(model, 1, UINT64_MAX); /* longer than there is time */
+    NEED_EQ(word(0, 1), 1);
+    sonde_enable(0);
+    sonde_inference_record(model, 1, 1);
+    NEED_EQ(records(), before + 8);
+}
+
 CHILD_TEST(models)
 {
     struct sonde_model_load l;
@@ -543,6 +639,9 @@ int main(void)
         cmocka_unit_test(info_of_another_size),
         cmocka_unit_test(a_phase_is_a_span_of_its_request),
         cmocka_unit_test(a_batch_tells_who_is_in_it),
+        cmocka_unit_test(events_have_the_time_that_they_are_given),
+        cmocka_unit_test(times_that_cannot_be_are_now_or_the_begin),
+        cmocka_unit_test(a_request_in_one_call),
         cmocka_unit_test(models),
         cmocka_unit_test(off_and_none_write_nothing),
         cmocka_unit_test(off_inside_a_phase),
