@@ -45,6 +45,14 @@ struct kernel_ops {
     void (*softmax)(float *x, uint32_t n);                            /* in place */
     /* acc[i] += v[i] · by: values of the KV cache, weighted */
     void (*add_f16)(float *acc, const uint16_t *v, float by, uint32_t n);
+
+    /* Attention of one head over positions whose keys or values (f16, head_dim of each) are one after
+     * the other: out[i] = q · key i · scale; and acc += Σ weights[i] · value i, position by position,
+     * so that it does not matter where a longer sequence is cut. */
+    void (*scores_f16)(const uint16_t *q, const uint16_t *keys, uint32_t positions, uint32_t head_dim,
+                       float scale, float *out);
+    void (*weighted_sum_f16)(const uint16_t *values, const float *weights, uint32_t positions,
+                             uint32_t head_dim, float *acc);
 };
 
 /* The best one that is usable; or the one that SONDE_ENGINE_KERNEL names, NULL if there is no such or

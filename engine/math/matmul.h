@@ -13,7 +13,8 @@
 
 struct matmul;                   /* the team, the kernels, room for converted activations */
 
-/* acts_bytes_max: room for converted activations, borrowed (of the activations pool). */
+/* acts_bytes_max: room for converted activations, borrowed (of the activations pool), aligned to 64
+ * bytes; a row of the widest matrix has to fit (ops->acts_bytes), and more tokens at once are faster. */
 int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts, size_t acts_bytes_max,
                   struct matmul **out, struct fail *why);
 void matmul_destroy(struct matmul *m);

@@ -1,0 +1,31 @@
+/* kernel.c - which variant: the best that this CPU has, or the one that is asked for. */
+#include "math/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "math/kernel_variants.h"
+
+static const struct kernel_ops *const kernel_variants[] = {
+    &kernel_portable,
+    NULL,
+};
+
+const struct kernel_ops *const *kernel_all(void) { return kernel_variants; }
+
+const struct kernel_ops *kernel_named(const char *name)
+{
+    for (const struct kernel_ops *const *k = kernel_variants; *k; k++) {
+        if (!strcmp((*k)->name, name)) return (*k)->usable() ? *k : NULL;
+    }
+    return NULL;
+}
+
+const struct kernel_ops *kernel_choose(void)
+{
+    const char *name = getenv("SONDE_ENGINE_KERNEL");
+    if (name && *name) return kernel_named(name);
+    const struct kernel_ops *const *k = kernel_variants;
+    while (!(*k)->usable()) k++; /* the portable one always is */
+    return *k;
+}

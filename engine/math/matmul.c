@@ -1,0 +1,149 @@
+/* matmul.c - products of one input by a team: convert what the input has to be, then rows in pieces.
+ *
+ * A piece is some rows of one product with all tokens of the call: a group of rows is read from memory
+ * once, and stays in the cache while the tokens pass. Pieces are small enough that no thread waits long
+ * for the last one, and large enough that claiming one is nothing; products that a single thread is
+ * done with before another one is awake are not shared. */
+#include "math/matmul.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "math/acts.h"
+#include "sonde/engine.h"
+
+enum {
+    PRODUCTS_MAX = 4,
+    PIECE_ROWS = 32,             /* what the kernels like: a multiple of their groups */
+    PIECES_PER_THREAD = 4,
+    ALONE_BYTES = 32 * 1024,     /* of weights times tokens: a few microseconds */
+};
+
+struct matmul {
+    struct team *team;
+    const struct kernel_ops *ops;
+    char *acts;
+    size_t acts_bytes_max;
+    struct sonde_device_op product, quantize;
+};
+
+int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts, size_t acts_bytes_max,
+                  struct matmul **out, struct fail *why)
+{
+    struct matmul *m = malloc(sizeof(*m));
+    if (!m) return fail_set(why, "no memory for matrix products");
+    *m = (struct matmul){ .team = team,
+                          .ops = ops,
+                          .acts = acts,
+                          .acts_bytes_max = acts_bytes_max,
+                          .product = sonde_device_op("cpu", "matmul"),
+                          .quantize = sonde_device_op("cpu", "quantize") };
+    *out = m;
+    return 0;
+}
+
+void matmul_destroy(struct matmul *m) { free(m); }
+
+/* ---- Activations ----------------------------------------------------------------------------- */
+
+struct matmul_convert {
+    const struct kernel_ops *ops;
+    enum weight_type type;
+    const float *x;
+    size_t x_stride, bytes;
+    uint32_t cols;
+    char *acts;
+};
+
+static void convert_token(void *arg, uint32_t token, uint32_t thread)
+{
+    (void)thread;
+    const struct matmul_convert *c = arg;
+    c->ops->acts_from_floats(c->type, c->x + token * c->x_stride, c->cols, c->acts + token * c->bytes);
+}
+
+static void matmul_convert(const struct matmul *m, struct matmul_convert *c, uint32_t count)
+{
+    const uint64_t begin = sonde_ticks();
+    if ((uint64_t)count * c->cols * sizeof(float) <= ALONE_BYTES) {
+        for (uint32_t t = 0; t < count; t++) convert_token(c, t, 0);
+    } else {
+        team_run(m->team, count, convert_token, c);
+    }
+    sonde_device_op_record(m->quantize, sonde_ticks_ns(sonde_ticks() - begin));
+}
+
+/* ---- Products --------------------------------------------------------------------------------- */
+
+struct matmul_pass { /* products that use the same activations */
+    const struct kernel_ops *ops;
+    const char *acts;
+    const struct matmul_product *product;
+    uint32_t count, rows_a_piece;
+};
+
+static void multiply_piece(void *arg, uint32_t piece, uint32_t thread)
+{
+    (void)thread;
+    const struct matmul_pass *p = arg;
+    const struct weight *w = p->product->w;
+    const uint32_t begin = piece * p->rows_a_piece;
+    const uint32_t end = w->rows - begin > p->rows_a_piece ? begin + p->rows_a_piece : w->rows;
+    p->ops->matmul(w, begin, end, p->acts, p->count, p->product->out, p->product->stride);
+}
+
+static void matmul_multiply(const struct matmul *m, struct matmul_pass *p)
+{
+    const uint64_t begin = sonde_ticks();
+    const struct weight *w = p->product->w;
+    const uint64_t wanted = (uint64_t)team_threads(m->team) * PIECES_PER_THREAD * PIECE_ROWS;
+    const uint32_t groups = (uint32_t)(w->rows / wanted) + 1;
+    p->rows_a_piece = groups * PIECE_ROWS;
+    if (w->rows * w->row_bytes * p->count <= ALONE_BYTES || team_threads(m->team) == 1) {
+        p->ops->matmul(w, 0, w->rows, p->acts, p->count, p->product->out, p->product->stride);
+    } else {
+        const uint32_t pieces = (w->rows + p->rows_a_piece - 1) / p->rows_a_piece;
+        team_run(m->team, pieces, multiply_piece, p);
+    }
+    sonde_device_op_record(m->product, sonde_ticks_ns(sonde_ticks() - begin));
+}
+
+/* Tokens are taken in parts if their activations do not fit all at once. */
+static void matmul_part(struct matmul *m, const float *x, size_t x_stride, uint32_t count, size_t skip,
+                        const struct matmul_product *products, uint32_t products_count)
+{
+    uint32_t done = 0; /* a bit each */
+    for (uint32_t i = 0; i < products_count; i++) {
+        if (done & 1u << i) continue;
+        const struct weight *w = products[i].w;
+        struct matmul_convert c = { m->ops, w->type, x, x_stride, m->ops->acts_bytes(w->type, w->cols),
+                                    w->cols, m->acts };
+        matmul_convert(m, &c, count);
+        for (uint32_t j = i; j < products_count; j++) {
+            if (!acts_same(w->type, products[j].w->type)) continue;
+            struct matmul_product product = products[j];
+            product.out += skip * product.stride;
+            struct matmul_pass p = { .ops = m->ops, .acts = m->acts, .product = &product, .count = count };
+            matmul_multiply(m, &p);
+            done |= 1u << j;
+        }
+    }
+}
+
+void matmul_run(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
+                const struct matmul_product *products, uint32_t products_count)
+{
+    assert(products_count <= PRODUCTS_MAX);
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < products_count; i++) {
+        const size_t n = m->ops->acts_bytes(products[i].w->type, products[i].w->cols);
+        if (n > bytes) bytes = n;
+    }
+    const size_t fit = m->acts_bytes_max / bytes;
+    assert(fit);
+    for (uint32_t at = 0; at < count;) {
+        const uint32_t n = count - at < fit ? count - at : (uint32_t)fit;
+        matmul_part(m, x + at * x_stride, x_stride, n, at, products, products_count);
+        at += n;
+    }
+}
