@@ -1,4 +1,7 @@
-/* forward.h - one forward pass over a batch of tokens of several sequences. */
+/* forward.h - one forward pass over a batch of tokens of several sequences.
+ *
+ * A token's logits are the same to the bit whatever else is in the batch, however its sequence was
+ * cut into batches and on however many threads. */
 #ifndef ENGINE_MODEL_FORWARD_H
 #define ENGINE_MODEL_FORWARD_H
 
@@ -15,6 +18,17 @@ struct forward_token {
 };
 
 struct forward;
+
+/* Tokens of a pass that may want logits: one for each slot, or this many if that is more. */
+enum { FORWARD_LOGITS_MIN = 64 };
+uint32_t forward_logits_max(const struct forward *f);
+
+/* Bytes that forward_create will use, and that a pool of them needs (blocks are rounded up to powers
+ * of two; what is behind their ends takes no memory). */
+struct forward_bytes { uint64_t used, pool; };
+struct forward_bytes forward_bytes_needed(const struct model *m, uint32_t slots, uint32_t context,
+                                          uint32_t threads, const struct kernel_ops *ops,
+                                          uint32_t batch_max);
 
 /* batch_max: tokens in one pass. Scratch comes from the pool "activations". */
 int forward_create(const struct model *m, struct kv *kv, struct team *team,
