@@ -138,18 +138,6 @@ static void scalar_stats(const struct sonde_model *m, const struct sonde_model_s
 
 /* ---- Histograms --------------------------------------------------------------------------- */
 
-/* The bounds of bucket p are 2^((p-1)/64 + EXP_MIN) and 2^(p/64 + EXP_MIN), the upper one in it. */
-double sonde_bucket_value(uint32_t p, double scale)
-{
-    const double middle = exp2((p - 0.5) / 64 + SONDE__HIST_EXP_MIN);
-    if (!(scale > 0) || middle / scale > 256) return middle;
-    const double high = exp2(p / 64.0 + SONDE__HIST_EXP_MIN) / scale;
-    const double low = exp2((p - 1.0) / 64 + SONDE__HIST_EXP_MIN) / scale;
-    const double whole = floor(high * (1 + 1e-12));
-    const double below = floor(low * (1 + 1e-12));
-    return whole - below == 1 ? whole * scale : middle;
-}
-
 /* Rank: 1 = the smallest value. */
 static uint64_t quantile_rank(double q, uint64_t count)
 {
@@ -171,7 +159,7 @@ double sonde_quantile(double q, uint64_t zero, const uint64_t *const octave[SOND
     for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
         for (uint32_t i = 0; octave[o] && i < 64; i++) {
             seen += octave[o][i];
-            if (seen >= rank) return sonde_bucket_value(o * 64 + i, scale);
+            if (seen >= rank) return sonde__hist_middle(o * 64 + i, scale);
         }
     }
     return NAN;
@@ -217,9 +205,9 @@ static double merged_quantile(const struct merged *all, double q)
     if (rank <= seen) return 0;
     for (uint32_t p = all->first; p <= all->last; p++) {
         seen += all->n[p];
-        if (seen >= rank) return sonde_bucket_value(p, all->scale);
+        if (seen >= rank) return sonde__hist_middle(p, all->scale);
     }
-    return sonde_bucket_value(all->last, all->scale);
+    return sonde__hist_middle(all->last, all->scale);
 }
 
 /* Around the average of the buckets' middles, not the exact one: the two differ by up to a
@@ -228,12 +216,12 @@ static double merged_stddev(const struct merged *all)
 {
     double n = (double)all->count, mean = 0, squares;
     for (uint32_t p = all->first; p <= all->last; p++) {
-        if (all->n[p]) mean += sonde_bucket_value(p, all->scale) * ((double)all->n[p] / n);
+        if (all->n[p]) mean += sonde__hist_middle(p, all->scale) * ((double)all->n[p] / n);
     }
     squares = mean * mean * (double)all->zero;
     for (uint32_t p = all->first; p <= all->last; p++) {
         if (!all->n[p]) continue;
-        double d = sonde_bucket_value(p, all->scale) - mean;
+        double d = sonde__hist_middle(p, all->scale) - mean;
         squares += d * d * (double)all->n[p];
     }
     return sqrt(squares / (n - 1));
@@ -251,8 +239,8 @@ static void hist_stats(const struct sonde_model *m, const struct sonde_model_ser
     if (all.count == 0) return;
     out->avg = out->total / out->count;
     out->last = (double)(int64_t)s->hist->last_raw * s->family->scale;
-    out->min = all.zero ? 0 : sonde_bucket_value(all.first, all.scale);
-    out->max = all.first < SONDE__HIST_BUCKETS ? sonde_bucket_value(all.last, all.scale) : 0;
+    out->min = all.zero ? 0 : sonde__hist_middle(all.first, all.scale);
+    out->max = all.first < SONDE__HIST_BUCKETS ? sonde__hist_middle(all.last, all.scale) : 0;
     if (all.count > 1) out->stddev = merged_stddev(&all);
     out->p50 = merged_quantile(&all, 0.50);
     out->p90 = merged_quantile(&all, 0.90);

@@ -33,13 +33,8 @@ void sonde_window_stats_since(const struct sonde_model *m, const struct sonde_mo
 void sonde_window_between(const struct sonde_model *m, const struct sonde_model_series *s,
                           double from_s, double to_s, struct sonde_window *out);
 
-/* What bucket p of a histogram stands for. Recorded are whole multiples of the family's scale (0 = not
- * known): where just one of them lies in the bucket, as with every count below 64, it is that; else
- * the bucket's (geometric) middle. */
-double sonde_bucket_value(uint32_t p, double scale);
-
-/* Quantile q in [0,1] of exponential buckets: sonde_bucket_value of the bucket in which the value of
- * that rank lies, so it is within 0.55 % of a recorded value whatever the data. 0 when it lies among
+/* Quantile q in [0,1] of exponential buckets: sonde__hist_middle of the bucket in which the value of
+ * that rank lies, so it is within 0.54 % of a recorded value whatever the data. 0 when it lies among
  * the zeros; NaN if there is nothing. */
 double sonde_quantile(double q, uint64_t zero, const uint64_t *const octave[SONDE__HIST_OCTAVES],
                       double scale);

@@ -683,6 +683,22 @@ struct sonde_hist sonde_hist_bind(struct sonde_family f, const char *const *v)
     return (struct sonde_hist){ 8ull * id + 8, sonde__family_at(f.id)->scale };
 }
 
+int sonde__series_find(enum sonde_type type, const char *name, const char *const *values,
+                       uint32_t *out)
+{
+    char clean[SONDE_LABELS_MAX][SONDE_LABEL_VALUE_MAX];
+    struct key k;
+    key_name(&k, type, name, strlen(name));
+    const uint32_t id = find_family(&k);
+    if (!id) return SONDE_ENOENT;
+    const struct sonde__family *f = sonde__family_at(id);
+    if (f->type != type) return SONDE_EEXIST;
+    key_values(&k, f->label_count, values);
+    key_clean(&k, clean);
+    *out = index_find(__atomic_load_n(&f->index, __ATOMIC_ACQUIRE), &k, match_series);
+    return *out ? 0 : SONDE_ENOENT;
+}
+
 static struct sonde_family define_simple(enum sonde_type type, const char *name,
                                          const char *help, double scale)
 {

@@ -150,6 +150,11 @@ void sonde__define_unlock(void);
 /* Rebuild the indexes of a segment whose tables were copied from a parent process. */
 int sonde__define_reindex(void);
 
+/* The series with this name, type and these label values, without a lock. SONDE_ENOENT; SONDE_EEXIST:
+ * the name is of another type. The segment is open. */
+int sonde__series_find(enum sonde_type type, const char *name, const char *const *values,
+                       uint32_t *out);
+
 /* Text of a family's name, NUL-terminated, in the segment; "" for an unknown id. */
 const char *sonde__family_name(uint32_t id);
 

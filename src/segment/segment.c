@@ -53,6 +53,17 @@ double sonde__hist_upper(uint32_t p)
     return upper;
 }
 
+/* A bucket is a factor of 2^(1/64) wide. Constants, not exp2: libsonde has no libm. */
+double sonde__hist_middle(uint32_t p, double scale)
+{
+    const double high = sonde__hist_upper(p), middle = high * 0.994599423483633176; /* 2^(-1/128) */
+    if (!(scale > 0) || middle / scale > 256) return middle;
+    const double low = high * 0.989228013193975484; /* 2^(-1/64) */
+    const int64_t whole = (int64_t)(high / scale * (1 + 1e-12));
+    const int64_t below = (int64_t)(low / scale * (1 + 1e-12));
+    return whole - below == 1 ? (double)whole * scale : middle;
+}
+
 static char *put_u64(char *out, uint64_t v)
 {
     char digits[20];

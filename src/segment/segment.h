@@ -391,6 +391,11 @@ extern const uint64_t sonde__hist_bound[64] __attribute__((visibility("hidden"))
 /* Largest value of bucket p (index as in sonde__hist_bucket), in the exported unit. */
 double sonde__hist_upper(uint32_t p);
 
+/* What bucket p stands for. Recorded are whole multiples of scale (0 = not known): where just one of
+ * them lies in the bucket, as with every count below 64, it is that; else the (geometric) middle,
+ * 0.54 % from both bounds. */
+double sonde__hist_middle(uint32_t p, double scale);
+
 /* Default directory: $SONDE_DIR, else /dev/shm/sonde-<uid>, or one in /run if another user has made
  * that first (dir.c). 0, or SONDE_EINVAL if too long. */
 #define SONDE__DIR_SHARED "/dev/shm/sonde-"

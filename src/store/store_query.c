@@ -70,8 +70,8 @@ static void quantiles(const struct merged *m, double scale, struct sonde_store_p
             last = o * 64 + i;
         }
     }
-    p->min = m->zero ? 0 : sonde_bucket_value(first, scale);
-    p->max = first == UINT32_MAX ? 0 : sonde_bucket_value(last, scale);
+    p->min = m->zero ? 0 : sonde__hist_middle(first, scale);
+    p->max = first == UINT32_MAX ? 0 : sonde__hist_middle(last, scale);
     p->p50 = sonde_quantile(0.50, m->zero, octave, scale);
     p->p90 = sonde_quantile(0.90, m->zero, octave, scale);
     p->p95 = sonde_quantile(0.95, m->zero, octave, scale);

@@ -71,7 +71,23 @@ int use(void)
     return SONDE_TOKENIZER_CLASSES - 6;
 }
 END
-for name in use inference engine; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
+cat >"$scratch/read.c" <<'END'
+#include <sonde/read.h>
+#include <sonde/read.h>
+
+int use(void);
+int use(void)
+{
+    static struct sonde_read_rate last;
+    struct sonde_counter c;
+    struct sonde_hist h = sonde_hist("c_seconds", "help", 1e-9);
+    struct sonde_read_hist read;
+    sonde_read_hist(h, &read);
+    if (sonde_counter_find("a_total", 0, &c)) return 1;
+    return sonde_read_rate(&last, sonde_read_counter(c)) < 50 && read.p99 < sonde_read_quantile(h, 0.5);
+}
+END
+for name in use inference engine read; do cp "$scratch/$name.c" "$scratch/$name.cpp"; done
 
 strict=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only "-I$SONDE_SOURCE/include")
 compile() {

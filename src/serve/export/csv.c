@@ -124,7 +124,7 @@ static void hist_range(const struct sonde_hist_value *h, double scale, double *m
             continue;
         }
         if (!counts[p % 64]) continue;
-        *max = sonde_bucket_value(p, scale);
+        *max = sonde__hist_middle(p, scale);
         if (isnan(*min)) *min = *max;
     }
 }

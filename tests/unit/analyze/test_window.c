@@ -181,15 +181,15 @@ static void whole_counts(void **state)
     (void)state;
     for (uint64_t v = 1; v <= 64; v++) {
         const uint32_t p = (uint32_t)sonde__hist_bucket((double)v);
-        assert_true(sonde_bucket_value(p, 1) == (double)v);
-        assert_near(sonde_bucket_value(p, 1e-9), (double)v, 0.0055);
-        assert_near(sonde_bucket_value(p, 0), (double)v, 0.0055);
+        assert_true(sonde__hist_middle(p, 1) == (double)v);
+        assert_near(sonde__hist_middle(p, 1e-9), (double)v, 0.0055);
+        assert_near(sonde__hist_middle(p, 0), (double)v, 0.0055);
         const uint32_t ns = (uint32_t)sonde__hist_bucket((double)v * 1e-9);
-        assert_near(sonde_bucket_value(ns, 1e-9), (double)v * 1e-9, 1e-12);
+        assert_near(sonde__hist_middle(ns, 1e-9), (double)v * 1e-9, 1e-12);
     }
     for (uint64_t v = 65; v < 100000; v += 37) {
         const uint32_t p = (uint32_t)sonde__hist_bucket((double)v);
-        assert_near(sonde_bucket_value(p, 1), (double)v, 0.011);
+        assert_near(sonde__hist_middle(p, 1), (double)v, 0.011);
     }
 }
 
