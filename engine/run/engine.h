@@ -31,7 +31,12 @@ struct engine_options {
     int seed_set;
     uint64_t seed;
     const char *event_log;       /* JSON lines of what happened when; NULL = none */
+    int operations;              /* times of every pass by layer and operation, for sonde */
 };
+
+/* What they may be at most: command lines and environments are held to it. */
+enum { ENGINE_THREADS_MAX = 256, ENGINE_SLOTS_MAX = 256, ENGINE_CONTEXT_MIN = 16,
+       ENGINE_CONTEXT_MAX = 1 << 20, ENGINE_BATCH_MAX = 8192, ENGINE_QUEUE_MAX = 65536 };
 
 /* Reads SONDE_…/BITNET_… variables over what is set (sonde_inference_env); -1 and why names the
  * variable, its value and what is allowed. */
@@ -45,6 +50,12 @@ const struct model *engine_model(const struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 /* What a memory limit changed, in a sentence; "" = nothing. */
 const char *engine_notice(const struct engine *e);
+/* Positions that a request may take, prompt and answer. */
+uint32_t engine_context(const struct engine *e);
+uint32_t engine_slots(const struct engine *e);
+uint32_t engine_threads(const struct engine *e);
+uint32_t engine_name(const struct engine *e); /* of the model, for sonde: sonde_name() */
+struct event_log *engine_event_log(const struct engine *e); /* NULL = none */
 
 enum engine_finish { ENGINE_STOP, ENGINE_LENGTH, ENGINE_CANCELLED, ENGINE_FAILED };
 
@@ -52,6 +63,20 @@ struct engine_timings {          /* as llama.cpp's "timings" */
     uint32_t cache_n, prompt_n, predicted_n;
     double prompt_ms, predicted_ms;
     double queue_ms, total_ms;
+    const struct engine_profile *profile; /* NULL unless it was asked for */
+};
+
+/* What the engine knows of one request (X-Profile: true), borrowed during on_end. */
+struct engine_profile {
+    double prefill_ms, decode_ms; /* of passes, its share by tokens */
+    double passes_ms;            /* passes that it was in, as a whole */
+    double sample_ms, detokenize_ms;
+    uint32_t passes, others_max; /* others in one pass, at most */
+    uint64_t others;             /* in all passes together */
+    uint32_t preempted;          /* how often it was put back for want of memory */
+    /* Of the passes: [layer · FORWARD_OPS + op], layer == layers: embedding and logits */
+    uint32_t layers;
+    const uint64_t *op_ns, *op_calls;
 };
 
 struct engine_request {
@@ -63,6 +88,7 @@ struct engine_request {
     int ignore_end;              /* go on after end-of-generation tokens */
     int profile;                 /* X-Profile: true */
     struct sonde_request sonde;  /* begun by the caller, when the request came; ended by the engine */
+    const char *name;            /* its id in the event log; copied; NULL = made of its number */
 
     /* On the engine's thread: keep them short. piece: bytes of the token. Non-zero: the caller wants
      * no more (stop string, client gone). Exactly one on_end, also after cancel. */
