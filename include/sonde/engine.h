@@ -53,6 +53,8 @@ static inline void sonde_device_memory(struct sonde_device d, uint64_t used, uin
  *
  * Beside sonde_memory_pool_bytes{pool} (sonde_pool in sonde.h, which is the bytes in use):
  * sonde_memory_pool_capacity_bytes{pool}        what it may hand out
+ * sonde_memory_pool_peak_bytes{pool}            the most that was ever in use; 0 = not told: then it
+ *                                               is the most that the agent saw
  * sonde_memory_pool_requested_bytes{pool}       what callers asked for of what is in use
  * sonde_memory_pool_free_block_bytes{pool}      the largest request that would succeed
  * sonde_memory_pool_allocation_seconds{pool}    histograms
@@ -60,7 +62,7 @@ static inline void sonde_device_memory(struct sonde_device d, uint64_t used, uin
  * sonde_memory_pool_failures_total{pool} */
 struct sonde_allocator {
     struct sonde_pool used;
-    struct sonde_gauge capacity, requested, free_block;
+    struct sonde_gauge capacity, peak, requested, free_block;
     struct sonde_hist allocation, release;
     struct sonde_counter failures;
 };

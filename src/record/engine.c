@@ -19,6 +19,9 @@ static struct ready device_memory =
 static struct ready pool_capacity =
     READY(SONDE_GAUGE, "sonde_memory_pool_capacity_bytes", "What a pool may hand out.", "bytes",
           SONDE_KIND_MEMORY, 1, LABELS("pool"));
+static struct ready pool_peak =
+    READY(SONDE_GAUGE, "sonde_memory_pool_peak_bytes", "The most a pool ever had in use.", "bytes",
+          SONDE_KIND_MEMORY, 1, LABELS("pool"));
 static struct ready pool_requested =
     READY(SONDE_GAUGE, "sonde_memory_pool_requested_bytes",
           "What callers asked for, of what a pool has in use.", "bytes", SONDE_KIND_MEMORY, 1,
@@ -113,6 +116,7 @@ struct sonde_allocator sonde_allocator(const char *name)
     return (struct sonde_allocator){
         .used = sonde_pool(pool),
         .capacity = gauge_of(&pool_capacity, pool, NULL),
+        .peak = gauge_of(&pool_peak, pool, NULL),
         .requested = gauge_of(&pool_requested, pool, NULL),
         .free_block = gauge_of(&pool_free_block, pool, NULL),
         .allocation = hist_of(&pool_allocation, pool, NULL),

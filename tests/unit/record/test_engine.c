@@ -73,6 +73,7 @@ CHILD_TEST(pools)
     NEED_EQ(a.used.off, sonde_pool("kv").off); /* the same pool as sonde.h's */
     sonde_gauge_set(a.capacity, 1 << 20);
     sonde_pool_add(a.used, 4096);
+    sonde_gauge_set(a.peak, 8192);
     sonde_gauge_add(a.requested, 3000);
     sonde_gauge_set(a.free_block, 1 << 19);
     sonde_hist_record(a.allocation, 250);
@@ -82,6 +83,7 @@ CHILD_TEST(pools)
     const struct sonde_allocator b = sonde_allocator("kv");
     NEED(readback_gauge(b.capacity) == 1 << 20);
     NEED(readback_gauge((struct sonde_gauge){ b.used.off }) == 4096);
+    NEED(readback_gauge(b.peak) == 8192);
     NEED(readback_gauge(b.requested) == 3000);
     NEED(readback_gauge(b.free_block) == 1 << 19);
     NEED_EQ(hist_count(b.allocation, &sum), 1);
