@@ -54,4 +54,31 @@ for kind in static shared; do
 done
 ldd consumer/consumer_static | grep -q libsonde && complain "consumer_static needs libsonde.so"
 ldd consumer/consumer_shared | grep -q "$library/libsonde.so" || complain "consumer_shared does not use $library"
+
+# The loop of an engine: as many requests and tokens as it has, and it decides by what it reads. No
+# time is under a thousandth of a microsecond, and none over an hour. Its events are fewer than a ring holds:
+# none is lost, however late the agent comes.
+loop() {
+    watched "$1" '^sonde_infer_requests_total\{.*outcome="ok".*\} 29$' '^sonde_infer_requests_total\{.*outcome="cancelled".*\} 3$' \
+        '^sonde_infer_tokens_total\{.*type="output".*\} 958$' '^sonde_infer_tokens_total\{.*type="input".*\} 790$' \
+        '^sonde_tokenizer_tokens_total\{.*\} 790$' '^sonde_memory_pool_allocation_seconds_count\{.*pool="kv".*\} 32$' \
+        '^sonde_memory_pool_bytes\{.*pool="kv".*\} 0$' '^sonde_device_operation_seconds_count\{.*operation="matmul".*\} 1716$' \
+        -- "$SONDE_BUILD/example_engine_loop" "$2"
+    has "engine_loop $2" "^32 requests, up to $3 in a pass at the end\$" "$1.out"
+}
+loop strict 0.001 1
+loop easy 3600000000 8
+for name in strict easy; do
+    python3 - $name.requests <<'P' || failures=$((failures + 1))
+import json, sys
+got = {r["own_id"]: r for r in json.load(open(sys.argv[1]))["requests"]}
+assert sorted(got) == sorted("loop-%d" % i for i in range(32)), sorted(got)
+for i in range(32):
+    r = got["loop-%d" % i]
+    left = i % 9 == 8
+    want = ("cancelled" if left else "ok", len("What is the square of %d?" % i), 10 if left else 32)
+    assert (r["outcome"], r["tokens_in"], r["tokens_out"]) == want, (r, want)
+    assert r["model"] == "loop" and r["route"] == "/loop" and r["backend"] == "cpu", r
+P
+done
 finish
