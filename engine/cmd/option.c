@@ -40,6 +40,16 @@ static int option_u64(const char *command, const struct option_row *row, const c
     return 0;
 }
 
+static int option_list(const char *command, const struct option_row *row, const char *value)
+{
+    struct option_list *list = row->to;
+    if (list->count == OPTION_LIST_MAX) {
+        return command_bad(command, "%s is there more than %d times", row->name, OPTION_LIST_MAX);
+    }
+    list->items[list->count++] = value;
+    return 0;
+}
+
 static int option_set(const char *command, const struct option_row *row, const char *value)
 {
     if (row->given) *row->given = 1;
@@ -47,6 +57,7 @@ static int option_set(const char *command, const struct option_row *row, const c
     case OPTION_FLAG: *(int *)row->to = 1; return 0;
     case OPTION_TEXT: *(const char **)row->to = value; return 0;
     case OPTION_U64: return option_u64(command, row, value);
+    case OPTION_LIST: return option_list(command, row, value);
     case OPTION_U32:
     case OPTION_FLOAT: break;
     }

@@ -10,7 +10,11 @@ enum option_kind {
     OPTION_U32,                  /* uint32_t *: from min to max */
     OPTION_U64,                  /* uint64_t *: any */
     OPTION_FLOAT,                /* float *: from min to max */
+    OPTION_LIST,                 /* struct option_list *: may be repeated */
 };
+
+enum { OPTION_LIST_MAX = 64 };
+struct option_list { const char *items[OPTION_LIST_MAX]; size_t count; };
 
 struct option_row {
     const char *name, *other;    /* "--threads", "-t"; other may be NULL */
