@@ -1,2 +1,4 @@
 /* In the order of the help: serve run bench make_model quantize tokenize. */
+COMMAND(run)
+COMMAND(bench)
 COMMAND(make_model)

@@ -1,0 +1,203 @@
+/* bench_cost.c - see bench_cost.h.
+ *
+ * One request after the other through the whole engine: queue, batches, forward passes, sampling,
+ * detokenizing. From one token to the next is one turn of it, with recording on or off for all of it,
+ * in the order on, off, off, on, so that a context that grows and a machine that slows down cancel
+ * out. The figure of four turns is (on + on) / (off + off) − 1; of these the median counts, since a
+ * thread that is taken off its CPU spoils a turn and not the median. Instructions are counted in user
+ * mode, of the engine's thread: with one thread that is all of the work. */
+#include "cmd/bench_cost.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "run/engine.h"
+#include "sonde/sonde.h"
+
+enum { FOURS_MAX = 100000, TURNS = 4, ANSWER = 256, WARM = 8 };
+
+struct cost_turn { double ns, instructions; };
+
+struct cost {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    int done, failed;
+    int counter;                 /* perf event; -1 = there is none, -2 = not tried yet */
+    int counter_errno;
+    struct sonde_counter opener;
+    uint32_t tokens;             /* of this request */
+    uint64_t ns_before, instructions_before;
+    struct cost_turn turn[TURNS];
+    size_t fours;
+    double ns[FOURS_MAX], instructions[FOURS_MAX]; /* the figure of each four */
+    double off_ns[FOURS_MAX];    /* a turn without recording */
+};
+
+static int counter_open(void)
+{
+    struct perf_event_attr attr = { .type = PERF_TYPE_HARDWARE, .size = sizeof(attr),
+                                    .config = PERF_COUNT_HW_INSTRUCTIONS, .exclude_kernel = 1,
+                                    .exclude_hv = 1 };
+    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static uint64_t counter_read(const struct cost *c)
+{
+    uint64_t value = 0;
+    if (c->counter < 0 || read(c->counter, &value, sizeof(value)) != sizeof(value)) return 0;
+    return value;
+}
+
+static void cost_four_add(struct cost *c)
+{
+    const struct cost_turn *t = c->turn;
+    const double off_ns = t[1].ns + t[2].ns, off = t[1].instructions + t[2].instructions;
+    if (c->fours == FOURS_MAX || off_ns <= 0) return;
+    c->off_ns[c->fours] = off_ns / 2;
+    c->ns[c->fours] = (t[0].ns + t[3].ns) / off_ns - 1;
+    c->instructions[c->fours++] = off > 0 ? (t[0].instructions + t[3].instructions) / off - 1 : 0;
+}
+
+/* On the engine's thread, between one turn and the next. */
+static int cost_token(void *context, int32_t token, const char *piece, size_t bytes)
+{
+    (void)token;
+    (void)piece;
+    (void)bytes;
+    struct cost *c = context;
+    const uint64_t instructions = counter_read(c), ns = sonde_ticks_ns(sonde_ticks());
+    if (c->counter == -2) {
+        c->counter = counter_open();
+        c->counter_errno = errno;
+    }
+    if (c->tokens > WARM) {
+        const uint32_t at = (c->tokens - WARM - 1) % TURNS;
+        c->turn[at] = (struct cost_turn){ (double)(ns - c->ns_before),
+                                          (double)(instructions - c->instructions_before) };
+        if (at + 1 == TURNS) cost_four_add(c);
+    }
+    const uint32_t next = c->tokens < WARM ? 0 : (c->tokens - WARM) % TURNS;
+    c->tokens++;
+    sonde_enable(next == 0 || next == 3);
+    sonde_counter_add(c->opener, 1); /* the first record after a switch does more: it is done here */
+    c->instructions_before = counter_read(c);
+    c->ns_before = sonde_ticks_ns(sonde_ticks());
+    return 0;
+}
+
+static void cost_end(void *context, enum engine_finish finish, const char *why,
+                     const struct engine_timings *timings)
+{
+    (void)timings;
+    struct cost *c = context;
+    pthread_mutex_lock(&c->lock);
+    if (finish == ENGINE_FAILED) {
+        fprintf(stderr, "sonde-engine bench: %s\n", why);
+        c->failed = 1;
+    }
+    c->done = 1;
+    pthread_cond_signal(&c->ended);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- Output ----------------------------------------------------------------------------------- */
+
+static int cost_order(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double cost_quantile(double *values, size_t count, double q)
+{
+    qsort(values, count, sizeof(*values), cost_order);
+    return values[(size_t)((double)(count - 1) * q)];
+}
+
+static void cost_print(struct cost *c, int json)
+{
+    const size_t n = c->fours;
+    const double time = 100 * cost_quantile(c->ns, n, 0.5);
+    const double low = 100 * cost_quantile(c->ns, n, 0.25), high = 100 * cost_quantile(c->ns, n, 0.75);
+    const double turn_us = cost_quantile(c->off_ns, n, 0.5) * 1e-3;
+    const double counted = 100 * cost_quantile(c->instructions, n, 0.5);
+    if (json) {
+        printf("{\"turns\":%zu,\"turn_us\":%.3f,\"time_percent\":{\"q1\":%.4f,\"median\":%.4f,"
+               "\"q3\":%.4f},\"instructions_percent\":", n * TURNS, turn_us, low, time, high);
+        if (c->counter >= 0) printf("%.4f}\n", counted);
+        else printf("null}\n");
+        return;
+    }
+    printf("%zu turns of %.1f µs, every other one without recording\n", n * TURNS, turn_us);
+    printf("time          %+.3f %%   (half of the fours from %+.3f to %+.3f)\n", time, low, high);
+    if (c->counter >= 0) printf("instructions  %+.3f %%\n", counted);
+    else printf("instructions  cannot be counted here: %s\n", strerror(c->counter_errno));
+}
+
+/* ---- Requests --------------------------------------------------------------------------------- */
+
+static int cost_request(struct cost *c, struct engine *e, const int32_t *prompt, uint32_t count)
+{
+    struct engine_request r = { .prompt = prompt, .prompt_count = count, .tokens_max = ANSWER,
+                                .sampler = { 0, 0, 1, 0, 0 }, .ignore_end = 1, .on_token = cost_token,
+                                .on_end = cost_end, .context = c };
+    struct fail why;
+    uint64_t id;
+    sonde_enable(1);
+    sonde_request_begin(&r.sonde, &(struct sonde_request_info){
+                                      .size = sizeof(struct sonde_request_info),
+                                      .model = engine_name(e), .route = sonde_name("bench") });
+    c->tokens = 0;
+    c->done = 0;
+    if (engine_submit(e, &r, &id, &why)) {
+        sonde_request_end(&r.sonde, SONDE_ERROR, NULL);
+        fprintf(stderr, "sonde-engine bench: %s\n", why.text);
+        return -1;
+    }
+    pthread_mutex_lock(&c->lock);
+    while (!c->done) pthread_cond_wait(&c->ended, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    return c->failed ? -1 : 0;
+}
+
+int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t seconds, int json)
+{
+    const struct engine_options options = { .model_path = o->model_path, .threads = o->threads,
+                                            .slots = 1, .context = prompt_count + ANSWER + 8,
+                                            .memory_limit = o->memory_limit };
+    struct fail why;
+    struct engine *e;
+    struct cost *c = calloc(1, sizeof(*c));
+    int32_t *prompt = malloc((prompt_count + 1) * sizeof(*prompt));
+    if (!c || !prompt || !sonde_is_enabled() || engine_create(&options, &e, &why)) {
+        fprintf(stderr, "sonde-engine bench: %s\n", !c || !prompt ? "out of memory" :
+                !sonde_is_enabled() ? "recording is off: see SONDE_ENABLED and SONDE_DIR" : why.text);
+        free(c);
+        free(prompt);
+        return 1;
+    }
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->ended, NULL);
+    c->counter = -2;
+    c->opener = sonde_counter("sonde_engine_bench_switches_total", "recording was switched");
+    for (uint32_t i = 0; i <= prompt_count; i++) {
+        prompt[i] = (int32_t)((i * 37 + 11) % engine_model(e)->vocab);
+    }
+    const uint64_t begin = sonde_ticks();
+    int rc = 0;
+    while (!rc && sonde_ticks_ns(sonde_ticks() - begin) < seconds * 1000000000ull) {
+        rc = cost_request(c, e, prompt, prompt_count ? prompt_count : 1);
+    }
+    engine_destroy(e);
+    if (!rc && c->fours) cost_print(c, json);
+    if (c->counter >= 0) close(c->counter);
+    free(c);
+    free(prompt);
+    return rc || 0;
+}
