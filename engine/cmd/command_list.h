@@ -2,3 +2,5 @@
 COMMAND(run)
 COMMAND(bench)
 COMMAND(make_model)
+COMMAND(quantize)
+COMMAND(tokenize)
