@@ -7,6 +7,9 @@
 #include "math/kernel_variants.h"
 
 static const struct kernel_ops *const kernel_variants[] = {
+#if defined(__x86_64__)
+    &kernel_avx512,
+#endif
     &kernel_portable,
     NULL,
 };
