@@ -132,7 +132,7 @@ const struct command command_make_model = {
     .name = "make-model",
     .usage = "--size tiny|small|medium -o FILE [options]",
     .summary = "write a model with random weights and a tokenizer trained on text",
-    .help = "  --size SIZE         tiny (3 MB as F16), small (30 MB) or medium (215 MB)\n"
+    .help = "  --size SIZE         tiny (3 MB as F16), small (30 MB) or medium (205 MB)\n"
             "  -o, --output FILE   the GGUF file to write\n"
             "  --arch ARCH         llama (default) or bitnet\n"
             "  --type TYPE         of the weights: F32, F16 (default), Q8_0, Q4_0, TQ2_0, I2_S\n"

@@ -483,6 +483,11 @@ uint64_t gguf_file_bytes(const struct gguf *g)
     return g->bytes;
 }
 
+const char *gguf_name(const struct gguf *g)
+{
+    return g->name;
+}
+
 /* ---- Looking up ---------------------------------------------------------------------------- */
 
 /* An integer of any type; 0: it is none, or does not fit. */

@@ -38,6 +38,7 @@ int gguf_open_memory(const void *data, size_t bytes, const char *name, struct gg
 void gguf_close(struct gguf *g); /* NULL is fine */
 
 uint64_t gguf_file_bytes(const struct gguf *g);
+const char *gguf_name(const struct gguf *g); /* as it was opened, for sentences; cut if very long */
 
 /* 1 if the key is there and its value is of a fitting type (any integer that is in range; F32 or
  * F64), else 0 and *out is as it was. */

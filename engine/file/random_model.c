@@ -22,7 +22,7 @@ static const struct random_model_size sizes[] = {
     /* name    layers embd heads kv  ff   vocab  context */
     { "tiny",   2,    256,  8,  2,  512, 1024, 4096 },
     { "small",  4,    512,  8,  2, 1280, 4096, 4096 },
-    { "medium", 8,   1024, 16,  4, 2816, 8192, 4096 },
+    { "medium", 8,   1024, 16,  4, 2816, 6144, 4096 },
 };
 
 const struct random_model_size *random_model_size_named(const char *name)

@@ -183,8 +183,22 @@ void weight_row_from_floats(enum weight_type type, const float *x, uint64_t n, f
     }
 }
 
+/* Their magnitude, if all of them are 0 or that; else 0. */
+static float ternary_magnitude(const float *x, uint64_t n)
+{
+    float magnitude = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        if (x[i] == 0) continue;
+        if (magnitude != 0 && fabsf(x[i]) != magnitude) return 0;
+        magnitude = fabsf(x[i]);
+    }
+    return magnitude;
+}
+
 float weight_ternary_scale(const float *x, uint64_t n)
 {
+    const float magnitude = ternary_magnitude(x, n);
+    if (magnitude != 0) return magnitude;
     double sum = 0;
     for (uint64_t i = 0; i < n; i++) sum += fabs((double)x[i]);
     const double mean = n ? sum / (double)n : 0;
