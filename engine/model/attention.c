@@ -5,7 +5,12 @@
  * the first cache. Each query's scores, softmax and weighted sum are its own, page by page in the same
  * order, so the cutting changes no result. Scores of all positions are kept (not the running maximum
  * of flash attention): contexts here are thousands, which fits the second cache, and the sum is exact
- * in one order. */
+ * in one order.
+ *
+ * Weights of values are rounded to f16, as llama.cpp without flash attention does: behind attention
+ * comes a conversion to int8, where a number that is off by little may fall to the other side of a
+ * rounding, and after some layers that is a difference in the second digit of a logit. With the same
+ * rounding both engines agree in four. */
 #include "model/attention.h"
 
 #include <math.h>
@@ -13,7 +18,7 @@
 
 size_t attention_scores(const struct model *m, uint32_t context)
 {
-    return (size_t)ATTENTION_BLOCK * (m->heads / m->heads_kv) * context;
+    return (size_t)ATTENTION_BLOCK * (m->heads / m->heads_kv) * context + (context + 1) / 2;
 }
 
 void attention_plan(struct attention *a, const struct attention_row *rows, uint32_t count)
@@ -95,6 +100,15 @@ static void block_values(const struct attention_job *j, const struct attention_b
     }
 }
 
+/* weights: of n positions; halves: room for them. */
+static void weights_round(const struct kernel_ops *ops, float *weights, uint32_t n, uint16_t *halves)
+{
+    const struct weight as_row = { .type = WEIGHT_F16, .cols = n, .rows = 1, .data = halves,
+                                   .row_bytes = n * sizeof(*halves), .scale = 1 };
+    ops->f16_from_floats(weights, n, halves);
+    ops->row_to_floats(&as_row, 0, weights);
+}
+
 static void attention_piece(void *arg, uint32_t piece, uint32_t thread)
 {
     const struct attention_job *j = arg;
@@ -103,12 +117,15 @@ static void attention_piece(void *arg, uint32_t piece, uint32_t thread)
     const struct attention_block *b = &a->blocks[piece / m->heads_kv];
     const uint32_t head = piece % m->heads_kv, group = m->heads / m->heads_kv;
     float *scores = a->scores + thread * attention_scores(m, a->context);
+    float *halves = scores + (size_t)ATTENTION_BLOCK * group * a->context;
 
     block_scores(j, b, head, scores);
     for (uint32_t i = 0; i < b->count; i++) {
         const uint32_t visible = j->rows[b->row + i].position + 1;
         for (uint32_t g = 0; g < group; g++) {
-            a->ops->softmax(scores + (size_t)(i * group + g) * a->context, visible);
+            float *weights = scores + (size_t)(i * group + g) * a->context;
+            a->ops->softmax(weights, visible);
+            weights_round(a->ops, weights, visible, (uint16_t *)halves);
         }
         memset(j->out + ((size_t)(b->row + i) * m->heads + head * group) * m->head_dim, 0,
                (size_t)group * m->head_dim * sizeof(float));
