@@ -18,7 +18,7 @@
 
 size_t attention_scores(const struct model *m, uint32_t context)
 {
-    return (size_t)ATTENTION_BLOCK * (m->heads / m->heads_kv) * context + (context + 1) / 2;
+    return (size_t)ATTENTION_BLOCK * (m->heads / m->heads_kv) * context;
 }
 
 void attention_plan(struct attention *a, const struct attention_row *rows, uint32_t count)
@@ -100,13 +100,21 @@ static void block_values(const struct attention_job *j, const struct attention_b
     }
 }
 
-/* weights: of n positions; halves: room for them. */
-static void weights_round(const struct kernel_ops *ops, float *weights, uint32_t n, uint16_t *halves)
+/* To the nearest number that f16 has, ties to even; all are from 0 to 1. Where f16 has 11 digits, 13 of
+ * the 24 here are rounded away; below 2^-14 its numbers are multiples of 2^-24, as are those of f32
+ * between a half and one. */
+static void weights_round(float *weights, uint32_t n)
 {
-    const struct weight as_row = { .type = WEIGHT_F16, .cols = n, .rows = 1, .data = halves,
-                                   .row_bytes = n * sizeof(*halves), .scale = 1 };
-    ops->f16_from_floats(weights, n, halves);
-    ops->row_to_floats(&as_row, 0, weights);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t bits, small_bits;
+        const float small = (weights[i] + 0.5f) - 0.5f;
+        memcpy(&bits, &weights[i], sizeof(bits));
+        memcpy(&small_bits, &small, sizeof(small_bits));
+        const uint32_t rounded = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+        const uint32_t is_small = (uint32_t)((int32_t)(bits - 0x38800000u) >> 31); /* below 2^-14 */
+        bits = (small_bits & is_small) | (rounded & ~is_small);
+        memcpy(&weights[i], &bits, sizeof(bits));
+    }
 }
 
 static void attention_piece(void *arg, uint32_t piece, uint32_t thread)
@@ -117,7 +125,6 @@ static void attention_piece(void *arg, uint32_t piece, uint32_t thread)
     const struct attention_block *b = &a->blocks[piece / m->heads_kv];
     const uint32_t head = piece % m->heads_kv, group = m->heads / m->heads_kv;
     float *scores = a->scores + thread * attention_scores(m, a->context);
-    float *halves = scores + (size_t)ATTENTION_BLOCK * group * a->context;
 
     block_scores(j, b, head, scores);
     for (uint32_t i = 0; i < b->count; i++) {
@@ -125,7 +132,7 @@ static void attention_piece(void *arg, uint32_t piece, uint32_t thread)
         for (uint32_t g = 0; g < group; g++) {
             float *weights = scores + (size_t)(i * group + g) * a->context;
             a->ops->softmax(weights, visible);
-            weights_round(a->ops, weights, visible, (uint16_t *)halves);
+            weights_round(weights, visible);
         }
         memset(j->out + ((size_t)(b->row + i) * m->heads + head * group) * m->head_dim, 0,
                (size_t)group * m->head_dim * sizeof(float));
