@@ -9,6 +9,7 @@
 static const struct kernel_ops *const kernel_variants[] = {
 #if defined(__x86_64__)
     &kernel_avx512,
+    &kernel_avx2,
 #endif
     &kernel_portable,
     NULL,

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "math/acts.h"
+#include "math/kernel_loops.h"
 #include "math/kernel_variants.h"
 
 static int usable(void) { return 1; }
@@ -14,27 +15,9 @@ static void rms_norm(const float *x, const float *gain, uint32_t n, float epsilo
     for (uint32_t i = 0; i < n; i++) out[i] = x[i] * by * gain[i];
 }
 
-static void add(float *x, const float *y, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) x[i] += y[i];
-}
-
-static void scale(float *x, float by, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) x[i] *= by;
-}
-
 static void silu_mul(float *gate, const float *up, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
-}
-
-static void relu2_mul(float *gate, const float *up, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const float v = gate[i] > 0 ? gate[i] : 0;
-        gate[i] = v * v * up[i];
-    }
 }
 
 static void f16_from_floats(const float *x, uint32_t n, uint16_t *out)

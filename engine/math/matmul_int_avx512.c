@@ -269,7 +269,7 @@ static uint32_t group_of(const struct weight *w, uint32_t r, uint32_t end, float
     /* The last group of the matrix begins earlier, so that all its rows are there. */
     const uint32_t first = r + GROUP_ROWS > w->rows ? w->rows - GROUP_ROWS : r;
     const uint32_t stop = end < first + GROUP_ROWS ? end : first + GROUP_ROWS;
-    const __mmask16 mask = (__mmask16)(lanes_first(stop - first) & ~lanes_first(r - first));
+    const __mmask16 mask = (__mmask16)(lanes_mask(stop - first) & ~lanes_mask(r - first));
     *g = (struct row_group){ data + first * w->row_bytes, w->row_bytes, out + first, mask };
     return stop - r;
 }

@@ -1,0 +1,42 @@
+/* kernel_avx2.c - the variant for CPUs with AVX2, FMA and F16C. */
+#include "math/acts.h"
+#include "math/kernel_variants.h"
+#include "math/lanes_avx2.h"
+
+#include "math/kernel_lanes.h"
+
+static int usable(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
+}
+
+static void multiply(const struct weight *w, uint32_t begin, uint32_t end, const void *acts,
+                     uint32_t count, float *out, size_t out_stride)
+{
+    if (w->type == WEIGHT_F32 || w->type == WEIGHT_F16) {
+        matmul_float_avx2(w, begin, end, acts, count, out, out_stride);
+    } else {
+        matmul_int_avx2(w, begin, end, acts, count, out, out_stride);
+    }
+}
+
+const struct kernel_ops kernel_avx2 = {
+    .name = "avx2",
+    .usable = usable,
+    .acts_bytes = acts_row_bytes,
+    .acts_from_floats = acts_from_floats_avx2,
+    .matmul = multiply,
+    .row_to_floats = weight_row_to_floats,
+    .rms_norm = rms_norm,
+    .add = add,
+    .scale = scale,
+    .silu_mul = silu_mul,
+    .relu2_mul = relu2_mul,
+    .f16_from_floats = f16_from_floats,
+    .dot_f16 = dot_f16,
+    .softmax = softmax,
+    .add_f16 = add_f16,
+    .scores_f16 = scores_f16,
+    .weighted_sum_f16 = weighted_sum_f16,
+};
