@@ -28,8 +28,10 @@ static void request_begin(struct http_call *c)
     struct sonde_trace trace = { 0, 0, 0 };
     if (parent && sonde_traceparent_parse(parent, &trace)) trace = (struct sonde_trace){ 0, 0, 0 };
     c->profiled = profile && (!strcasecmp(profile, "true") || !strcmp(profile, "1"));
+    /* Spread over all digits: lists have room for the first ones only. */
+    const uint64_t number = __atomic_add_fetch(&s->ids, 1, __ATOMIC_RELAXED);
     snprintf(c->id, sizeof(c->id), "%s-%016" PRIx64, c->ask.chat ? "chatcmpl" : "cmpl",
-             s->id_base + __atomic_add_fetch(&s->ids, 1, __ATOMIC_RELAXED));
+             s->id_base + number * 0x9e3779b97f4a7c15u);
     sonde_request_begin(&c->sonde, &(struct sonde_request_info){
         .size = sizeof(struct sonde_request_info), .model = engine_name(s->engine),
         .route = sonde_name(c->route->path), .arrived = c->arrived, .trace = trace, .id = c->id,
