@@ -68,12 +68,12 @@ static int utf8_is(const unsigned char *text, size_t bytes)
     return 1;
 }
 
-/* In quotes; what is not printable as \xNN. */
-static void piece_quote(const unsigned char *text, size_t bytes)
+/* In quotes; what is not printable as \xNN, and what is not ASCII, too, if exact. */
+static void piece_quote(const unsigned char *text, size_t bytes, int exact)
 {
     putchar('\'');
     for (size_t i = 0; i < bytes;) {
-        const size_t length = utf8_bytes(text + i, bytes - i);
+        const size_t length = exact ? text[i] < 0x80 : utf8_bytes(text + i, bytes - i);
         if (text[i] == '\n') fputs("\\n", stdout);
         else if (text[i] == '\\' || text[i] == '\'') printf("\\%c", text[i]);
         else if (!length || iscntrl(text[i])) printf("\\x%02x", text[i]);
@@ -125,7 +125,7 @@ static void tokens_print(const struct tokenize *z, size_t count)
             fwrite(piece, 1, bytes, stdout);
         } else {
             printf("%6d ", z->tokens[i]);
-            piece_quote((const unsigned char *)piece, bytes);
+            piece_quote((const unsigned char *)piece, bytes, 0);
             putchar('\n');
         }
     }
@@ -139,8 +139,8 @@ static void vocab_print(const struct tokenize *z)
     for (uint32_t i = 0; i < tokenizer_size(z->tokenizer); i++) {
         size_t bytes;
         const char *piece = piece_of(z, (int32_t)i, &bytes);
-        printf("%6u %s ", i, tokenizer_is_end(z->tokenizer, (int32_t)i) ? "end" : "-");
-        piece_quote((const unsigned char *)piece, bytes);
+        printf("%u %s ", i, tokenizer_is_end(z->tokenizer, (int32_t)i) ? "end" : "-");
+        piece_quote((const unsigned char *)piece, bytes, 1);
         putchar('\n');
     }
 }
