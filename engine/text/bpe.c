@@ -90,7 +90,8 @@ static int word_symbols(struct encode *e, const char *word, size_t bytes)
     return 0;
 }
 
-/* llama.cpp looks for the bytes of the characters that stand for the bytes: those of ASCII are found. */
+/* llama.cpp looks for the bytes of the characters that stand for the bytes: those of ASCII are
+ * found. */
 static void word_fallback(struct encode *e, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {

@@ -1,9 +1,9 @@
 /* chat.c - a chat as a prompt, by the templates that are most common.
  *
  * A template is a program in a language of its own (Jinja). Instead of an interpreter there are the
- * formats that it would produce, recognised by strings that occur in it, as llama.cpp does it without
- * --jinja: the outcome is the same as its llama_chat_apply_template. A file without a template, or with
- * one that is not known, gets plain text: "user: …" and a line for each. */
+ * formats that it would produce, recognised by strings that occur in it, as llama.cpp does it
+ * without --jinja: the outcome is the same as its llama_chat_apply_template. A file without a
+ * template, or with one that is not known, gets plain text: "user: …" and a line for each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

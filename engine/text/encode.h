@@ -49,9 +49,9 @@ static inline void encode_push(struct encode *e, int32_t token)
 /* Room for a part of so many bytes. 0, or -1: out of memory. */
 int encode_reserve(struct encode *e, size_t bytes);
 
-/* Tokens of a word: from the cache, or by symbols_of (which fills e->work.nodes; 1: it has pushed the
- * tokens already) and merging, after which fallback says what a symbol that is no token becomes.
- * 0, or -1: out of memory. */
+/* Tokens of a word: from the cache, or by symbols_of (which fills e->work.nodes; 1: it has pushed
+ * the tokens already) and merging, after which fallback says what a symbol that is no token
+ * becomes. 0, or -1: out of memory. */
 struct encode_word {
     int (*symbols_of)(struct encode *e, const char *word, size_t bytes);
     void (*fallback)(struct encode *e, const char *text, size_t bytes);

@@ -1,8 +1,8 @@
 /* meanings.c - tokens that mean something because of their text.
  *
- * Files seldom say all: which token ends a turn is in the chat template of the original. So texts that
- * are known decide, as in llama.cpp: it makes them control tokens, and ends of generation. Where it
- * takes the one it meets first in a hash table, this takes the lowest number. */
+ * Files seldom say all: which token ends a turn is in the chat template of the original. So texts
+ * that are known decide, as in llama.cpp: it makes them control tokens, and ends of generation.
+ * Where it takes the one it meets first in a hash table, this takes the lowest number. */
 #include "text/vocab.h"
 
 #include <ctype.h>

@@ -1,12 +1,12 @@
 /* merges.h - which two neighbouring symbols become one, and in which order: the heart of byte-level
  * BPE and of SentencePiece alike.
  *
- * Both repeat "merge the best pair, the leftmost of equals, until none is left"; they only differ in
- * what pairs there are and what is best: BPE lists its pairs by rank, SentencePiece merges any two
- * whose concatenation is a token, the highest score first. The second is turned into the first when a
- * vocabulary is loaded: every way to cut a token in two symbols is a pair, the rank is the position of
- * its score. Looking pairs up by two numbers is then all that merging does; nothing is hashed or
- * compared as text (llama.cpp's way, which builds a string for each pair it looks at).
+ * Both repeat "merge the best pair, the leftmost of equals, until none is left"; they only differ
+ * in what pairs there are and what is best: BPE lists its pairs by rank, SentencePiece merges any
+ * two whose concatenation is a token, the highest score first. The second is turned into the first
+ * when a vocabulary is loaded: every way to cut a token in two symbols is a pair, the rank is the
+ * position of its score. Looking pairs up by two numbers is then all that merging does; nothing is
+ * hashed or compared as text (llama.cpp's way, which builds a string for each pair it looks at).
  *
  * A priority queue of the pairs makes it n log n for a word of n symbols. */
 #ifndef ENGINE_TEXT_MERGES_H

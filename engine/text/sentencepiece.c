@@ -3,9 +3,10 @@
  * Any two neighbours whose concatenation is a token may merge. Which those are is known beforehand:
  * merges.h says how that becomes a table of pairs.
  *
- * Merging works on the whole text; but where no token has a space behind some other character (true of
- * nearly all), no merge goes across the begin of a run of spaces. The text is cut there, which gives
- * words that can be cached. Characters after which a token does go on with a space are in glue. */
+ * Merging works on the whole text; but where no token has a space behind some other character (true
+ * of nearly all), no merge goes across the begin of a run of spaces. The text is cut there, which
+ * gives words that can be cached. Characters after which a token does go on with a space are in
+ * glue. */
 #include "text/encode.h"
 #include "text/unicode.h"
 

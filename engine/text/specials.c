@@ -63,8 +63,8 @@ void specials_release(struct specials *s)
     memset(s, 0, sizeof(*s));
 }
 
-/* The range [*low, *high) of texts that agree with the first depth bytes shrinks to those that have c
- * behind them. */
+/* The range [*low, *high) of texts that agree with the first depth bytes shrinks to those that have
+ * c behind them. */
 static void trie_step(const struct specials *s, size_t depth, unsigned char c, uint32_t *low,
                       uint32_t *high)
 {

@@ -1,9 +1,10 @@
-/* specials.h - finding the texts of control and user-defined tokens in a text, before anything else.
+/* specials.h - finding the texts of control and user-defined tokens in a text, before anything
+ * else.
  *
- * Longer ones go first over the whole text, then the next shorter ones over what is left, as llama.cpp
- * does: with tokens "ab" and "bcd", "abcd" is "a" and "bcd". Most texts have none: one pass over a
- * trie (texts in order; a node is a range of them) says which lengths occur at all, and only those are
- * gone through. */
+ * Longer ones go first over the whole text, then the next shorter ones over what is left, as
+ * llama.cpp does: with tokens "ab" and "bcd", "abcd" is "a" and "bcd". Most texts have none: one
+ * pass over a trie (texts in order; a node is a range of them) says which lengths occur at all, and
+ * only those are gone through. */
 #ifndef ENGINE_TEXT_SPECIALS_H
 #define ENGINE_TEXT_SPECIALS_H
 

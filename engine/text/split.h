@@ -1,9 +1,9 @@
 /* split.h - cutting text into words before merging, by the name in tokenizer.ggml.pre.
  *
  * A pre-tokenizer is a list of rules. Each cuts every piece that the ones before it left: where it
- * matches, the match is a piece; what lies between matches is one piece, too. The last rule's pieces
- * are the words. Rules are matchers by hand instead of regular expressions: the expression is quoted
- * at each, and what it does is what llama.cpp makes of it, character classes included. */
+ * matches, the match is a piece; what lies between matches is one piece, too. The last rule's
+ * pieces are the words. Rules are matchers by hand instead of regular expressions: the expression
+ * is quoted at each, and what it does is what llama.cpp makes of it, character classes included. */
 #ifndef ENGINE_TEXT_SPLIT_H
 #define ENGINE_TEXT_SPLIT_H
 

@@ -1,4 +1,5 @@
-/* split_rules.c - rules that cut out one kind of thing and leave the rest as it is, to further rules. */
+/* split_rules.c - rules that cut out one kind of thing and leave the rest as it is, to further
+ * rules. */
 #include "text/split_rules.h"
 #include "text/unicode.h"
 
@@ -6,7 +7,8 @@ static int is(uint32_t unit, uint32_t classes) { return (unit & classes) != 0; }
 
 struct point_range { uint32_t first, last; };
 
-/* White space outside of ASCII is no character of a range: llama.cpp replaces it before it matches. */
+/* White space outside of ASCII is no character of a range: llama.cpp replaces it before it
+ * matches. */
 static int is_in(uint32_t unit, const struct point_range *ranges, size_t count)
 {
     const uint32_t point = unit_point(unit);

@@ -135,9 +135,9 @@ static int is_lower(uint32_t unit)
     return is(unit, UNIT_LETTER) && !(unit_point(unit) >= 'A' && unit_point(unit) <= 'Z');
 }
 
-/* [^\r\n\p{L}\p{N}]?U*W+|[^\r\n\p{L}\p{N}]?U+W* with U: letters but a-z, W: letters but A-Z, so that
- * letters outside of ASCII are both. Without backtracking: U* takes all it can; where no W follows,
- * it gives back to the last W in it, which is then the only one (what follows is none). */
+/* [^\r\n\p{L}\p{N}]?U*W+|[^\r\n\p{L}\p{N}]?U+W* with U: letters but a-z, W: letters but A-Z, so
+ * that letters outside of ASCII are both. Without backtracking: U* takes all it can; where no W
+ * follows, it gives back to the last W in it, which is then the only one (what follows is none). */
 static size_t cased_letters(const uint32_t *u, size_t n)
 {
     size_t from = 0;

@@ -2,8 +2,8 @@
  *
  *   text → parts (specials.c) → words (split.c, or at spaces) → cache, or symbols → merges → tokens
  *
- * An encode has its room on the heap for as long as it lasts; tokenizers are only read after loading,
- * but for the cache of words and the counts, which are atomic. */
+ * An encode has its room on the heap for as long as it lasts; tokenizers are only read after
+ * loading, but for the cache of words and the counts, which are atomic. */
 #include "text/tokenizer.h"
 
 #include <stdlib.h>

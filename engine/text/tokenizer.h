@@ -1,9 +1,9 @@
 /* tokenizer.h - text to tokens and back, by the vocabulary of a GGUF file: SentencePiece ("llama")
  * and byte-level BPE ("gpt2", with the pre-tokenizers that tokenizer.ggml.pre names).
  *
- * Counts what it does for sonde (sonde/engine.h): look-ups, merges, cache hits, tokens, bytes, times
- * by length of the input. Never keeps or tells text of the input: its cache of words is in memory
- * only and bounded. Thread-safe after it is loaded. */
+ * Counts what it does for sonde (sonde/engine.h): look-ups, merges, cache hits, tokens, bytes,
+ * times by length of the input. Never keeps or tells text of the input: its cache of words is in
+ * memory only and bounded. Thread-safe after it is loaded. */
 #ifndef ENGINE_TEXT_TOKENIZER_H
 #define ENGINE_TEXT_TOKENIZER_H
 
@@ -35,8 +35,9 @@ enum { TOKENIZE_SPECIAL = 1 /* texts of control tokens are those tokens */,
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t bytes, unsigned flags,
                      int32_t *tokens, size_t max, size_t *count);
 
-/* Bytes of one token into out (at most size; not terminated); how many it has in all. Control tokens
- * have none unless special. Pieces may end inside of a character: see utf8 holding back in run/. */
+/* Bytes of one token into out (at most size; not terminated); how many it has in all. Control
+ * tokens have none unless special. Pieces may end inside of a character: see utf8 holding back in
+ * run/. */
 size_t tokenizer_piece(const struct tokenizer *t, int32_t token, int special, char *out, size_t size);
 
 /* ---- What it did: counts and times, never text ---------------------------------------------- */
@@ -56,8 +57,8 @@ struct tokenizer_slow { uint64_t bytes, tokens, ns, merges; };
 /* The encodes that took longest, the longest first; returns how many. */
 size_t tokenizer_slowest(const struct tokenizer *t, struct tokenizer_slow out[TOKENIZER_SLOWEST]);
 
-/* What the figures suggest, each sentence with its numbers; none where there is too little to go by.
- * slowest are the first slow_count that tokenizer_slowest gave. Returns how many. */
+/* What the figures suggest, each sentence with its numbers; none where there is too little to go
+ * by. slowest are the first slow_count that tokenizer_slowest gave. Returns how many. */
 enum { TOKENIZER_ADVICE_MAX = 5 };
 struct tokenizer_advice { char text[240]; };
 size_t tokenizer_advice(const struct tokenizer_counts *c, const struct tokenizer_slow *slowest,
@@ -65,9 +66,9 @@ size_t tokenizer_advice(const struct tokenizer_counts *c, const struct tokenizer
 
 /* ---- Chats ---------------------------------------------------------------------------------- */
 
-/* The prompt of a chat by the file's template where it is one that is known (chatml, llama2, llama3,
- * zephyr, phi3), else a plain one; it ends where the assistant's answer starts. Returns malloc'd text,
- * to be encoded with TOKENIZE_SPECIAL. NULL: out of memory. */
+/* The prompt of a chat by the file's template where it is one that is known (chatml, llama2,
+ * llama3, zephyr, phi3), else a plain one; it ends where the assistant's answer starts. Returns
+ * malloc'd text, to be encoded with TOKENIZE_SPECIAL. NULL: out of memory. */
 struct chat_message { const char *role, *content; };
 char *tokenizer_chat(const struct tokenizer *t, const struct chat_message *messages, size_t count);
 

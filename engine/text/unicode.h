@@ -1,8 +1,8 @@
 /* unicode.h - characters as pre-tokenizers see them: a code point and its class, in one word.
  *
- * Classes are those of Unicode 15.1, which llama.cpp's tables are of (unicode_ranges.c says how they
- * are made). Lower-casing is not needed: the only case-blind rules are 's 't 're 've 'm 'll 'd, and
- * no character outside of ASCII has one of their letters as its lower case. */
+ * Classes are those of Unicode 15.1, which llama.cpp's tables are of (unicode_ranges.c says how
+ * they are made). Lower-casing is not needed: the only case-blind rules are 's 't 're 've 'm 'll
+ * 'd, and no character outside of ASCII has one of their letters as its lower case. */
 #ifndef ENGINE_TEXT_UNICODE_H
 #define ENGINE_TEXT_UNICODE_H
 
@@ -40,8 +40,9 @@ static inline size_t unicode_lead_bytes(char lead)
     return c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
-/* Text into units, and into the same characters as UTF-8 (what was not valid is replaced). There has
- * to be room for bytes + 1 units (the last is a 0) and for 3 * bytes. Returns how many units. */
+/* Text into units, and into the same characters as UTF-8 (what was not valid is replaced). There
+ * has to be room for bytes + 1 units (the last is a 0) and for 3 * bytes. Returns how many
+ * units. */
 size_t unicode_units(const char *text, size_t bytes, uint32_t *units, char *valid,
                      size_t *valid_bytes);
 

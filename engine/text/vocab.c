@@ -186,7 +186,8 @@ static int pieces_make(struct vocab *v, struct fail *why)
     return 0;
 }
 
-/* The file's number of a token with a meaning; one that is out of range is as if it was not there. */
+/* The file's number of a token with a meaning; one that is out of range is as if it was not
+ * there. */
 static void id_read(const struct vocab *v, const struct gguf *g, const char *key, int32_t *id)
 {
     uint32_t number;

@@ -1,9 +1,9 @@
 /* vocab.h - the tokens of a GGUF file: texts, bytes, kinds, and which of them mean something.
  *
- * Every token has a text, as the file has it, and a piece: the bytes that it stands for. They differ
- * for byte-level vocabularies, where a character of the text stands for a byte, and for SentencePiece,
- * where U+2581 is a space. Token i is symbol i of symbols, whose key is what words are looked up by:
- * the piece where a text is made of bytes, the text for SentencePiece. */
+ * Every token has a text, as the file has it, and a piece: the bytes that it stands for. They
+ * differ for byte-level vocabularies, where a character of the text stands for a byte, and for
+ * SentencePiece, where U+2581 is a space. Token i is symbol i of symbols, whose key is what words
+ * are looked up by: the piece where a text is made of bytes, the text for SentencePiece. */
 #ifndef ENGINE_TEXT_VOCAB_H
 #define ENGINE_TEXT_VOCAB_H
 
@@ -40,8 +40,8 @@ struct vocab {
     int adds_bos, adds_eos, adds_space;
 };
 
-/* What its kind and its file have as defaults has to be in v already: byte_level, bos, eos, unknown,
- * adds_…; 0, or -1 and why. */
+/* What its kind and its file have as defaults has to be in v already: byte_level, bos, eos,
+ * unknown, adds_…; 0, or -1 and why. */
 int vocab_load(struct vocab *v, const struct gguf *g, struct fail *why);
 void vocab_release(struct vocab *v);
 

@@ -39,8 +39,8 @@ int word_cache_key(const char *word, size_t bytes, struct word_cache_key *key)
     return 1;
 }
 
-/* Payload is read with acquire and written with release: who reads a word of a later write also sees
- * the odd sequence from before that write. */
+/* Payload is read with acquire and written with release: who reads a word of a later write also
+ * sees the odd sequence from before that write. */
 static int slot_read(struct word_cache_slot *slot, const struct word_cache_key *key,
                      int32_t tokens[WORD_CACHE_TOKENS])
 {
@@ -70,8 +70,8 @@ void word_cache_put(const struct word_cache *c, const struct word_cache_key *key
                     const int32_t *tokens, size_t count)
 {
     if (count > WORD_CACHE_TOKENS) return;
-    /* The slot of its own, unless only the other one is free; so that words which share a set do not
-     * always drive out each other. */
+    /* The slot of its own, unless only the other one is free; so that words which share a set do
+     * not always drive out each other. */
     struct word_cache_slot *slot = &c->slots[(uint32_t)key->hash & c->mask];
     struct word_cache_slot *other = &c->slots[((uint32_t)key->hash & c->mask) ^ 1];
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);

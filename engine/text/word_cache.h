@@ -3,9 +3,9 @@
  *   slot (64 bytes, a cache line):  state │ word, 24 bytes │ 8 tokens
  *   state: sequence << 32 | tokens << 8 | bytes of the word; the sequence is odd during a write
  *
- * A set has two slots; a new word replaces one of them. Readers take a slot only if its sequence was
- * even and the same before and after; a writer that meets another one gives up: it is a cache. Longer
- * words and those of more tokens do not fit and are counted. It never leaves the process. */
+ * A set has two slots; a new word replaces one of them. Readers take a slot only if its sequence
+ * was even and the same before and after; a writer that meets another one gives up: it is a cache.
+ * Longer words and those of more tokens do not fit and are counted. It never leaves the process. */
 #ifndef ENGINE_TEXT_WORD_CACHE_H
 #define ENGINE_TEXT_WORD_CACHE_H
 
