@@ -28,7 +28,7 @@ peers: ## beside a real collector, Pyroscope, samply and llama-server; ONLY=samp
 	@tools/build release
 	@tools/peers $(ONLY)
 
-demo: ## run an example under the agent; DEMO_SECONDS=20 makes it stop by itself
+demo: ## the reference engine under the agent, and clients; DEMO_SECONDS=20 makes it stop by itself
 	@tools/deps demo
 	@SONDE_BUILD_TARGET=product tools/build release
 	@tools/demo

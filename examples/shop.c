@@ -1,4 +1,4 @@
-/* shop.c - a small request server, to see sonde at work: `make demo` runs it.
+/* shop.c - a small request server that is no inference engine: the general API at work.
  *
  *   acceptor ──▶ queue ──▶ workers: parse ▶ compute ▶ respond
  *   restocker: once a second refills and re-sorts the catalogue
