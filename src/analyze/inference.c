@@ -11,6 +11,7 @@
 #include "base/strip.h"
 
 #define SLACK_NS 200000000u     /* an event may be known this much later than it happened */
+#define END_AFTER_NS 2u
 #define FUTURE_S 60.0           /* clocks differ by less */
 
 /* ---- Names ---------------------------------------------------------------------------------- */
@@ -91,9 +92,12 @@ static void release_one(struct sonde_infer *x)
     infer_on_event(x, &e);
 }
 
+/* The end of a request comes after all else of its instant: an engine that reads the clock once tells
+ * the last token and the end with the same ticks, and two conversions may round a nanosecond apart. */
 void infer_wait(struct sonde_infer *x, const struct infer_event *e)
 {
-    while (sonde_timeq_put(&x->waiting, e->e.time_ns, e) != 0) {
+    const uint64_t key_ns = e->e.time_ns + (e->e.type == SONDE_INFER_END ? END_AFTER_NS : 0);
+    while (sonde_timeq_put(&x->waiting, key_ns, e) != 0) {
         if (x->waiting.count == 0) { /* no memory at all */
             infer_count(x, SONDE_INFER_BAD_queue_full);
             return;

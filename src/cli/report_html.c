@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/strip.h"
+#include "present/engine_report.h"
 #include "present/infer_answer.h"
 #include "present/page_file.h"
 #include "serve/recent.h"
@@ -297,6 +298,7 @@ static int gather_agent(struct gather *g)
              step_of(g->to_s - g->from_s), g->to_s);
     const int series = ask(g, key, NULL, NULL) == 0;
     ask(g, "/health", NULL, NULL);
+    ask(g, "/api/engine", NULL, NULL);
     ask(g, "/api/processes", NULL, NULL);
     ask(g, "/api/series", NULL, NULL);
     snprintf(key, sizeof(key), "/api/events?from=%.0f&to=%.0f", g->from_s, g->to_s);
@@ -381,12 +383,24 @@ static int add_requests(struct gather *g)
     return rc ? sonde_err_set(&g->err, rc, "no memory for the report") : 0;
 }
 
+/* Devices, pools and tokenizers; *any: there is something of the kind. */
+static int add_engine(struct gather *g, int *any)
+{
+    struct sonde_buf out;
+    sonde_buf_init(&out, ANSWER_MAX);
+    const int rc = sonde_engine_answer_run(g->o->p, any, &out);
+    if (!rc && *any) sonde_page_file_add(&g->file, "/api/engine", out.data, out.len);
+    sonde_buf_release(&out);
+    return rc ? sonde_err_set(&g->err, rc, "no memory for the report") : 0;
+}
+
 static int gather_profile(struct gather *g)
 {
     const struct sonde_profile *p = g->o->p;
     const struct sonde_infer_run *run = p->infer;
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
-    int rc = 0;
+    int inside = 0;
+    int rc = add_engine(g, &inside);
     g->to_s = p->end_ns ? ceil((double)p->end_ns * 1e-9) : floor(now_s);
     g->from_s = p->start_ns ? floor((double)p->start_ns * 1e-9) : g->to_s - 60;
     for (size_t i = 0; run && i < run->request_count; i++) { /* some began before */
@@ -398,10 +412,11 @@ static int gather_profile(struct gather *g)
         return sonde_err_set(&g->err, SONDE_ENOMEM, "no memory for the report");
     }
     g->request.shown = p;
-    if (run && (run->request_count || run->model_count)) rc = add_requests(g);
+    if (inside) add_page(g, "inference");
+    if (!rc && run && (run->request_count || run->model_count)) rc = add_requests(g);
     const int graphs = rc ? 0 : ask_graphs(g);
     if (graphs & 1) add_page(g, "cpu");
-    if (graphs & 2) add_page(g, "memory");
+    if (graphs & 2 || inside) add_page(g, "memory");
     if (!rc) add_findings(g);
     sonde_recent_destroy(g->request.recent);
     if (!rc && !g->page_count) {

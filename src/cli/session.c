@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyze/engine.h"
 #include "base/clock.h"
 #include "cli/continuous.h"
 #include "cli/session_private.h"
@@ -370,6 +371,7 @@ static void end_inference(struct session *s)
     if (s->recording.spans && sonde_infer_of(m)) {
         sonde_infer_complete_run(sonde_infer_of(m), s->recording.spans);
     }
+    if (s->recording.spans) sonde_engine_complete_run(m, s->recording.spans);
     pthread_rwlock_unlock(&m->lock);
 }
 

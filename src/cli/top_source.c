@@ -20,7 +20,8 @@
 
 #define MEMORY_SERIES "sonde_heap_*|sonde_process_resident_memory_bytes|sonde_memory_pool_bytes"
 
-enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS };
+enum answer { PROCESSES, HOST, SERIES, SPANS, TRACE, MEMORY, INFERENCE, REQUESTS,
+              ENGINE };
 
 struct source_ops {
     void (*tick)(struct sonde_top_source *s);
@@ -117,6 +118,7 @@ static int local_get(struct sonde_top_source *s, enum answer what,
     if (what == PROCESSES) sonde_api_processes(m, out);
     else if (what == SPANS || what == TRACE) sonde_api_spans(m, &spans, out);
     else if (what == INFERENCE) sonde_api_inference(m, 0, out);
+    else if (what == ENGINE) sonde_api_engine(m, out);
     else if (what == REQUESTS) sonde_api_requests(m, &requests, out);
     else sonde_api_query(m, &q, out);
     pthread_rwlock_unlock(&m->lock);
@@ -203,14 +205,15 @@ static void make_url(struct sonde_top_source *s, enum answer what,
     static const char *const paths[] = {
         [PROCESSES] = "/api/processes", [HOST] = "/api/query", [SERIES] = "/api/query",
         [SPANS] = "/api/spans", [TRACE] = "/api/spans", [MEMORY] = "/api/query",
-        [INFERENCE] = "/api/inference", [REQUESTS] = "/api/requests" };
+        [INFERENCE] = "/api/inference", [REQUESTS] = "/api/requests",
+        [ENGINE] = "/api/engine" };
     char base[512];
     if (sonde_cli_url(base, sizeof(base), s->url, paths[what])) {
         b->error = SONDE_EFULL;
         return;
     }
     sonde_buf_puts(b, base);
-    if (b->error || what == PROCESSES || what == INFERENCE) return;
+    if (b->error || what == PROCESSES || what == INFERENCE || what == ENGINE) return;
     if (what == REQUESTS) {
         add_number(s, b, "limit", SONDE_TOP_REQUESTS_MAX);
         add_parameter(s, b, "sort", sonde_requests_sorts[r->sort]);
@@ -340,7 +343,8 @@ static int read_one(struct sonde_top_source *s, enum answer what,
         [PROCESSES] = sonde_top_read_processes, [HOST] = sonde_top_read_host,
         [SERIES] = sonde_top_read_series, [SPANS] = sonde_top_read_spans,
         [TRACE] = sonde_top_read_trace, [MEMORY] = sonde_top_read_series,
-        [INFERENCE] = sonde_top_read_inference, [REQUESTS] = sonde_top_read_requests };
+        [INFERENCE] = sonde_top_read_inference, [REQUESTS] = sonde_top_read_requests,
+        [ENGINE] = sonde_top_read_engine };
     struct sonde_buf text;
     sonde_buf_init(&text, ANSWER_MAX);
     int rc = s->ops->get(s, what, r, &text, err);
@@ -374,6 +378,15 @@ static int read_spans(struct sonde_top_source *s, const struct sonde_top_request
     }
 }
 
+/* What engines tell of their insides is shown beside the rest, and not at all of an agent that is too
+ * old to know of it. */
+static void read_engine(struct sonde_top_source *s, const struct sonde_top_request *r,
+                        struct sonde_top_data *d)
+{
+    struct sonde_err err;
+    read_one(s, ENGINE, r, d, &err);
+}
+
 int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_request *r,
                           struct sonde_top_data *d, struct sonde_err *err)
 {
@@ -385,10 +398,14 @@ int sonde_top_source_read(struct sonde_top_source *s, const struct sonde_top_req
     case SONDE_TOP_SERIES:
         return read_one(s, SERIES, r, d, err);
     case SONDE_TOP_MEMORY:
-        return read_one(s, MEMORY, r, d, err);
+        rc = read_one(s, MEMORY, r, d, err);
+        if (!rc) read_engine(s, r, d);
+        return rc;
     case SONDE_TOP_INFERENCE:
         rc = read_one(s, INFERENCE, r, d, err);
-        return rc ? rc : read_one(s, REQUESTS, r, d, err);
+        if (!rc) rc = read_one(s, REQUESTS, r, d, err);
+        if (!rc) read_engine(s, r, d);
+        return rc;
     default:
         rc = read_spans(s, r, d, err);
         return rc || !r->trace_id[0] ? rc : read_one(s, TRACE, r, d, err);

@@ -248,6 +248,15 @@ static int about_infer(const struct sonde_profile *p, const struct sonde_profile
            !f->span && !f->trace_hi && !f->trace_lo && !f->from_ns && !f->to_ns;
 }
 
+/* What an engine told of its insides is of the whole time, too. */
+static int engine_init(struct report *r)
+{
+    const struct sonde_profile_filter *f = &r->o->filter;
+    const struct sonde_engine_run *run = r->p->engine_run;
+    if (!run || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns || f->to_ns) return 0;
+    return sonde_engine_build(run->series, run->count, &r->inside);
+}
+
 /* A run without samples (the CPU was not sampled, or no allocation was) that has requests, or of
  * whose heap something is known all the same. */
 static int report_facts(const struct sonde_profile *p, const struct sonde_report_options *o,
@@ -256,16 +265,19 @@ static int report_facts(const struct sonde_profile *p, const struct sonde_report
     struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT };
     int rc = heap ? heap_report_init(&r.heap, p, o, r.limit) : 0;
     if (!rc && infer) rc = infer_report_init(&r.infer, p, o, r.limit);
+    if (!rc) rc = engine_init(&r);
     if (!rc && o->style == SONDE_REPORT_JSON) {
         report_facts_json(&r, out);
     } else if (!rc) {
         heap_report_text(&r.heap, out);
         infer_report_text(&r.infer, out);
+        sonde_engine_report(r.inside, o, r.limit, out);
     }
     if (!rc) rc = out->error;
     if (rc) sonde_err_set(err, rc, "no memory for the report");
     heap_report_release(&r.heap);
     infer_report_release(&r.infer);
+    sonde_engine_destroy(r.inside);
     return rc;
 }
 
@@ -279,10 +291,16 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     const int heap = about_heap(p, &o->filter), inference = about_infer(p, &o->filter);
     /* Who asks for memory in use gets what is known of it; of another kind there is nothing to say. */
     const int in_use = o->filter.kind < 0 || o->filter.kind == SONDE_SAMPLE_LIVE;
-    if (rc == SONDE_ENOENT && ((heap && in_use) || (inference && !p->samples_count))) {
+    const int built = engine_init(&r);
+    if (!built && rc == SONDE_ENOENT &&
+        ((heap && in_use) || ((inference || r.inside) && !p->samples_count))) {
+        sonde_engine_destroy(r.inside);
         return report_facts(p, o, heap, inference, out, err);
     }
-    if (rc) return rc;
+    if (rc) {
+        sonde_engine_destroy(r.inside);
+        return rc;
+    }
     r.kind = r.tree->kind;
     rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
     if (!rc) rc = sum_samples(&r);
@@ -290,6 +308,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     if (!rc) rc = sum_spans(&r);
     if (!rc && heap) rc = heap_report_init(&r.heap, p, o, r.limit);
     if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
+    if (!rc) rc = built;
     if (!rc) {
         if (o->style == SONDE_REPORT_JSON) report_write_json(&r, out);
         else report_write_text(&r, out);
@@ -304,6 +323,7 @@ int sonde_profile_report(const struct sonde_profile *p, const struct sonde_repor
     sonde__free(r.modules);
     heap_report_release(&r.heap);
     infer_report_release(&r.infer);
+    sonde_engine_destroy(r.inside);
     sonde_tree_destroy(r.tree);
     return rc;
 }

@@ -190,6 +190,7 @@ void report_facts_json(const struct report *r, struct sonde_buf *out)
     sonde_json_u64(out, "samples", 0);
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
+    sonde_engine_json(r->inside, out);
     sonde_buf_puts(out, "}\n");
 }
 
@@ -205,5 +206,6 @@ void report_write_json(const struct report *r, struct sonde_buf *out)
     put_modules(r, out);
     heap_report_json(&r->heap, out);
     infer_report_json(&r->infer, out);
+    sonde_engine_json(r->inside, out);
     sonde_buf_puts(out, "}\n");
 }

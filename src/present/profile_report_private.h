@@ -2,6 +2,7 @@
 #ifndef SONDE_PRESENT_PROFILE_REPORT_PRIVATE_H
 #define SONDE_PRESENT_PROFILE_REPORT_PRIVATE_H
 
+#include "present/engine_report.h"
 #include "present/heap_report.h"
 #include "present/infer_report.h"
 #include "present/profile_report.h"
@@ -48,6 +49,7 @@ struct report {
     size_t module_count;
     struct heap_report heap;             /* its h is NULL: there is nothing to say of the heap */
     struct infer_report infer;           /* its run is NULL: nor of inference */
+    struct sonde_engine *inside;         /* devices, pools, tokenizers; NULL = nor of those */
 };
 
 /* part of r->weight, 0 … 1 */

@@ -360,6 +360,7 @@ void report_write_text(const struct report *r, struct sonde_buf *out)
     put_head(r, out);
     if (first) heap_report_text(&r->heap, out);
     infer_report_text(&r->infer, out);
+    sonde_engine_report(r->inside, r->o, r->limit, out);
     put_functions(r, out);
     put_tree(r, out);
     put_processes(r, out);

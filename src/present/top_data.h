@@ -90,6 +90,30 @@ struct sonde_top_inference {
     struct sonde_requests requests;
 };
 
+/* What engines tell of their insides, since they began. */
+#define SONDE_TOP_ENGINE_MAX 16
+struct sonde_top_device {
+    uint32_t pid;
+    const char *device;
+    double operations, seconds, share, fallbacks;
+};
+struct sonde_top_pool {
+    uint32_t pid;
+    const char *pool;
+    double capacity, failures, external, internal; /* fragmentation: 0 … 1 */
+};
+struct sonde_top_tokenizer {
+    uint32_t pid;
+    const char *tokenizer;
+    double tokens_per_s, hit_ratio, merges_per_token;
+};
+struct sonde_top_engine {
+    struct sonde_top_device devices[SONDE_TOP_ENGINE_MAX];
+    struct sonde_top_pool pools[SONDE_TOP_ENGINE_MAX];
+    struct sonde_top_tokenizer tokenizers[SONDE_TOP_ENGINE_MAX];
+    size_t device_count, pool_count, tokenizer_count;
+};
+
 struct sonde_top_data {
     double time_s;               /* unix time of the agent; 0 = nothing read yet */
     struct sonde_top_host host;
@@ -108,6 +132,7 @@ struct sonde_top_data {
     struct sonde_top_span *trace; /* spans of the chosen trace, by start */
     size_t trace_count;
     struct sonde_top_inference inference;
+    struct sonde_top_engine engine;
     struct json_t *json[8];      /* owned */
     size_t json_count;
 };
@@ -130,6 +155,8 @@ int sonde_top_read_trace(struct sonde_top_data *d, const char *text, size_t len,
                          struct sonde_err *err);
 int sonde_top_read_inference(struct sonde_top_data *d, const char *text, size_t len,
                              struct sonde_err *err);
+int sonde_top_read_engine(struct sonde_top_data *d, const char *text, size_t len,
+                          struct sonde_err *err);
 int sonde_top_read_requests(struct sonde_top_data *d, const char *text, size_t len,
                             struct sonde_err *err);
 

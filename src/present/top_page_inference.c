@@ -34,6 +34,7 @@ static const struct sonde_column route_columns[R_COLUMNS] = {
 struct view {
     const struct sonde_top_state *s;
     const struct sonde_top_inference *x;
+    const struct sonde_top_engine *e;
     struct sonde_grid *g;
     int y, end;
 };
@@ -118,6 +119,55 @@ static void draw_tokens_line(struct view *v)
              COUNT(b, decode), COUNT(c, prefill));
 #undef COUNT
     sonde_top_parts(v->g, 0, v->y++, part, 3);
+}
+
+/* As many as a line has room for. */
+enum { ENGINE_PARTS = 5 };
+
+static void draw_devices_line(struct view *v)
+{
+    struct sonde_top_part part[ENGINE_PARTS] = { 0 };
+    char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
+    size_t n = 0;
+    double fallbacks = 0;
+    for (size_t i = 0; i < v->e->device_count; i++) {
+        const struct sonde_top_device *d = &v->e->devices[i];
+        if (!of_view(v, d->pid)) continue;
+        fallbacks = plus(fallbacks, d->fallbacks);
+        if (n + 1 == ENGINE_PARTS) continue;
+        snprintf(part[n].text, sizeof(part[n].text), "%s%.24s %s ops, %s", n ? "" : "devices: ",
+                 d->device, sonde_value_format(a, d->operations, SONDE_UNIT_COUNT, v->g->ascii),
+                 sonde_value_format(b, d->seconds, SONDE_UNIT_SECONDS, v->g->ascii));
+        n++;
+    }
+    if (!n) return;
+    if (fallbacks > 0) {
+        snprintf(part[n].text, sizeof(part[n].text), "%s fallbacks",
+                 sonde_value_format(a, fallbacks, SONDE_UNIT_COUNT, v->g->ascii));
+        part[n++].style = SONDE_STYLE_YELLOW;
+    }
+    sonde_top_parts(v->g, 0, v->y++, part, n);
+}
+
+static void draw_tokenizers_line(struct view *v)
+{
+    struct sonde_top_part part[ENGINE_PARTS] = { 0 };
+    char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES], cache[SONDE_VALUE_BYTES + 24];
+    size_t n = 0;
+    for (size_t i = 0; i < v->e->tokenizer_count && n < ENGINE_PARTS; i++) {
+        const struct sonde_top_tokenizer *t = &v->e->tokenizers[i];
+        if (!of_view(v, t->pid)) continue;
+        cache[0] = '\0';
+        if (!isnan(t->hit_ratio)) {
+            snprintf(cache, sizeof(cache), ", %s cache hits",
+                     sonde_value_format(b, t->hit_ratio, SONDE_UNIT_RATIO, v->g->ascii));
+        }
+        snprintf(part[n].text, sizeof(part[n].text), "%s%.24s %s tokens/s%s",
+                 n ? "" : "tokenizer: ", t->tokenizer,
+                 sonde_value_format(a, t->tokens_per_s, SONDE_UNIT_COUNT, v->g->ascii), cache);
+        n++;
+    }
+    if (n) sonde_top_parts(v->g, 0, v->y++, part, n);
 }
 
 static enum sonde_bar bar_of(size_t phase)
@@ -319,8 +369,9 @@ int sonde_top_page_inference(struct sonde_top_state *s, const struct sonde_top_d
         "Start an engine:        sonde run -- llama-server -m model.gguf",
         "Or be a server's front: sonde serve --upstream http://127.0.0.1:8000",
         "Or use sonde/inference.h in your engine.", NULL };
-    struct view v = { s, &d->inference, g, area.y, area.y + area.height };
-    if (!v.x->model_count && !v.x->route_count && !v.x->requests.count) {
+    struct view v = { s, &d->inference, &d->engine, g, area.y, area.y + area.height };
+    if (!v.x->model_count && !v.x->route_count && !v.x->requests.count && !v.e->device_count &&
+        !v.e->tokenizer_count) {
         sonde_top_message(g, area, nothing);
         return 0;
     }
@@ -329,6 +380,8 @@ int sonde_top_page_inference(struct sonde_top_state *s, const struct sonde_top_d
     draw_requests_line(&v);
     if (v.y < v.end - LIST_ROWS_MIN) draw_tokens_line(&v);
     if (v.y < v.end - LIST_ROWS_MIN) draw_phases_line(&v);
+    if (roomy && v.y < v.end - LIST_ROWS_MIN) draw_devices_line(&v);
+    if (roomy && v.y < v.end - LIST_ROWS_MIN) draw_tokenizers_line(&v);
     if (roomy && v.y < v.end - LIST_ROWS_MIN) draw_models(&v);
     int rc = 0;
     if (roomy && v.y < v.end - 2 * LIST_ROWS_MIN) {

@@ -182,28 +182,59 @@ static void pool_name(const char *labels, char *out, size_t out_size)
     snprintf(out, out_size, "%.*s", end ? (int)(end - from) : (int)strlen(from), from);
 }
 
+/* What the process's own allocators tell of their pools is between the two; where there is nothing of
+ * the kind, they are left out. */
 static const struct sonde_column pool_columns[] = {
+    { .title = "POOL", .min = 8, .want = 22 },
+    { .title = "BYTES", .align = SONDE_RIGHT, .want = SONDE_VALUE_CELLS },
+    { .title = "CAPACITY", .align = SONDE_RIGHT, .want = SONDE_VALUE_CELLS, .drop = 3 },
+    { .title = "EXTERNAL FRAG", .align = SONDE_RIGHT, .drop = 2 },
+    { .title = "INTERNAL", .align = SONDE_RIGHT, .drop = 2 },
+    { .title = "FAILURES", .align = SONDE_RIGHT, .drop = 4 },
+    { .title = "LAST 60", .align = SONDE_RIGHT, .min = 10, .want = 30, .drop = 1 },
+};
+enum { POOL_TOLD = 2, POOL_LINE = 6, POOL_COLUMNS };
+static const struct sonde_column pool_columns_plain[] = {
     { .title = "POOL", .min = 8, .want = 22 },
     { .title = "BYTES", .align = SONDE_RIGHT, .want = SONDE_VALUE_CELLS },
     { .title = "LAST 60", .align = SONDE_RIGHT, .min = 10, .want = 30, .drop = 1 },
 };
 
-struct pools { const struct sonde_top_series *row[16]; size_t count; };
+struct pools {
+    const struct sonde_top_series *row[16];
+    const struct sonde_top_pool *told[16]; /* NULL = nothing */
+    size_t count;
+    int any_told;
+};
 
 static int draw_pool_cell(const void *arg, size_t row, size_t column, struct sonde_grid *g, int x,
                           int y, int cells)
 {
     const struct pools *p = arg;
-    if (column != 2) return 0;
+    if (column != (p->any_told ? POOL_LINE : POOL_TOLD)) return 0;
     draw_line(p->row[row], SONDE_STYLE_CYAN, g, x, y, cells);
     return 1;
+}
+
+static void add_told(struct sonde_table *t, const struct sonde_top_pool *p, int ascii)
+{
+    char v[SONDE_VALUE_BYTES];
+    const struct { double v; enum sonde_unit unit; } cells[] = {
+        { p->capacity, SONDE_UNIT_BYTES }, { p->external, SONDE_UNIT_RATIO },
+        { p->internal, SONDE_UNIT_RATIO }, { p->failures, SONDE_UNIT_COUNT },
+    };
+    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+        sonde_table_cell(t, POOL_TOLD + i, "%s",
+                         sonde_value_format(v, cells[i].v, cells[i].unit, ascii));
+    }
 }
 
 static int draw_pools(struct sonde_top_state *s, const struct pools *p, struct sonde_grid *g,
                       struct sonde_top_area area)
 {
     struct sonde_table t;
-    sonde_table_init(&t, pool_columns, sizeof(pool_columns) / sizeof(pool_columns[0]));
+    if (p->any_told) sonde_table_init(&t, pool_columns, POOL_COLUMNS);
+    else sonde_table_init(&t, pool_columns_plain, POOL_TOLD + 1);
     for (size_t i = 0; i < p->count; i++) {
         char v[SONDE_VALUE_BYTES], name[256];
         pool_name(p->row[i]->labels, name, sizeof(name));
@@ -211,6 +242,7 @@ static int draw_pools(struct sonde_top_state *s, const struct pools *p, struct s
         sonde_table_cell(&t, 0, "%s", name);
         sonde_table_cell(&t, 1, "%s",
                          sonde_value_format(v, p->row[i]->value, SONDE_UNIT_BYTES, g->ascii));
+        if (p->told[i]) add_told(&t, p->told[i], g->ascii);
     }
     const int rc = t.error;
     const struct sonde_top_list list = { .table = &t, .sorted = -1, .fill = draw_pool_cell,
@@ -220,12 +252,26 @@ static int draw_pools(struct sonde_top_state *s, const struct pools *p, struct s
     return rc;
 }
 
+static const struct sonde_top_pool *told_of(const struct sonde_top_engine *e,
+                                            const struct sonde_top_series *s)
+{
+    char name[256];
+    pool_name(s->labels, name, sizeof(name));
+    for (size_t i = 0; i < e->pool_count; i++) {
+        if (e->pools[i].pid == s->pid && !strcmp(e->pools[i].pool, name)) return &e->pools[i];
+    }
+    return NULL;
+}
+
 static struct pools pools_of(const struct sonde_top_data *d, uint32_t pid)
 {
     struct pools p = { .count = 0 };
     for (size_t i = 0; i < d->series_count; i++) {
-        if (!is_pool_of(&d->series[i], pid)) continue;
-        if (p.count < sizeof(p.row) / sizeof(p.row[0])) p.row[p.count++] = &d->series[i];
+        const struct sonde_top_series *one = &d->series[i];
+        if (!is_pool_of(one, pid) || p.count == sizeof(p.row) / sizeof(p.row[0])) continue;
+        p.told[p.count] = told_of(&d->engine, one);
+        p.any_told |= p.told[p.count] != NULL;
+        p.row[p.count++] = one;
     }
     return p;
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "profile/engine.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "profile/profile.h"
@@ -179,5 +180,6 @@ int sonde_profile_merge(struct sonde_profile *p, const struct sonde_profile *fro
     if (!rc) rc = merge_heap(p, from, &m);
     if (!rc) merge_facts(p, from, &m);
     maps_release(&m);
-    return rc ? rc : sonde_infer_run_merge(p, from);
+    if (!rc) rc = sonde_infer_run_merge(p, from);
+    return rc ? rc : sonde_engine_run_merge(p, from);
 }

@@ -14,6 +14,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "profile/engine.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "profile/intern.h"
@@ -196,6 +197,7 @@ void sonde_profile_destroy(struct sonde_profile *p)
     sonde__free(p->samples);
     sonde_heap_destroy(p->heap);
     sonde_infer_run_destroy(p->infer);
+    sonde_engine_run_destroy(p->engine_run);
     sonde__free(p);
 }
 

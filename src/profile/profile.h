@@ -175,6 +175,7 @@ enum sonde_sample_cut sonde_stack_sums_main(const struct sonde_stack_sums *sums)
 
 struct sonde_heap;
 struct sonde_infer_run;
+struct sonde_engine_run;
 
 #define SONDE_PROFILE_TABLE(type, name) type *name; uint32_t name##_count, name##_cap
 
@@ -201,6 +202,7 @@ struct sonde_profile {
     uint32_t host;                 /* string: "name, Linux 6.1 x86_64, 2 CPUs"; "" = unknown */
     struct sonde_heap *heap;       /* owned: facts of a heap profile (heap.h); NULL = none */
     struct sonde_infer_run *infer; /* owned: inference requests (infer.h); NULL = none */
+    struct sonde_engine_run *engine_run; /* owned: devices, pools, tokenizers (engine.h); NULL = none */
     struct sonde_profile_index *index; /* private to profile.c */
     size_t bytes, bytes_max;       /* memory taken, and its cap */
 };

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/strip.h"
+#include "profile/engine.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
 #include "sonde/sonde.h"
@@ -101,6 +102,16 @@ static void mark_infer(struct marks *m, const struct sonde_infer_run *r)
     }
 }
 
+static void mark_engine(struct marks *m, const struct sonde_engine_run *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        mark_text(m, r->series[i].family, KEEP);
+        mark_text(m, r->series[i].program, PATH);
+        mark_text(m, r->series[i].subject, TEXT);
+        mark_text(m, r->series[i].detail, TEXT);
+    }
+}
+
 static void strip_attrs(struct sonde_infer_run *r)
 {
     for (size_t i = 0; i < r->request_count; i++) {
@@ -153,6 +164,7 @@ int sonde_profile_strip(struct sonde_profile *p)
         if (p->heap) mark_heap(&m, p->heap);
         if (p->infer) mark_infer(&m, p->infer);
         if (p->infer) strip_attrs(p->infer);
+        if (p->engine_run) mark_engine(&m, p->engine_run);
         for (uint32_t i = 1; i < p->strings_count; i++) strip_string(p->strings[i], m.role[i]);
     }
     sonde__free(m.role);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyze/engine.h"
 #include "analyze/inference.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -70,6 +71,7 @@ static int add_context(struct sonde_profiler *p, struct sonde_taking *t, struct 
     int rc = sonde_profile_merge(to, t->spans);
     const struct sonde_infer *x = sonde_infer_of(m);
     if (!rc && told && x) rc = sonde_infer_complete_run(x, to);
+    if (!rc) rc = sonde_engine_complete_run(m, to);
     pthread_rwlock_unlock(&m->lock);
     /* Whoever does not tell of requests may still have a model that remembers them. */
     return rc || told ? rc : profiler_requests(p, t->from_ns, to);

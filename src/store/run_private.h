@@ -65,6 +65,11 @@ int sonde_run_heap_write(sqlite3 *db, const struct sonde_profile *p);
 /* The same for its inference requests. */
 int sonde_run_infer_write(sqlite3 *db, const struct sonde_profile *p);
 
+/* ---- run_engine.c ---------------------------------------------------------------------------- */
+
+/* And for the series of an engine's insides. */
+int sonde_run_engine_write(sqlite3 *db, const struct sonde_profile *p);
+
 /* ---- run_read.c ------------------------------------------------------------------------------- */
 
 /* path as a URI that says it does not change: SQLite takes options only that way. Free it; NULL = no

@@ -360,7 +360,8 @@ static int read_v1(struct run_reader *r)
     if (!rc) rc = read_parts(r);
     if (!rc) rc = read_samples(r);
     if (!rc) rc = run_heap_read(r);
-    return rc ? rc : run_infer_read(r);
+    if (!rc) rc = run_infer_read(r);
+    return rc ? rc : run_engine_read(r);
 }
 
 /* One row a version; versions that are not here cannot be read. */

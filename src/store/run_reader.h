@@ -61,4 +61,9 @@ int run_heap_read(struct run_reader *r);
 /* Inference requests, if the file has them. After strings. */
 int run_infer_read(struct run_reader *r);
 
+/* ---- run_engine.c ---------------------------------------------------------------------------- */
+
+/* Series of an engine's insides, if the file has them. After strings. */
+int run_engine_read(struct run_reader *r);
+
 #endif

@@ -363,6 +363,12 @@ static int write_infer(const struct writer *w)
     return w->p->infer ? written(w, sonde_run_infer_write(w->db, w->p)) : 0;
 }
 
+static int write_engine(const struct writer *w)
+{
+    errno = 0;
+    return w->p->engine_run ? written(w, sonde_run_engine_write(w->db, w->p)) : 0;
+}
+
 /* ---- The file -------------------------------------------------------------------------------- */
 
 /* The database at temp, open and committed: w->db, also after a failure. */
@@ -371,7 +377,7 @@ static int write_database(struct writer *w, const char *temp)
     int (*const parts[])(const struct writer *) = {
         write_meta,      write_strings, write_modules, write_functions, write_locations,
         write_stacks,    write_threads, write_spans,   write_parts,     write_samples,
-        write_heap,      write_infer,
+        write_heap,      write_infer,   write_engine,
     };
     int rc = 0;
     if (sqlite3_open_v2(temp, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE, NULL)) {

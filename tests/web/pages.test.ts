@@ -5,6 +5,7 @@ import { Board } from '../../web/src/core/board';
 import { Grid, Track, statOf } from '../../web/src/core/series';
 import { Family, Process } from '../../web/src/core/types';
 import { Figures, verdictOf } from '../../web/src/pages/figures';
+import { Engine, Pool, Times, isChosen, lengthsOf, operationsOf, ownerOf, poolsOf } from '../../web/src/pages/engine_figures';
 import { deviceLabel, gpuFamilies } from '../../web/src/pages/gpu_figures';
 import { endedOf, failedOf, goodputOf, sharedNames } from '../../web/src/pages/inference_figures';
 import { formatSort, parseSort, sortRows } from '../../web/src/pages/sort';
@@ -125,4 +126,36 @@ test('series of GPUs are those of known exporters, utilisation first', () => {
     ]);
     assert.deepEqual(names.map((f) => f.name), ['DCGM_FI_DEV_GPU_UTIL', 'sonde_gpu_memory_bytes', 'DCGM_FI_DEV_POWER_USAGE']);
     assert.deepEqual(names.map((f) => deviceLabel(f)), ['gpu', 'device', '']);
+});
+
+const TIMES: Times = { count: 0, seconds: 0, mean_s: null, p50_s: null, p99_s: null, max_s: null };
+const FIGURES = {
+    used_bytes: 0, capacity_bytes: null, requested_bytes: null, allocations: TIMES, frees: TIMES, failures: 0,
+    fragmentation_external: null, fragmentation_internal: null,
+};
+
+test('pools: the sum is of all of them, so it is shown with all of them', () => {
+    const pool = (name: string, pid: number): Pool => ({ ...FIGURES, program: 'engine', pid, pool: name });
+    const e: Engine = { devices: null, tokenizers: null, pools: { all: { ...FIGURES, used_bytes: 7 }, list: [pool('kv', 1), pool('weights', 1), pool('kv', 2)] } };
+    const names = (pid: string | null) => poolsOf(e, { process: null, pid }).map((p) => p.pool);
+    assert.deepEqual(names(null), ['kv', 'weights', 'kv', null]);
+    assert.deepEqual(names('1'), ['kv', 'weights']);
+    assert.deepEqual(names('3'), []);
+    assert.deepEqual(poolsOf({ ...e, pools: { all: FIGURES, list: [pool('kv', 1)] } }, { process: null, pid: null }).length, 1);
+    assert.deepEqual(poolsOf({ ...e, pools: null }, { process: null, pid: null }), []);
+    assert.equal(ownerOf(pool('kv', 1), e.pools!.list), 'engine 1');
+    assert.equal(ownerOf(pool('kv', 1), [pool('weights', 1)]), '');
+    assert.ok(isChosen(pool('kv', 1), { process: 'engine', pid: null }));
+    assert.ok(!isChosen(pool('kv', 1), { process: 'other', pid: null }));
+});
+
+test('operations of all devices are in the order of their time', () => {
+    const op = (operation: string, seconds: number) => ({ ...TIMES, operation, seconds, share: null });
+    const device = (name: string, ...operations: ReturnType<typeof op>[]) => ({
+        program: 'engine', pid: 1, device: name, kind: 'cpu', count: 0, seconds: 0, share: null, memory_used_bytes: null, memory_total_bytes: null,
+        memory_efficiency: null, operations, fallbacks: 0, fallback_reasons: {},
+    });
+    const rows = operationsOf([device('cpu', op('matmul', 3), op('norm', 1)), device('cuda0', op('matmul', 2))]);
+    assert.deepEqual(rows.map((o) => [o.device.device, o.operation]), [['cpu', 'matmul'], ['cuda0', 'matmul'], ['cpu', 'norm']]);
+    assert.deepEqual(lengthsOf([]), []);
 });

@@ -157,6 +157,24 @@ static void went_on(void **state)
     play_release(&g);
 }
 
+/* The last token and the end of a request were told with the same ticks, and two conversions of those
+ * are a nanosecond apart. */
+static void the_end_comes_last_of_its_instant(void **state)
+{
+    struct play g;
+    (void)state;
+    play_init(&g, NULL);
+    play_request(&g, 1, 1000);
+    play_end(&g, 1, 1100, SONDE_OK, "");
+    play_event(&g, &(struct sonde_infer_event){ .type = SONDE_INFER_TOKENS, .id = 1, .tokens = 50,
+                                                .time_ns = MS(1100) + 1 });
+    play_until(&g, 2000);
+    assert_int_equal(sonde_infer_invalid(g.x, SONDE_INFER_BAD_after_end), 0);
+    assert_int_equal(sonde_infer_done(g.x, 0)->tokens_out, 50);
+    assert_true(fabs(sonde_infer_done(g.x, 0)->total_s - 0.1) < 2e-9);
+    play_release(&g);
+}
+
 /* Rings hold what was before a recording: only what ended in its time counts. */
 static void only_from_then_on(void **state)
 {
@@ -645,6 +663,7 @@ static void end_overwritten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_comes_last_of_its_instant),
         cmocka_unit_test(end_overwritten),
         cmocka_unit_test(streaming),
         cmocka_unit_test(not_streaming),

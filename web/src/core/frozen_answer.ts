@@ -216,7 +216,7 @@ export function answerFrom(answers: Answers, path: string, params: Params): unkn
         case '/api/heatmap': return near(answers, path, params) ?? heatmap(answers, params);
         case '/api/events': return events(answers, params) ?? { events: [] };
         case '/api/findings': return findings(answers, params);
-        case '/api/inference': case '/api/processes': case '/health': case '/admin/profile/continuous': case '/admin/profiles':
+        case '/api/inference': case '/api/engine': case '/api/processes': case '/health': case '/admin/profile/continuous': case '/admin/profiles':
             return answers[path] ?? of(answers, path).next().value;
         default: break;
     }

@@ -3,7 +3,7 @@
 import { Api, apiAt, sentence } from '../core/api';
 import { button, clear, make } from '../core/dom';
 import { bytes, clock, count, percent, rate, seconds, span } from '../core/format';
-import { isFrozen } from '../core/frozen';
+import { isFrozen, mayHave } from '../core/frozen';
 import { addTerms } from '../core/glossary';
 import { now } from '../core/now';
 import { Page } from '../core/page';
@@ -15,6 +15,7 @@ import { Tile } from '../elements/tile';
 import { TILES, TileSpec } from './dashboard_tiles';
 import { Filters, Figures, groupsOf, modelsOf, slowest } from './figures';
 import { confirmed } from './confirm';
+import { EngineCards } from './engine';
 import { Following, card, chart, follow, grid, heading } from './kit';
 import { endedOf, failedOf, goodputOf, sharedNames } from './inference_figures';
 import { Facts, Table, TableColumn } from './table';
@@ -245,6 +246,8 @@ class InferencePage {
     private readonly since = make('span', { class: 'soft' });
     private readonly all = make('a', { href: '' }, 'Show all models and routes');
     private readonly note = make('p', { class: 'soft', role: 'status' });
+    private readonly engine = new EngineCards('work', () => this.draw());
+    private readonly nothing = nothing();
     private tiles: TileSet | null = null;
     private inference: Inference | null = null;
     private shown: '' | 'nothing' | 'inference' | 'objectives' = '';
@@ -252,7 +255,7 @@ class InferencePage {
     constructor(root: HTMLElement) {
         root.append(this.stack);
         this.following = follow(this.stack);
-        this.ends.push(() => this.following.end(), () => this.tiles?.end());
+        this.ends.push(() => this.following.end(), () => this.tiles?.end(), () => this.engine.end());
         this.ends.push(state.on('*', () => this.draw()));
         void this.start();
     }
@@ -262,6 +265,10 @@ class InferencePage {
     }
 
     private async start(): Promise<void> {
+        if (!mayHave('/api/inference')) { // a recording of an engine that reports no requests
+            clear(this.stack, this.engine.element);
+            return;
+        }
         try {
             this.take(await this.api.get<Inference>('/api/inference'));
         } catch (e) {
@@ -287,25 +294,27 @@ class InferencePage {
         this.tiles?.end();
         this.tiles = null;
         if (kind === 'nothing') {
-            clear(this.stack, nothing());
+            clear(this.stack, this.engine.element, this.nothing);
             return;
         }
-        this.tiles = new TileSet(this.api, tiles());
+        const curves = mayHave('/api/query'); // a recording has requests, and no series
+        if (curves) this.tiles = new TileSet(this.api, tiles());
         const groups = card('Models and routes', {}, this.groups.element);
         groups.querySelector('header')!.append(
-            make('span', { class: 'soft' }, 'Percentiles of the last minute. A row shows only its model and route.'), this.all);
+            make('span', { class: 'soft' }, `Percentiles of the ${curves ? 'last minute' : 'whole recording'}. A row shows only its model and route.`), this.all);
         const totals = card('Totals', {}, this.facts.element, this.note);
         totals.querySelector('header')!.append(this.since);
         if (!isFrozen()) {
             totals.querySelector('header')!.append(button('Start totals anew', 'Set totals, counts and percentiles back to zero', () => void this.reset()));
         }
-        clear(this.stack, this.tiles.element, groups, ...charts(kind === 'objectives'),
+        clear(this.stack, this.tiles?.element ?? null, groups, ...(curves ? charts(kind === 'objectives') : []), this.engine.element,
             heading('Models and totals'), card('Models', {}, this.models.element), totals);
         this.following.apply(this.stack);
     }
 
     private draw(): void {
         const i = this.inference;
+        this.nothing.hidden = !this.engine.isEmpty;
         if (!i || this.shown === 'nothing') return;
         if (this.tiles) {
             this.tiles.inference = i;

@@ -12,6 +12,7 @@ import { state } from '../core/state';
 import { explain } from '../core/tip';
 import { Processes } from '../core/types';
 import { FLAME_KEYS } from '../elements/flamegraph/state';
+import { EngineCards } from './engine';
 import { FlamePanel, chips, exporter } from './flame_panel';
 import { List, card, chart, follow, grid } from './kit';
 
@@ -220,14 +221,16 @@ export const page: Page = {
             return { path: '/api/profile', params: { from: r.from, to: r.to, process: state.get('process'), pid: state.get('pid'), type: type() }, name: type() };
         })), chips(ends));
         const curves = charts();
+        const pools = new EngineCards('pools');
         curves.hidden = !mayHave('/api/query');
         growth.element.hidden = isFrozen(); // an agent looks at heaps for it
-        root.append(make('div', { class: 'stack' }, curves, growth.element, tools, panel.element));
+        root.append(make('div', { class: 'stack' }, curves, pools.element, growth.element, tools, panel.element));
         const follows = follow(root);
         ends.push(state.on(['process', 'pid'], () => void growth.load()));
         return () => {
             follows.end();
             panel.end();
+            pools.end();
             for (const f of ends) f();
         };
     },

@@ -1,0 +1,24 @@
+/* engine.c - /api/engine: devices, memory pools and tokenizers of inference engines. */
+#include "collect/collector.h"
+#include "serve/api.h"
+#include "serve/route.h"
+
+static void engine(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    const int rc = sonde_api_engine(m, &a->body);
+    pthread_rwlock_unlock(&m->lock);
+    if (rc) sonde_response_error(a, 500, "no memory for the answer");
+}
+
+extern const struct sonde_route sonde_route_api_engine;
+const struct sonde_route sonde_route_api_engine = {
+    .method = "GET",
+    .path = "/api/engine",
+    .summary = "what engines tell of their insides: operations by device, memory pools and their "
+               "fragmentation, tokenizers with advice",
+    .params = (const char *const[]){ NULL },
+    .handle = engine,
+    .keys = "time,devices,pools,tokenizers",
+};
