@@ -52,8 +52,10 @@ for kind in static shared; do
     input=lines watched "$kind" '^consumer_lines_total\{.*\} 3$' '^consumer_line_bytes_sum\{.*\} 18$' -- \
         "consumer/consumer_$kind"
 done
-ldd consumer/consumer_static | grep -q libsonde && complain "consumer_static needs libsonde.so"
-ldd consumer/consumer_shared | grep -q "$library/libsonde.so" || complain "consumer_shared does not use $library"
+ldd consumer/consumer_static >static.ldd
+lacks "consumer_static needs libsonde.so" 'libsonde' static.ldd
+ldd consumer/consumer_shared >shared.ldd
+has "consumer_shared" "$library/libsonde\.so" shared.ldd
 
 # The loop of an engine: as many requests and tokens as it has, and it decides by what it reads. No
 # time is under a thousandth of a microsecond, and none over an hour. Its events are fewer than a ring holds:
