@@ -73,7 +73,8 @@ struct engine {
     struct forward_token *batch;
     struct event *events;        /* of one pass */
     uint64_t batches;
-    uint64_t resources_at;       /* ticks when memory was looked at last */
+    uint64_t resources_at;       /* ticks when memory was looked at last … */
+    uint64_t kv_at;              /* … and the KV cache */
     struct sonde_device device;
     struct sonde_hist *op_seconds; /* of --operations, as struct engine_profile's; NULL = off */
 };
