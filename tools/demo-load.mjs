@@ -196,11 +196,13 @@ async function summary() {
   const chat = state.groups.find((g) => g.route?.includes('chat')) ?? state.groups[0];
   const ms = (s) => (s === undefined || s === null ? '–' : s < 0.0995 ? (s * 1000).toFixed(1) + ' ms' : (s * 1000).toFixed(0) + ' ms');
   const rate = (x) => (x ?? 0).toFixed(0);
-  return [
-    `${state.ended} requests (${requests.error} failed, ${requests.cancelled} cancelled)`,
-    `${model.running} running, ${model.waiting} waiting`,
+  return [ // the first ones fit into 80 columns
+    `${state.ended} requests`,
+    `${model.running} running`,
     `${rate(model.output_tokens_per_s)} tokens/s`,
     `TTFT p50 ${ms(chat?.ttft?.p50)}, p95 ${ms(chat?.ttft?.p95)}`,
+    `${model.waiting} waiting`,
+    `${requests.error} failed, ${requests.cancelled} cancelled`,
     `ITL p50 ${ms(chat?.itl?.p50)}`,
     `KV ${(model.kv?.total ? (100 * model.kv.used) / model.kv.total : 0).toFixed(0)} %`,
     `prefix hits ${(100 * (hits ?? 0)).toFixed(0)} %`,

@@ -15,7 +15,7 @@ DEMO_SECONDS=8 tools/demo >"$scratch/out" 2>"$scratch/err" </dev/null
 same "exit status" 0 $?
 [ -s "$scratch/err" ] && complain "stderr:" "$(cat "$scratch/err")"
 has "where" 'http://127\.0\.0\.1:[0-9]+/profiling/dashboard' "$scratch/out"
-has "a live line" '^[0-9]+ requests \([0-9]+ failed, [0-9]+ cancelled\) · .* tokens/s · TTFT p50 ' "$scratch/out"
+has "a live line" '^[0-9]+ requests · [0-9]+ running · [0-9]+ tokens/s · TTFT p50 .* · [0-9]+ failed, [0-9]+ cancelled · ' "$scratch/out"
 has "series" '^sonde_infer_requests_total\{.*route="/v1/chat/completions".*outcome="ok".*\} [1-9]' "$scratch/out"
 has "devices" '^sonde_device_operation_seconds_count\{.*operation="matmul".*\} [1-9]' "$scratch/out"
 has "pools" '^sonde_memory_pool_bytes\{.*pool="weights".*\} [1-9]' "$scratch/out"
