@@ -174,16 +174,16 @@ static void profile_print(const struct tokenizer *t)
 static int text_tokenize(struct tokenize *z, const char *text, size_t bytes)
 {
     const unsigned flags = (z->special ? TOKENIZE_SPECIAL : 0u) | (z->no_bos ? 0u : TOKENIZE_BOS);
-    size_t count = 0;
-    for (;;) {
-        if (tokenizer_encode(z->tokenizer, text, bytes, flags, z->tokens, z->capacity, &count)) {
-            return out_of_memory();
-        }
-        if (count <= z->capacity) break;
+    const size_t most = 3 * bytes + 8; /* a byte that is not UTF-8 becomes three; pages cost when used */
+    size_t count;
+    if (most > z->capacity) {
         free(z->tokens);
-        z->capacity = count + bytes / 2;
-        z->tokens = malloc(z->capacity * sizeof(*z->tokens));
+        z->capacity = most;
+        z->tokens = malloc(most * sizeof(*z->tokens));
         if (!z->tokens) return out_of_memory();
+    }
+    if (tokenizer_encode(z->tokenizer, text, bytes, flags, z->tokens, z->capacity, &count)) {
+        return out_of_memory();
     }
     tokens_print(z, count);
     return 0;

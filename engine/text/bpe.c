@@ -104,7 +104,7 @@ static void word_fallback(struct encode *e, const char *text, size_t bytes)
 
 static int word_encode(void *context, const uint32_t *units, size_t count)
 {
-    static const struct encode_word how = { word_symbols, word_fallback };
+    static const struct encode_word how = { NULL, word_symbols, word_fallback };
     struct encode *e = context;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) bytes += unit_bytes(units[i]);

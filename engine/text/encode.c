@@ -34,7 +34,9 @@ static int word_merge(struct encode *e, const struct encode_word *how, const cha
 int encode_word(struct encode *e, const struct encode_word *how, const char *word, size_t bytes)
 {
     struct word_cache_key key;
-    if (!word_cache_key(word, bytes, &key)) {
+    char packed[WORD_CACHE_BYTES];
+    const size_t key_bytes = how->pack ? how->pack(word, bytes, packed) : bytes;
+    if (!word_cache_key(how->pack ? packed : word, key_bytes, &key)) {
         e->words_long++;
         e->words_long_bytes += bytes;
         return word_merge(e, how, word, bytes);

@@ -11,7 +11,7 @@
 #include "text/vocab.h"
 #include "text/word_cache.h"
 
-enum { WORD_CACHE_SLOTS = 1 << 14 }; /* 1 MiB */
+enum { WORD_CACHE_SLOTS = 1 << 15 }; /* 2 MiB */
 
 struct tokenizer {
     struct vocab vocab;
@@ -53,6 +53,8 @@ int encode_reserve(struct encode *e, size_t bytes);
  * the tokens already) and merging, after which fallback says what a symbol that is no token
  * becomes. 0, or -1: out of memory. */
 struct encode_word {
+    /* What the word is cached by, if not by itself; more than WORD_CACHE_BYTES: it does not fit. */
+    size_t (*pack)(const char *word, size_t bytes, char out[WORD_CACHE_BYTES]);
     int (*symbols_of)(struct encode *e, const char *word, size_t bytes);
     void (*fallback)(struct encode *e, const char *text, size_t bytes);
 };

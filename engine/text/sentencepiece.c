@@ -112,6 +112,20 @@ int sentencepiece_load(struct tokenizer *t, struct fail *why)
     return pairs_make(t) ? fail_set(why, "tokenizer: out of memory") : 0;
 }
 
+/* With spaces as one byte, which is free: none is left in an escaped text. Indented code would not
+ * fit otherwise. */
+static size_t word_pack(const char *word, size_t bytes, char out[WORD_CACHE_BYTES])
+{
+    size_t to = 0;
+    for (size_t i = 0; i < bytes; to++) {
+        if (to == WORD_CACHE_BYTES) return WORD_CACHE_BYTES + 1;
+        const int is_space = char_is_space(word + i, bytes - i);
+        out[to] = is_space ? ' ' : word[i];
+        i += is_space ? 3 : 1;
+    }
+    return to;
+}
+
 static int word_symbols(struct encode *e, const char *word, size_t bytes)
 {
     size_t count = 0;
@@ -161,7 +175,7 @@ static size_t escape(const char *text, size_t bytes, int space, char *out)
 
 int sentencepiece_encode(struct encode *e, const char *text, size_t bytes, int space)
 {
-    static const struct encode_word how = { word_symbols, word_fallback };
+    static const struct encode_word how = { word_pack, word_symbols, word_fallback };
     if (encode_reserve(e, bytes)) return -1;
     bytes = escape(text, bytes, space, e->text);
     size_t word = 0;
