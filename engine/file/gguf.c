@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file/gguf_private.h"
 #include "file/weight.h"
 
 enum {
@@ -32,24 +33,6 @@ enum {
     COUNT_MAX = 1 << 20,         /* of keys, of tensors */
 };
 #define DIM_MAX ((uint64_t)UINT32_MAX)
-
-struct gguf_pair {
-    struct gguf_text key;
-    enum gguf_type type;
-    const unsigned char *raw;    /* u32 type and the value */
-    size_t raw_bytes;
-};
-
-struct gguf {
-    const unsigned char *data;
-    size_t bytes;
-    int mapped;                  /* data is ours to unmap */
-    char name[200];              /* of the file, for sentences */
-    struct gguf_pair *pairs;
-    struct gguf_tensor *tensors;
-    uint64_t pair_count, tensor_count;
-    uint32_t *pair_order, *tensor_order; /* by name */
-};
 
 /* ---- A cursor that stays in the file ------------------------------------------------------- */
 
@@ -87,16 +70,6 @@ static int cursor_text(struct gguf_cursor *c, struct gguf_text *out)
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* Bytes of one, 0 for those that have no fixed size. */
-static size_t type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[] = {
-        [GGUF_U8] = 1, [GGUF_I8] = 1, [GGUF_U16] = 2, [GGUF_I16] = 2, [GGUF_U32] = 4, [GGUF_I32] = 4,
-        [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
-    };
-    return type <= GGUF_F64 ? bytes[type] : 0;
-}
-
 static int array_skip(struct gguf_cursor *c, struct fail *why, const char *in)
 {
     uint32_t type;
@@ -110,7 +83,7 @@ static int array_skip(struct gguf_cursor *c, struct fail *why, const char *in)
         }
         return 0;
     }
-    const size_t bytes = type_bytes(type);
+    const size_t bytes = gguf_type_bytes(type);
     if (!bytes) {
         fail_set(why, "%s: an array of values of type %u, which is not supported", in, type);
         return 1;
@@ -125,7 +98,7 @@ static int value_skip(struct gguf_cursor *c, uint32_t type, struct fail *why, co
     struct gguf_text text;
     if (type == GGUF_STRING) return cursor_text(c, &text);
     if (type == GGUF_ARRAY) return array_skip(c, why, in);
-    const size_t bytes = type_bytes(type);
+    const size_t bytes = gguf_type_bytes(type);
     if (bytes) return cursor_skip(c, bytes);
     fail_set(why, "%s: a value of type %u, which there is not", in, type);
     return 1;
@@ -133,24 +106,16 @@ static int value_skip(struct gguf_cursor *c, uint32_t type, struct fail *why, co
 
 /* ---- Orders by name ------------------------------------------------------------------------ */
 
-static int text_compare(const struct gguf_text *a, const struct gguf_text *b)
-{
-    const size_t common = a->bytes < b->bytes ? a->bytes : b->bytes;
-    const int c = memcmp(a->at, b->at, common);
-    if (c) return c;
-    return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
-}
-
 static int pair_compare(const void *a, const void *b, void *arg)
 {
     const struct gguf *g = arg;
-    return text_compare(&g->pairs[*(const uint32_t *)a].key, &g->pairs[*(const uint32_t *)b].key);
+    return gguf_text_compare(&g->pairs[*(const uint32_t *)a].key, &g->pairs[*(const uint32_t *)b].key);
 }
 
 static int tensor_compare(const void *a, const void *b, void *arg)
 {
     const struct gguf *g = arg;
-    return text_compare(&g->tensors[*(const uint32_t *)a].name,
+    return gguf_text_compare(&g->tensors[*(const uint32_t *)a].name,
                         &g->tensors[*(const uint32_t *)b].name);
 }
 
@@ -227,25 +192,10 @@ static int pairs_read(struct gguf *g, struct gguf_cursor *c, struct fail *why)
     for (uint64_t i = 1; i < g->pair_count; i++) {
         const struct gguf_text *key = &g->pairs[g->pair_order[i]].key;
         char shown[64];
-        if (text_compare(&g->pairs[g->pair_order[i - 1]].key, key)) continue;
+        if (gguf_text_compare(&g->pairs[g->pair_order[i - 1]].key, key)) continue;
         return fail_set(why, "%s: key %s is there twice", g->name, text_print(key, shown));
     }
     return 0;
-}
-
-static const struct gguf_pair *pair_find(const struct gguf *g, const char *key)
-{
-    const struct gguf_text text = { key, strlen(key) };
-    uint64_t low = 0, high = g->pair_count;
-    while (low < high) {
-        const uint64_t mid = (low + high) / 2;
-        const struct gguf_pair *p = &g->pairs[g->pair_order[mid]];
-        const int c = text_compare(&text, &p->key);
-        if (!c) return p;
-        if (c < 0) high = mid;
-        else low = mid + 1;
-    }
-    return NULL;
 }
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
@@ -306,7 +256,7 @@ truncated:
 static int alignment_read(const struct gguf *g, uint32_t *alignment, struct fail *why)
 {
     *alignment = ALIGNMENT_DEFAULT;
-    if (!gguf_get_u32(g, "general.alignment", alignment) && pair_find(g, "general.alignment")) {
+    if (!gguf_get_u32(g, "general.alignment", alignment) && gguf_pair_find(g, "general.alignment")) {
         return fail_set(why, "%s: general.alignment is not an integer", g->name);
     }
     if (*alignment < 8 || *alignment > ALIGNMENT_MAX || *alignment & (*alignment - 1)) {
@@ -362,7 +312,7 @@ static int tensors_read(struct gguf *g, struct gguf_cursor *c, struct fail *why)
     if (!g->tensor_order) return fail_set(why, "%s: out of memory", g->name);
     for (uint64_t i = 1; i < g->tensor_count; i++) {
         const struct gguf_tensor *t = &g->tensors[g->tensor_order[i]];
-        if (text_compare(&g->tensors[g->tensor_order[i - 1]].name, &t->name)) continue;
+        if (gguf_text_compare(&g->tensors[g->tensor_order[i - 1]].name, &t->name)) continue;
         return tensor_fail(g, t, why, "is there twice");
     }
     return 0;
@@ -486,136 +436,4 @@ uint64_t gguf_file_bytes(const struct gguf *g)
 const char *gguf_name(const struct gguf *g)
 {
     return g->name;
-}
-
-/* ---- Looking up ---------------------------------------------------------------------------- */
-
-/* An integer of any type; 0: it is none, or does not fit. */
-static int value_integer(const struct gguf_pair *p, int64_t *out)
-{
-    union { uint8_t u8; int8_t i8; uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; uint64_t u64;
-            int64_t i64; } v = { .u64 = 0 };
-    const size_t bytes = type_bytes(p->type);
-    if (!bytes) return 0;
-    memcpy(&v, p->raw + 4, bytes);
-    switch (p->type) {
-    case GGUF_U8: *out = v.u8; return 1;
-    case GGUF_I8: *out = v.i8; return 1;
-    case GGUF_U16: *out = v.u16; return 1;
-    case GGUF_I16: *out = v.i16; return 1;
-    case GGUF_U32: *out = v.u32; return 1;
-    case GGUF_I32: *out = v.i32; return 1;
-    case GGUF_I64: *out = v.i64; return 1;
-    case GGUF_U64: *out = v.i64; return v.u64 <= INT64_MAX;
-    default: return 0;
-    }
-}
-
-int gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out)
-{
-    const struct gguf_pair *p = pair_find(g, key);
-    int64_t value;
-    if (!p || !value_integer(p, &value) || value < 0 || value > UINT32_MAX) return 0;
-    *out = (uint32_t)value;
-    return 1;
-}
-
-int gguf_get_f32(const struct gguf *g, const char *key, float *out)
-{
-    const struct gguf_pair *p = pair_find(g, key);
-    if (!p || (p->type != GGUF_F32 && p->type != GGUF_F64)) return 0;
-    float single;
-    double twice;
-    if (p->type == GGUF_F32) {
-        memcpy(&single, p->raw + 4, sizeof(single));
-    } else {
-        memcpy(&twice, p->raw + 4, sizeof(twice));
-        single = (float)twice;
-    }
-    *out = single;
-    return 1;
-}
-
-int gguf_get_bool(const struct gguf *g, const char *key, int *out)
-{
-    const struct gguf_pair *p = pair_find(g, key);
-    if (!p || p->type != GGUF_BOOL) return 0;
-    *out = p->raw[4] != 0;
-    return 1;
-}
-
-int gguf_get_text(const struct gguf *g, const char *key, struct gguf_text *out)
-{
-    const struct gguf_pair *p = pair_find(g, key);
-    if (!p || p->type != GGUF_STRING) return 0;
-    *out = (struct gguf_text){ (const char *)p->raw + 4 + 8, p->raw_bytes - 4 - 8 };
-    return 1;
-}
-
-int gguf_get_array(const struct gguf *g, const char *key, enum gguf_type of, struct gguf_array *out)
-{
-    const struct gguf_pair *p = pair_find(g, key);
-    uint32_t type;
-    if (!p || p->type != GGUF_ARRAY) return 0;
-    memcpy(&type, p->raw + 4, sizeof(type));
-    if (type != (uint32_t)of) return 0;
-    out->type = of;
-    memcpy(&out->count, p->raw + 8, sizeof(out->count));
-    out->items = p->raw + 16;
-    return 1;
-}
-
-struct gguf_walk gguf_walk_begin(const struct gguf_array *strings)
-{
-    return (struct gguf_walk){ strings->items, strings->type == GGUF_STRING ? strings->count : 0 };
-}
-
-/* The lengths were checked when the file was opened. */
-int gguf_walk_next(struct gguf_walk *w, struct gguf_text *out)
-{
-    if (!w->left) return 0;
-    uint64_t bytes;
-    memcpy(&bytes, w->at, sizeof(bytes));
-    *out = (struct gguf_text){ (const char *)w->at + 8, (size_t)bytes };
-    w->at += 8 + bytes;
-    w->left--;
-    return 1;
-}
-
-uint64_t gguf_pair_count(const struct gguf *g)
-{
-    return g->pair_count;
-}
-
-void gguf_pair(const struct gguf *g, uint64_t i, struct gguf_text *key, const void **raw,
-               size_t *raw_bytes)
-{
-    *key = g->pairs[i].key;
-    *raw = g->pairs[i].raw;
-    *raw_bytes = g->pairs[i].raw_bytes;
-}
-
-uint64_t gguf_tensor_count(const struct gguf *g)
-{
-    return g->tensor_count;
-}
-
-const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, uint64_t i)
-{
-    return &g->tensors[i];
-}
-
-const struct gguf_tensor *gguf_tensor_named(const struct gguf *g, const char *name)
-{
-    const struct gguf_text text = { name, strlen(name) };
-    uint64_t low = 0, high = g->tensor_count;
-    while (low < high) {
-        const uint64_t mid = (low + high) / 2;
-        const struct gguf_tensor *t = &g->tensors[g->tensor_order[mid]];
-        const int c = text_compare(&text, &t->name);
-        if (!c) return t;
-        if (c < 0) high = mid;
-        else low = mid + 1;
-    }
-    return NULL;
 }
