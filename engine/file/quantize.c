@@ -209,7 +209,9 @@ int quantize_file(const struct gguf *in, enum weight_type type, const char *path
     if (gguf_write_begin(path, &q.writer, why)) return -1;
     pairs_copy(&q);
     int rc = tensors_declare(&q);
-    for (uint64_t i = 0; i < report->tensors && !rc; i++) rc = tensor_convert(&q, gguf_tensor_at(in, i));
+    for (uint64_t i = 0; i < report->tensors && !rc; i++) {
+        rc = tensor_convert(&q, gguf_tensor_at(in, i));
+    }
     if (!rc) return gguf_write_finish(q.writer, why);
     gguf_write_abandon(q.writer);
     return rc;

@@ -16,15 +16,15 @@ enum { BYTES = 256, CHARS_MAX = 192, CHAR_TIMES_MIN = 3, TEXT_MAX = 64, PIECE_MA
        SPM_FIXED = 3 + BYTES + 2, BPE_CONTROLS = 4 };
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_BYTE = 6 }; /* of llama.cpp */
 
-struct vocab_token { char text[TEXT_MAX]; uint8_t bytes, type, odd; };
+struct random_token { char text[TEXT_MAX]; uint8_t bytes, type, odd; };
 
 struct random_vocab {
     enum random_vocab_kind kind;
-    struct vocab_token *tokens;
+    struct random_token *tokens;
     uint32_t count, size;        /* size: how many there may be */
     uint32_t normal_begin;       /* the first one that a merge made */
     uint32_t *slots, slots_mask; /* by text, + 1; 0 = free */
-    struct vocab_merge { uint32_t left, right; } *merges;
+    struct random_merge { uint32_t left, right; } *merges;
     size_t merges_count, merges_room;
     int out_of_memory;
 };
@@ -48,7 +48,7 @@ static uint32_t *slot_of(const struct random_vocab *v, const char *text, size_t 
 {
     uint64_t at = text_hash(text, bytes) & v->slots_mask;
     for (; v->slots[at]; at = (at + 1) & v->slots_mask) {
-        const struct vocab_token *t = &v->tokens[v->slots[at] - 1];
+        const struct random_token *t = &v->tokens[v->slots[at] - 1];
         if (t->bytes == bytes && !memcmp(t->text, text, bytes)) break;
     }
     return &v->slots[at];
@@ -56,7 +56,7 @@ static uint32_t *slot_of(const struct random_vocab *v, const char *text, size_t 
 
 static uint32_t token_add(struct random_vocab *v, const char *text, size_t bytes, int type, int odd)
 {
-    struct vocab_token *t = &v->tokens[v->count];
+    struct random_token *t = &v->tokens[v->count];
     memcpy(t->text, text, bytes);
     t->bytes = (uint8_t)bytes;
     t->type = (uint8_t)type;
@@ -266,8 +266,8 @@ static uint32_t spm_symbols(const struct random_vocab *v, const struct bpe_text_
 static void spm_end(struct random_vocab *v)
 {
     const uint32_t chars = v->normal_begin - SPM_FIXED, pieces = v->count - v->normal_begin;
-    struct vocab_token *at = v->tokens + SPM_FIXED;
-    struct vocab_token *kept = malloc((chars + 1) * sizeof(*kept));
+    struct random_token *at = v->tokens + SPM_FIXED;
+    struct random_token *kept = malloc((chars + 1) * sizeof(*kept));
     if (!kept) {
         v->out_of_memory = 1;
         return;
@@ -284,7 +284,7 @@ static int merge_keep(struct random_vocab *v, uint32_t left, uint32_t right)
 {
     if (v->merges_count == v->merges_room) {
         const size_t room = v->merges_room * 2 + 1024;
-        struct vocab_merge *grown = reallocarray(v->merges, room, sizeof(*grown));
+        struct random_merge *grown = reallocarray(v->merges, room, sizeof(*grown));
         if (!grown) {
             v->out_of_memory = 1;
             return -1;
@@ -292,14 +292,14 @@ static int merge_keep(struct random_vocab *v, uint32_t left, uint32_t right)
         v->merges = grown;
         v->merges_room = room;
     }
-    v->merges[v->merges_count++] = (struct vocab_merge){ left, right };
+    v->merges[v->merges_count++] = (struct random_merge){ left, right };
     return 0;
 }
 
 static uint32_t vocab_merged(void *arg, uint32_t left, uint32_t right)
 {
     struct random_vocab *v = arg;
-    const struct vocab_token *a = &v->tokens[left], *b = &v->tokens[right];
+    const struct random_token *a = &v->tokens[left], *b = &v->tokens[right];
     char text[2 * TEXT_MAX];
     const size_t bytes = (size_t)a->bytes + b->bytes;
     memcpy(text, a->text, a->bytes);
@@ -403,8 +403,8 @@ static int merges_write(const struct random_vocab *v, struct gguf_writer *w)
     char *texts = calloc(v->merges_count + 1, size);
     const int rc = lines && texts ? 0 : -1;
     for (size_t i = 0; i < v->merges_count && !rc; i++) {
-        const struct vocab_token *a = &v->tokens[v->merges[i].left];
-        const struct vocab_token *b = &v->tokens[v->merges[i].right];
+        const struct random_token *a = &v->tokens[v->merges[i].left];
+        const struct random_token *b = &v->tokens[v->merges[i].right];
         char *at = texts + i * size;
         memcpy(at, a->text, a->bytes);
         at[a->bytes] = ' ';

@@ -19,8 +19,8 @@ struct bpe_word {
 };
 
 /* merged(arg, left, right) names the symbol that these two become, which may be one that is there
- * already (a + bc and ab + c), or BPE_SKIP, or BPE_BARRIER: enough. Pairs that are there only once are not merged.
- * 0, or -1: out of memory. */
+ * already (a + bc and ab + c), or BPE_SKIP, or BPE_BARRIER: enough. Pairs that are there only once
+ * are not merged. 0, or -1: out of memory. */
 int bpe_train(const struct bpe_word *words, size_t words_count,
               uint32_t (*merged)(void *arg, uint32_t left, uint32_t right), void *arg);
 

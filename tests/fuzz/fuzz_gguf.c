@@ -51,10 +51,12 @@ enum { EMBD = 4, VOCAB = 8, SPM_PAIRS = 13, BPE_PAIRS = 13 };
 
 static void seed_pairs(struct seed_bytes *b, const char *arch, int spm)
 {
-    static const char *const spm_tokens[VOCAB] = { "<unk>", "<s>", "</s>", "a", "b", "ab", "\xe2\x96\x81",
-                                                   "<0x41>" };
-    static const char *const bpe_tokens[VOCAB] = { "a", "b", "ab", "\xc4\xa0", "\xc4\xa0" "ab", "1", "<s>",
-                                                   "</s>" };
+    static const char *const spm_tokens[VOCAB] = {
+        "<unk>", "<s>", "</s>", "a", "b", "ab", "\xe2\x96\x81", "<0x41>",
+    };
+    static const char *const bpe_tokens[VOCAB] = {
+        "a", "b", "ab", "\xc4\xa0", "\xc4\xa0\x61\x62", "1", "<s>", "</s>",
+    };
     static const char *const merges[] = { "a b", "\xc4\xa0 ab" };
     static const struct { const char *key; uint32_t value; } numbers[] = {
         { ".block_count", 1 },    { ".embedding_length", EMBD },   { ".feed_forward_length", 4 },
@@ -77,11 +79,12 @@ static void seed_pairs(struct seed_bytes *b, const char *arch, int spm)
         seed_text(b, "gpt-2");
         seed_texts(b, "tokenizer.ggml.merges", merges, 2);
     }
-    const int32_t types[VOCAB] = { spm ? 2 : 1, spm ? 3 : 1, spm ? 3 : 1, 1, 1, 1, spm ? 1 : 3, spm ? 6 : 3 };
+    static const int32_t spm_types[VOCAB] = { 2, 3, 3, 1, 1, 1, 1, 6 };
+    static const int32_t bpe_types[VOCAB] = { 1, 1, 1, 1, 1, 1, 3, 3 };
     seed_key(b, "", "tokenizer.ggml.token_type", GGUF_ARRAY);
     seed_u32(b, GGUF_I32);
     seed_u64(b, VOCAB);
-    seed_put(b, types, sizeof(types));
+    seed_put(b, spm ? spm_types : bpe_types, sizeof(spm_types));
     if (!spm) return;
     const float scores[VOCAB] = { 0, 0, 0, -2, -3, -1, -4, 0 };
     seed_key(b, "", "tokenizer.ggml.scores", GGUF_ARRAY);
@@ -183,7 +186,8 @@ static void tokenizer_use(const struct gguf *g)
     }
     int32_t tokens[64];
     size_t count;
-    CHECK(!tokenizer_encode(t, text, sizeof(text) - 1, TOKENIZE_SPECIAL | TOKENIZE_BOS, tokens, 64, &count));
+    CHECK(!tokenizer_encode(t, text, sizeof(text) - 1, TOKENIZE_SPECIAL | TOKENIZE_BOS, tokens, 64,
+                            &count));
     for (size_t i = 0; i < count && i < 64; i++) {
         char piece[64];
         CHECK(tokens[i] >= 0 && (uint32_t)tokens[i] < tokenizer_size(t));
