@@ -1,4 +1,6 @@
 /* kernel_avx2.c - the variant for CPUs with AVX2, FMA and F16C. */
+#include <cpuid.h>
+
 #include "math/acts.h"
 #include "math/kernel_variants.h"
 #include "math/lanes_avx2.h"
@@ -7,8 +9,9 @@
 
 static int usable(void)
 {
+    unsigned a, b, c, d; /* clang does not know "f16c" */
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+           __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
 static void multiply(const struct weight *w, uint32_t begin, uint32_t end, const void *acts,

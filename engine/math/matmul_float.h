@@ -18,6 +18,7 @@ struct tile {
     uint32_t cols;
     float *out;
     size_t out_stride;
+    const char *ahead;           /* rows that are read later: to be fetched on the way */
 };
 
 /* n numbers of a row of weights, from column `at` on. */
@@ -51,7 +52,13 @@ LANES_INLINE void tile_run(const struct tile *tile, int f16, int rows, int token
         for (int t = 0; t < tokens; t++) sum[r][t] = lanes_set(0);
     }
     uint32_t at = 0;
-    for (; at + LANES <= p.cols; at += LANES) tile_step(&p, f16, rows, tokens, at, LANES, sum);
+    for (; at + LANES <= p.cols; at += LANES) {
+        /* Several rows at once are several short streams, which CPUs do not see coming; the next rows
+         * are one. */
+        const char *ahead = p.ahead + (size_t)at * (size_t)rows * (f16 ? 2 : 4);
+        for (int i = 0; i < rows * LANES * (f16 ? 2 : 4); i += 64) _mm_prefetch(ahead + i, _MM_HINT_T1);
+        tile_step(&p, f16, rows, tokens, at, LANES, sum);
+    }
     if (at < p.cols) tile_step(&p, f16, rows, tokens, at, p.cols - at, sum);
     for (int t = 0; t < tokens; t++) {
         float *out = p.out + (size_t)t * p.out_stride;
@@ -85,9 +92,10 @@ static void matmul_float(const struct weight *w, uint32_t begin, uint32_t end, c
             const uint32_t rows = end - r >= TILE_ROWS ? TILE_ROWS : 1;
             for (uint32_t t = first; t < last;) {
                 const uint32_t tokens = last - t < TILE_TOKENS ? last - t : TILE_TOKENS;
-                const struct tile tile = { (const char *)w->data + r * w->row_bytes, w->row_bytes,
-                                           (const char *)acts + t * x_bytes, x_bytes, w->cols,
-                                           out + t * out_stride + r, out_stride };
+                const char *row = (const char *)w->data + r * w->row_bytes;
+                const struct tile tile = { row, w->row_bytes, (const char *)acts + t * x_bytes, x_bytes,
+                                           w->cols, out + t * out_stride + r, out_stride,
+                                           t == first ? row + rows * w->row_bytes : row };
                 tiles[tokens - 1][w->type == WEIGHT_F16][rows == TILE_ROWS](&tile);
                 t += tokens;
             }

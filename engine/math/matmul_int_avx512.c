@@ -257,20 +257,21 @@ static void panel_multiply(struct panel *p, const struct weight *w, const void *
 
 /* ---- Rows in groups ---------------------------------------------------------------------------- */
 
-/* The group of row r, and which rows of it come before `end`: how many from r on. */
-static uint32_t group_of(const struct weight *w, uint32_t r, uint32_t end, float *out,
+/* The group of row r, and which rows of it come before `end`: how many from r on. ahead: in rows. */
+static uint32_t group_of(const struct weight *w, uint32_t r, uint32_t end, uint32_t ahead, float *out,
                          struct row_group *g)
 {
     const unsigned char *data = w->data;
     if (w->rows < GROUP_ROWS) {
-        *g = (struct row_group){ data + r * w->row_bytes, 0, out + r, 1 };
+        *g = (struct row_group){ data + r * w->row_bytes, 0, data, out + r, 1 };
         return 1;
     }
     /* The last group of the matrix begins earlier, so that all its rows are there. */
     const uint32_t first = r + GROUP_ROWS > w->rows ? w->rows - GROUP_ROWS : r;
     const uint32_t stop = end < first + GROUP_ROWS ? end : first + GROUP_ROWS;
     const __mmask16 mask = (__mmask16)(lanes_mask(stop - first) & ~lanes_mask(r - first));
-    *g = (struct row_group){ data + first * w->row_bytes, w->row_bytes, out + first, mask };
+    *g = (struct row_group){ data + first * w->row_bytes, w->row_bytes,
+                             data + (first + ahead) * w->row_bytes, out + first, mask };
     return stop - r;
 }
 
@@ -278,14 +279,15 @@ void matmul_int_avx512(const struct weight *w, uint32_t begin, uint32_t end, con
                        uint32_t count, float *out, size_t out_stride)
 {
     struct panel p;
+    const uint32_t ahead = count == 1 ? GROUP_ROWS : PANEL_GROUPS * GROUP_ROWS;
     for (uint32_t r = begin; r < end;) {
-        r += group_of(w, r, end, out, &p.group[0]);
+        r += group_of(w, r, end, ahead, out, &p.group[0]);
         if (count == 1) {
             group_multiply(&p.group[0], w, acts);
             continue;
         }
         if (r < end) {
-            r += group_of(w, r, end, out, &p.group[1]);
+            r += group_of(w, r, end, ahead, out, &p.group[1]);
         } else {
             p.group[1] = p.group[0];
             p.group[1].mask = 0;

@@ -18,6 +18,7 @@ enum { GROUP_ROWS = 16 };
 struct row_group {
     const unsigned char *rows;
     uint64_t stride;
+    const unsigned char *ahead;  /* what is read later, as many bytes: to be fetched on the way */
     float *out;                  /* of the first token */
     __mmask16 mask;              /* of outputs that are wanted */
 };
@@ -82,9 +83,19 @@ LANES_INLINE uint32_t step_cols(enum weight_type type)
     return type == WEIGHT_Q8_0 || type == WEIGHT_Q4_0 ? 32 : 128;
 }
 
+/* Bytes of 16 rows that a step reads. (Scales included: of two steps of TQ2_0 half each.) */
+LANES_INLINE uint32_t step_bytes(enum weight_type type)
+{
+    return GROUP_ROWS * (type == WEIGHT_Q8_0 ? 34 : type == WEIGHT_Q4_0 ? 18 : type == WEIGHT_TQ2_0 ? 33 : 32);
+}
+
 LANES_INLINE void step_turn(const struct row_group *g, enum weight_type type, uint32_t col,
                             __m512i raw[8])
 {
+    /* 16 rows at once are 16 short streams, which CPUs do not see coming. But the next rows are all
+     * the bytes behind these, in one stream. */
+    const unsigned char *ahead = g->ahead + (uint64_t)(col / step_cols(type)) * step_bytes(type);
+    for (uint32_t i = 0; i < step_bytes(type); i += 64) _mm_prefetch((const char *)ahead + i, _MM_HINT_T1);
     if (type == WEIGHT_Q8_0) turn_32(g, (uint64_t)col / 32 * 34 + 2, raw);
     else if (type == WEIGHT_Q4_0) turn_16(g, (uint64_t)col / 32 * 18 + 2, raw);
     else if (type == WEIGHT_TQ2_0) turn_32(g, (uint64_t)col / 256 * 66 + col % 256 / 4, raw);
