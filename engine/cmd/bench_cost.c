@@ -4,8 +4,9 @@
  * detokenizing. From one token to the next is one turn of it, with recording on or off for all of it,
  * in the order on, off, off, on, so that a context that grows and a machine that slows down cancel
  * out. The figure of four turns is (on + on) / (off + off) − 1; of these the median counts, since a
- * thread that is taken off its CPU spoils a turn and not the median. Instructions are counted in user
- * mode, of the engine's thread: with one thread that is all of the work. */
+ * thread that is taken off its CPU spoils a turn and not the median. Beside the clock there is the CPU
+ * time of the engine's thread, for machines where others are at work too, and its instructions in user
+ * mode where the kernel counts them: with one thread that is all of the work. */
 #include "cmd/bench_cost.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "run/engine.h"
@@ -22,7 +24,9 @@
 
 enum { FOURS_MAX = 100000, TURNS = 4, ANSWER = 256, WARM = 8 };
 
-struct cost_turn { double ns, instructions; };
+enum cost_figure { COST_WALL, COST_CPU, COST_INSTRUCTIONS, COST_FIGURES };
+
+struct cost_reading { double of[COST_FIGURES]; }; /* ns, ns, a count */
 
 struct cost {
     pthread_mutex_t lock;
@@ -32,10 +36,9 @@ struct cost {
     int counter_errno;
     struct sonde_counter opener;
     uint32_t tokens;             /* of this request */
-    uint64_t ns_before, instructions_before;
-    struct cost_turn turn[TURNS];
+    struct cost_reading before, turn[TURNS];
     size_t fours;
-    double ns[FOURS_MAX], instructions[FOURS_MAX]; /* the figure of each four */
+    double more[COST_FIGURES][FOURS_MAX]; /* of each four: the share that is more with recording */
     double off_ns[FOURS_MAX];    /* a turn without recording */
 };
 
@@ -47,21 +50,25 @@ static int counter_open(void)
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-static uint64_t counter_read(const struct cost *c)
+static struct cost_reading cost_read(const struct cost *c)
 {
-    uint64_t value = 0;
-    if (c->counter < 0 || read(c->counter, &value, sizeof(value)) != sizeof(value)) return 0;
-    return value;
+    struct timespec cpu;
+    uint64_t counted = 0;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    if (c->counter < 0 || read(c->counter, &counted, sizeof(counted)) != sizeof(counted)) counted = 0;
+    return (struct cost_reading){ { (double)sonde_ticks_ns(sonde_ticks()),
+                                    (double)cpu.tv_sec * 1e9 + (double)cpu.tv_nsec, (double)counted } };
 }
 
 static void cost_four_add(struct cost *c)
 {
-    const struct cost_turn *t = c->turn;
-    const double off_ns = t[1].ns + t[2].ns, off = t[1].instructions + t[2].instructions;
-    if (c->fours == FOURS_MAX || off_ns <= 0) return;
-    c->off_ns[c->fours] = off_ns / 2;
-    c->ns[c->fours] = (t[0].ns + t[3].ns) / off_ns - 1;
-    c->instructions[c->fours++] = off > 0 ? (t[0].instructions + t[3].instructions) / off - 1 : 0;
+    const struct cost_reading *t = c->turn;
+    if (c->fours == FOURS_MAX) return;
+    for (int i = 0; i < COST_FIGURES; i++) {
+        const double on = t[0].of[i] + t[3].of[i], off = t[1].of[i] + t[2].of[i];
+        c->more[i][c->fours] = off > 0 ? on / off - 1 : 0;
+    }
+    c->off_ns[c->fours++] = (t[1].of[COST_WALL] + t[2].of[COST_WALL]) / 2;
 }
 
 /* On the engine's thread, between one turn and the next. */
@@ -71,23 +78,21 @@ static int cost_token(void *context, int32_t token, const char *piece, size_t by
     (void)piece;
     (void)bytes;
     struct cost *c = context;
-    const uint64_t instructions = counter_read(c), ns = sonde_ticks_ns(sonde_ticks());
+    const struct cost_reading now = cost_read(c);
     if (c->counter == -2) {
         c->counter = counter_open();
         c->counter_errno = errno;
     }
     if (c->tokens > WARM) {
         const uint32_t at = (c->tokens - WARM - 1) % TURNS;
-        c->turn[at] = (struct cost_turn){ (double)(ns - c->ns_before),
-                                          (double)(instructions - c->instructions_before) };
+        for (int i = 0; i < COST_FIGURES; i++) c->turn[at].of[i] = now.of[i] - c->before.of[i];
         if (at + 1 == TURNS) cost_four_add(c);
     }
     const uint32_t next = c->tokens < WARM ? 0 : (c->tokens - WARM) % TURNS;
     c->tokens++;
     sonde_enable(next == 0 || next == 3);
     sonde_counter_add(c->opener, 1); /* the first record after a switch does more: it is done here */
-    c->instructions_before = counter_read(c);
-    c->ns_before = sonde_ticks_ns(sonde_ticks());
+    c->before = cost_read(c);
     return 0;
 }
 
@@ -122,22 +127,30 @@ static double cost_quantile(double *values, size_t count, double q)
 
 static void cost_print(struct cost *c, int json)
 {
+    static const char *const names[COST_FIGURES] = { "time", "CPU time", "instructions" };
+    static const char *const keys[COST_FIGURES] = { "time", "cpu", "instructions" };
     const size_t n = c->fours;
-    const double time = 100 * cost_quantile(c->ns, n, 0.5);
-    const double low = 100 * cost_quantile(c->ns, n, 0.25), high = 100 * cost_quantile(c->ns, n, 0.75);
     const double turn_us = cost_quantile(c->off_ns, n, 0.5) * 1e-3;
-    const double counted = 100 * cost_quantile(c->instructions, n, 0.5);
-    if (json) {
-        printf("{\"turns\":%zu,\"turn_us\":%.3f,\"time_percent\":{\"q1\":%.4f,\"median\":%.4f,"
-               "\"q3\":%.4f},\"instructions_percent\":", n * TURNS, turn_us, low, time, high);
-        if (c->counter >= 0) printf("%.4f}\n", counted);
-        else printf("null}\n");
-        return;
+    if (json) printf("{\"turns\":%zu,\"turn_us\":%.3f", n * TURNS, turn_us);
+    else printf("%zu turns of %.1f µs, every other one without recording\n", n * TURNS, turn_us);
+    for (int i = 0; i < COST_FIGURES; i++) {
+        const double median = 100 * cost_quantile(c->more[i], n, 0.5);
+        const double low = 100 * cost_quantile(c->more[i], n, 0.25);
+        const double high = 100 * cost_quantile(c->more[i], n, 0.75);
+        const int known = i != COST_INSTRUCTIONS || c->counter >= 0;
+        if (json && known) {
+            printf(",\"%s_percent\":{\"q1\":%.4f,\"median\":%.4f,\"q3\":%.4f}", keys[i], low, median,
+                   high);
+        } else if (json) {
+            printf(",\"%s_percent\":null", keys[i]);
+        } else if (known) {
+            printf("%-13s %+.3f %%   (half of the fours from %+.3f to %+.3f)\n", names[i], median, low,
+                   high);
+        } else {
+            printf("%-13s cannot be counted here: %s\n", names[i], strerror(c->counter_errno));
+        }
     }
-    printf("%zu turns of %.1f µs, every other one without recording\n", n * TURNS, turn_us);
-    printf("time          %+.3f %%   (half of the fours from %+.3f to %+.3f)\n", time, low, high);
-    if (c->counter >= 0) printf("instructions  %+.3f %%\n", counted);
-    else printf("instructions  cannot be counted here: %s\n", strerror(c->counter_errno));
+    if (json) puts("}");
 }
 
 /* ---- Requests --------------------------------------------------------------------------------- */
@@ -199,5 +212,5 @@ int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t sec
     if (c->counter >= 0) close(c->counter);
     free(c);
     free(prompt);
-    return rc || 0;
+    return rc ? 1 : 0;
 }
