@@ -2,9 +2,9 @@
  *
  *   F32, F16    float[cols]; for F16 each was rounded to f16 and back: the same numbers as f16, and
  *               no conversion in the inner loop
- *   the others  int8 q[cols] │ float d[blocks] │ int32 sum[blocks]     each part filled up to 64 bytes
+ *   the others  int8 q[cols] │ float d[blocks] │ int32 sum[blocks]    each part filled to 64 bytes
  *               block: 32 for Q8_0 and Q4_0, 256 for TQ2_0, the row for I2_S
- *               x = d·q (I2_S: x = q/d); sum = Σ q of the block, which makes up for weights that the
+ *               x = d·q (I2_S: x = q/d); sum = Σ q of the block, which makes up for weights that
  *               kernels use as unsigned bytes: Σ (w + k)·q = Σ w·q + k·Σ q
  *
  * Not as llama.cpp has it in memory (a scale before every 32 numbers): here numbers are aligned. */

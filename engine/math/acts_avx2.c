@@ -14,9 +14,11 @@ LANES_INLINE int32_t quantize(const float *x, uint32_t n, float by, int8_t *q)
     for (uint32_t i = 0; i < n; i += 32) {
         const __m256i a = quantize_8(x + i, by), b = quantize_8(x + i + 8, by);
         const __m256i c = quantize_8(x + i + 16, by), d = quantize_8(x + i + 24, by);
-        sums = _mm256_add_epi32(sums, _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d)));
+        const __m256i ab = _mm256_add_epi32(a, b), cd = _mm256_add_epi32(c, d);
+        sums = _mm256_add_epi32(sums, _mm256_add_epi32(ab, cd));
         /* Packing works in halves: put the quarters back in order. */
-        const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+        const __m256i low = _mm256_packs_epi32(a, b), high = _mm256_packs_epi32(c, d);
+        const __m256i bytes = _mm256_packs_epi16(low, high);
         const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         _mm256_storeu_si256((__m256i *)(void *)(q + i), _mm256_permutevar8x32_epi32(bytes, order));
     }

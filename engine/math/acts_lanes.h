@@ -1,5 +1,5 @@
-/* acts_lanes.h - floats to what weights are multiplied with (acts.h), a vector at a time; the code of
- * acts_avx2.c and acts_avx512.c, which say before what a vector is and how one becomes bytes:
+/* acts_lanes.h - floats to what weights are multiplied with (acts.h), a vector at a time; the code
+ * of acts_avx2.c and acts_avx512.c, which say before what a vector is and how one becomes bytes:
  *
  *   int32_t quantize(const float *x, uint32_t n, float by, int8_t *q)    Σ q; q = round(x · by)
  *
@@ -12,7 +12,9 @@
 LANES_INLINE float magnitude_max(const float *x, uint32_t n)
 {
     LANES_VEC most = lanes_set(0);
-    for (uint32_t i = 0; i < n; i += LANES) most = lanes_max(lanes_magnitude(lanes_load(x + i)), most);
+    for (uint32_t i = 0; i < n; i += LANES) {
+        most = lanes_max(lanes_magnitude(lanes_load(x + i)), most);
+    }
     return lanes_largest(most);
 }
 

@@ -1,7 +1,7 @@
 /* acts_portable.c - floats to what weights are multiplied with (acts.h), one number at a time.
  *
- * The roundings are those of ggml's x86 code: multiply by 127/max (not divide by the scale), round to
- * the nearest, ties to even; the scale of a block of 32 is kept as f16. */
+ * The roundings are those of ggml's x86 code: multiply by 127/max (not divide by the scale), round
+ * to the nearest, ties to even; the scale of a block of 32 is kept as f16. */
 #include <math.h>
 #include <string.h>
 

@@ -1,15 +1,15 @@
 /* kernel.h - the arithmetic of a forward pass, in variants for the CPU at hand.
  *
  * Every number that comes out is the same sum in the same order, whatever else is computed in the
- * same call: a matrix product adds up each output by itself, along the columns, in vector lanes that
- * are added at the end in a fixed order. So a token's result does not depend on its batch, on the
- * thread that computed it or on how many there are: determinism costs nothing here, and is always
- * on. (Results of two variants differ in the last bits.)
+ * same call: a matrix product adds up each output by itself, along the columns, in vector lanes
+ * that are added at the end in a fixed order. So a token's result does not depend on its batch, on
+ * the thread that computed it or on how many there are: determinism costs nothing here, and is
+ * always on. (Results of two variants differ in the last bits.)
  *
- * Activations are turned to what the weights are multiplied with, as llama.cpp does it, so that both
- * engines compute the same: F32 with floats, F16 with f16, Q8_0 and Q4_0 with blocks of 32 int8 and
- * an f16 scale (Q8_0), TQ2_0 with blocks of 256 int8 and an f32 scale (Q8_K), I2_S with int8 and a
- * scale a row, 127/max|x|. */
+ * Activations are turned to what the weights are multiplied with, as llama.cpp does it, so that
+ * both engines compute the same: F32 with floats, F16 with f16, Q8_0 and Q4_0 with blocks of 32
+ * int8 and an f16 scale (Q8_0), TQ2_0 with blocks of 256 int8 and an f32 scale (Q8_K), I2_S with
+ * int8 and a scale a row, 127/max|x|. */
 #ifndef ENGINE_MATH_KERNEL_H
 #define ENGINE_MATH_KERNEL_H
 
@@ -26,8 +26,8 @@ struct kernel_ops {
     size_t (*acts_bytes)(enum weight_type type, uint32_t cols);
     void (*acts_from_floats)(enum weight_type type, const float *x, uint32_t cols, void *acts);
 
-    /* out[t · out_stride + r] = row r of w · activations t, for rows from begin to before end and all
-     * t below count. acts: rows of acts_bytes() each, one after the other. */
+    /* out[t · out_stride + r] = row r of w · activations t, for rows from begin to before end and
+     * all t below count. acts: rows of acts_bytes() each, one after the other. */
     void (*matmul)(const struct weight *w, uint32_t begin, uint32_t end, const void *acts,
                    uint32_t count, float *out, size_t out_stride);
 
@@ -46,17 +46,17 @@ struct kernel_ops {
     /* acc[i] += v[i] · by: values of the KV cache, weighted */
     void (*add_f16)(float *acc, const uint16_t *v, float by, uint32_t n);
 
-    /* Attention of one head over positions whose keys or values (f16, head_dim of each) are one after
-     * the other: out[i] = q · key i · scale; and acc += Σ weights[i] · value i, position by position,
-     * so that it does not matter where a longer sequence is cut. */
-    void (*scores_f16)(const uint16_t *q, const uint16_t *keys, uint32_t positions, uint32_t head_dim,
-                       float scale, float *out);
+    /* Attention of one head over positions whose keys or values (f16, head_dim of each) are one
+     * after the other: out[i] = q · key i · scale; and acc += Σ weights[i] · value i, position by
+     * position, so that it does not matter where a longer sequence is cut. */
+    void (*scores_f16)(const uint16_t *q, const uint16_t *keys, uint32_t positions,
+                       uint32_t head_dim, float scale, float *out);
     void (*weighted_sum_f16)(const uint16_t *values, const float *weights, uint32_t positions,
                              uint32_t head_dim, float *acc);
 };
 
-/* The best one that is usable; or the one that SONDE_ENGINE_KERNEL names, NULL if there is no such or
- * it is not usable here. */
+/* The best one that is usable; or the one that SONDE_ENGINE_KERNEL names, NULL if there is no such
+ * or it is not usable here. */
 const struct kernel_ops *kernel_choose(void);
 const struct kernel_ops *kernel_named(const char *name);
 /* All there are, best first, NULL at the end; those not usable here too. */

@@ -7,9 +7,9 @@
 /* How many numbers of n are in the vector that begins at i. */
 LANES_INLINE uint32_t lanes_at(uint32_t i, uint32_t n) { return n - i < LANES ? n - i : LANES; }
 
-/* e^x = 2^n · e^r with n = round(x / ln 2) and |r| ≤ ln 2 / 2; ln 2 in two parts so that r is exact,
- * e^r by a polynomial (Cephes'). Off by less than 2 units in the last place; infinity above 88.7, 0
- * below −103.9, and what is not a number stays so. */
+/* e^x = 2^n · e^r with n = round(x / ln 2) and |r| ≤ ln 2 / 2; ln 2 in two parts so that r is
+ * exact, e^r by a polynomial (Cephes'). Off by less than 2 units in the last place; infinity above
+ * 88.7, 0 below −103.9, and what is not a number stays so. */
 LANES_INLINE LANES_VEC lanes_exp(LANES_VEC x)
 {
     x = lanes_min(lanes_set(89.0f), lanes_max(lanes_set(-105.0f), x));
@@ -74,20 +74,22 @@ static void softmax(float *x, uint32_t n)
     scale(x, (float)(1 / lanes_sums_all(sums)), n);
 }
 
-/* ---- Attention --------------------------------------------------------------------------------- */
+/* ---- Attention ------------------------------------------------------------------------------- */
 
-LANES_INLINE void keys_step(const uint16_t *q, const uint16_t *keys, uint32_t n, uint32_t i, uint32_t k,
-                            int count, LANES_VEC sum[4])
+LANES_INLINE void keys_step(const uint16_t *q, const uint16_t *keys, uint32_t n, uint32_t i,
+                            uint32_t k, int count, LANES_VEC sum[4])
 {
     const LANES_VEC v = k == LANES ? lanes_from_f16(q + i) : lanes_from_f16_first(q + i, k);
     for (int j = 0; j < count; j++) {
         const uint16_t *key = keys + (size_t)j * n + i;
-        sum[j] = lanes_fma(v, k == LANES ? lanes_from_f16(key) : lanes_from_f16_first(key, k), sum[j]);
+        const LANES_VEC w = k == LANES ? lanes_from_f16(key) : lanes_from_f16_first(key, k);
+        sum[j] = lanes_fma(v, w, sum[j]);
     }
 }
 
 /* q times 4 keys or one: each has its own sums, which are added up in the same order either way. */
-LANES_INLINE void keys_dot(const uint16_t *q, const uint16_t *keys, uint32_t n, int count, float out[4])
+LANES_INLINE void keys_dot(const uint16_t *q, const uint16_t *keys, uint32_t n, int count,
+                           float out[4])
 {
     LANES_VEC sum[4];
     for (int j = 0; j < count; j++) sum[j] = lanes_set(0);
@@ -104,8 +106,8 @@ static float dot_f16(const uint16_t *a, const uint16_t *b, uint32_t n)
     return dot[0];
 }
 
-static void scores_f16(const uint16_t *q, const uint16_t *keys, uint32_t positions, uint32_t head_dim,
-                       float by, float *out)
+static void scores_f16(const uint16_t *q, const uint16_t *keys, uint32_t positions,
+                       uint32_t head_dim, float by, float *out)
 {
     uint32_t i = 0;
     for (; i + 4 <= positions; i += 4) {
@@ -120,8 +122,8 @@ static void add_f16(float *acc, const uint16_t *v, float by, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i += LANES) {
         const uint32_t k = lanes_at(i, n);
-        const LANES_VEC sum = lanes_load_first(acc + i, k);
-        lanes_store_first(acc + i, lanes_fma(lanes_from_f16_first(v + i, k), lanes_set(by), sum), k);
+        const LANES_VEC sum = lanes_load_first(acc + i, k), x = lanes_from_f16_first(v + i, k);
+        lanes_store_first(acc + i, lanes_fma(x, lanes_set(by), sum), k);
     }
 }
 
@@ -136,7 +138,9 @@ static void weighted_sum_f16(const uint16_t *values, const float *weights, uint3
         for (uint32_t i = 0; i < positions; i++) {
             const uint16_t *v = values + (size_t)i * head_dim + at;
             const LANES_VEC w = lanes_set(weights[i]);
-            for (int j = 0; j < 4; j++) sum[j] = lanes_fma(lanes_from_f16(v + LANES * j), w, sum[j]);
+            for (int j = 0; j < 4; j++) {
+                sum[j] = lanes_fma(lanes_from_f16(v + LANES * j), w, sum[j]);
+            }
         }
         for (int j = 0; j < 4; j++) lanes_store(acc + at + LANES * j, sum[j]);
     }

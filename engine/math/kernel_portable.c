@@ -49,8 +49,8 @@ static void add_f16(float *acc, const uint16_t *v, float by, uint32_t n)
     for (uint32_t i = 0; i < n; i++) acc[i] += weight_f16_to_float(v[i]) * by;
 }
 
-static void scores_f16(const uint16_t *q, const uint16_t *keys, uint32_t positions, uint32_t head_dim,
-                       float by, float *out)
+static void scores_f16(const uint16_t *q, const uint16_t *keys, uint32_t positions,
+                       uint32_t head_dim, float by, float *out)
 {
     for (uint32_t i = 0; i < positions; i++) {
         out[i] = dot_f16(q, keys + (size_t)i * head_dim, head_dim) * by;

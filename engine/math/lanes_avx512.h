@@ -1,5 +1,5 @@
-/* lanes_avx512.h - vectors of 16 floats, for the code that is the same for 16 and for 8 (lanes_avx2.h
- * has the same names), and what only files with AVX-512 use. */
+/* lanes_avx512.h - vectors of 16 floats, for the code that is the same for 16 and for 8
+ * (lanes_avx2.h has the same names), and what only files with AVX-512 use. */
 #ifndef ENGINE_MATH_LANES_AVX512_H
 #define ENGINE_MATH_LANES_AVX512_H
 

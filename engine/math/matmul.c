@@ -1,9 +1,10 @@
-/* matmul.c - products of one input by a team: convert what the input has to be, then rows in pieces.
+/* matmul.c - products of one input by a team: convert what the input has to be, then rows in
+ * pieces.
  *
- * A piece is some rows of one product with all tokens of the call: a group of rows is read from memory
- * once, and stays in the cache while the tokens pass. Pieces are small enough that no thread waits long
- * for the last one, and large enough that claiming one is nothing; products that a single thread is
- * done with before another one is awake are not shared. */
+ * A piece is some rows of one product with all tokens of the call: a group of rows is read from
+ * memory once, and stays in the cache while the tokens pass. Pieces are small enough that no thread
+ * waits long for the last one, and large enough that claiming one is nothing; products that a
+ * single thread is done with before another one is awake are not shared. */
 #include "math/matmul.h"
 
 #include <assert.h>
@@ -27,8 +28,8 @@ struct matmul {
     struct sonde_device_op product, quantize;
 };
 
-int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts, size_t acts_bytes_max,
-                  struct matmul **out, struct fail *why)
+int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts,
+                  size_t acts_bytes_max, struct matmul **out, struct fail *why)
 {
     struct matmul *m = malloc(sizeof(*m));
     if (!m) return fail_set(why, "no memory for matrix products");
@@ -59,7 +60,8 @@ static void convert_token(void *arg, uint32_t token, uint32_t thread)
 {
     (void)thread;
     const struct matmul_convert *c = arg;
-    c->ops->acts_from_floats(c->type, c->x + token * c->x_stride, c->cols, c->acts + token * c->bytes);
+    c->ops->acts_from_floats(c->type, c->x + token * c->x_stride, c->cols,
+                             c->acts + token * c->bytes);
 }
 
 static void matmul_convert(const struct matmul *m, struct matmul_convert *c, uint32_t count)
@@ -73,7 +75,7 @@ static void matmul_convert(const struct matmul *m, struct matmul_convert *c, uin
     sonde_device_op_record(m->quantize, sonde_ticks_ns(sonde_ticks() - begin));
 }
 
-/* ---- Products --------------------------------------------------------------------------------- */
+/* ---- Products -------------------------------------------------------------------------------- */
 
 struct matmul_pass { /* products that use the same activations */
     const struct kernel_ops *ops;
@@ -109,21 +111,21 @@ static void matmul_multiply(const struct matmul *m, struct matmul_pass *p)
 }
 
 /* Tokens are taken in parts if their activations do not fit all at once. */
-static void matmul_part(struct matmul *m, const float *x, size_t x_stride, uint32_t count, size_t skip,
-                        const struct matmul_product *products, uint32_t products_count)
+static void matmul_part(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
+                        size_t skip, const struct matmul_product *products, uint32_t products_count)
 {
     uint32_t done = 0; /* a bit each */
     for (uint32_t i = 0; i < products_count; i++) {
         if (done & 1u << i) continue;
         const struct weight *w = products[i].w;
-        struct matmul_convert c = { m->ops, w->type, x, x_stride, m->ops->acts_bytes(w->type, w->cols),
-                                    w->cols, m->acts };
+        struct matmul_convert c = { m->ops, w->type, x, x_stride,
+                                    m->ops->acts_bytes(w->type, w->cols), w->cols, m->acts };
         matmul_convert(m, &c, count);
         for (uint32_t j = i; j < products_count; j++) {
             if (!acts_same(w->type, products[j].w->type)) continue;
             struct matmul_product product = products[j];
             product.out += skip * product.stride;
-            struct matmul_pass p = { .ops = m->ops, .acts = m->acts, .product = &product, .count = count };
+            struct matmul_pass p = { m->ops, m->acts, &product, count, 0 };
             matmul_multiply(m, &p);
             done |= 1u << j;
         }

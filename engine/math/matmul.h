@@ -1,7 +1,8 @@
-/* matmul.h - a matrix product by a team of threads, counted for sonde as an operation of the device.
+/* matmul.h - a matrix product by a team of threads, counted for sonde as an operation of the
+ * device.
  *
- * Rows of the weights are cut into pieces; activations are converted once per call, in parallel, and
- * may be shared by several products of the same input (q, k and v; gate and up). */
+ * Rows of the weights are cut into pieces; activations are converted once per call, in parallel,
+ * and may be shared by several products of the same input (q, k and v; gate and up). */
 #ifndef ENGINE_MATH_MATMUL_H
 #define ENGINE_MATH_MATMUL_H
 
@@ -14,9 +15,10 @@
 struct matmul;                   /* the team, the kernels, room for converted activations */
 
 /* acts_bytes_max: room for converted activations, borrowed (of the activations pool), aligned to 64
- * bytes; a row of the widest matrix has to fit (ops->acts_bytes), and more tokens at once are faster. */
-int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts, size_t acts_bytes_max,
-                  struct matmul **out, struct fail *why);
+ * bytes; a row of the widest matrix has to fit (ops->acts_bytes), and more tokens at once are
+ * faster. */
+int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts,
+                  size_t acts_bytes_max, struct matmul **out, struct fail *why);
 void matmul_destroy(struct matmul *m);
 
 /* Up to 4 products of the same input: outs[i][t · strides[i] + r] = ws[i] row r · x[t · x_stride].

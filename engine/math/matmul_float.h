@@ -2,8 +2,8 @@
  * which say before what a vector is (lanes_*.h) and how large a tile:
  *
  *   tile: TILE_ROWS × TILE_TOKENS outputs, a vector of sums for each; lane i adds up columns i,
- *         i + LANES, … and the lanes are added at the end. Fewer rows or tokens have a smaller tile:
- *         the same sums in the same order.
+ *         i + LANES, … and the lanes are added at the end. Fewer rows or tokens have a smaller
+ *         tile: the same sums in the same order.
  *
  * Tokens go in blocks whose activations stay in the second-level cache while all rows pass. */
 #include "math/acts.h"
@@ -32,8 +32,8 @@ LANES_INLINE LANES_VEC weights_load(int f16, const char *row, uint32_t at, uint3
     return n == LANES ? lanes_load(f) : lanes_load_first(f, n);
 }
 
-LANES_INLINE void tile_step(const struct tile *p, int f16, int rows, int tokens, uint32_t at, uint32_t n,
-                            LANES_VEC sum[][TILE_TOKENS])
+LANES_INLINE void tile_step(const struct tile *p, int f16, int rows, int tokens, uint32_t at,
+                            uint32_t n, LANES_VEC sum[][TILE_TOKENS])
 {
     LANES_VEC w[TILE_ROWS];
     for (int r = 0; r < rows; r++) w[r] = weights_load(f16, p->w + (uint64_t)r * p->w_bytes, at, n);
@@ -53,10 +53,11 @@ LANES_INLINE void tile_run(const struct tile *tile, int f16, int rows, int token
     }
     uint32_t at = 0;
     for (; at + LANES <= p.cols; at += LANES) {
-        /* Several rows at once are several short streams, which CPUs do not see coming; the next rows
-         * are one. */
-        const char *ahead = p.ahead + (size_t)at * (size_t)rows * (f16 ? 2 : 4);
-        for (int i = 0; i < rows * LANES * (f16 ? 2 : 4); i += 64) _mm_prefetch(ahead + i, _MM_HINT_T1);
+        /* Several rows at once are several short streams, which CPUs do not see coming; the next
+         * rows are one. */
+        const uint32_t bytes = (uint32_t)rows * (f16 ? 2 : 4); /* of a column */
+        const char *ahead = p.ahead + (size_t)at * bytes;
+        for (uint32_t i = 0; i < LANES * bytes; i += 64) _mm_prefetch(ahead + i, _MM_HINT_T1);
         tile_step(&p, f16, rows, tokens, at, LANES, sum);
     }
     if (at < p.cols) tile_step(&p, f16, rows, tokens, at, p.cols - at, sum);
@@ -67,13 +68,13 @@ LANES_INLINE void tile_run(const struct tile *tile, int f16, int rows, int token
 }
 
 /* By type (F32, F16) and rows (one, TILE_ROWS), a function for every count of tokens. */
-#define TILE(f16, rows, tokens)                                                                       \
-    static void tile_##f16##_##rows##_##tokens(const struct tile *t)                                  \
-    {                                                                                                 \
-        tile_run(t, f16, (rows) ? TILE_ROWS : 1, tokens);                                             \
+#define TILE(f16, rows, tokens)                                                                   \
+    static void tile_##f16##_##rows##_##tokens(const struct tile *t)                              \
+    {                                                                                             \
+        tile_run(t, f16, (rows) ? TILE_ROWS : 1, tokens);                                         \
     }
 #define TILE_EACH(f16, tokens) TILE(f16, 0, tokens) TILE(f16, 1, tokens)
-#define TILE_NAMES(tokens)                                                                            \
+#define TILE_NAMES(tokens)                                                                        \
     { { tile_0_0_##tokens, tile_0_1_##tokens }, { tile_1_0_##tokens, tile_1_1_##tokens } }
 #define TILE_COUNT(tokens) TILE_EACH(0, tokens) TILE_EACH(1, tokens)
 TILE_COUNTS
@@ -93,8 +94,8 @@ static void matmul_float(const struct weight *w, uint32_t begin, uint32_t end, c
             for (uint32_t t = first; t < last;) {
                 const uint32_t tokens = last - t < TILE_TOKENS ? last - t : TILE_TOKENS;
                 const char *row = (const char *)w->data + r * w->row_bytes;
-                const struct tile tile = { row, w->row_bytes, (const char *)acts + t * x_bytes, x_bytes,
-                                           w->cols, out + t * out_stride + r, out_stride,
+                const struct tile tile = { row, w->row_bytes, (const char *)acts + t * x_bytes,
+                                           x_bytes, w->cols, out + t * out_stride + r, out_stride,
                                            t == first ? row + rows * w->row_bytes : row };
                 tiles[tokens - 1][w->type == WEIGHT_F16][rows == TILE_ROWS](&tile);
                 t += tokens;

@@ -1,11 +1,12 @@
 /* matmul_int_avx2.c - products of quantized weights: Q8_0, Q4_0, TQ2_0, I2_S.
  *
- * One row of weights times 4 tokens at a time. Of a block, VPMADDUBSW multiplies 32 unsigned bytes with
- * 32 signed ones and adds pairs to 16 bits; no pair overflows: weights go in as magnitudes (≤ 128) with
- * their signs put on the activations (≤ 127). The 8 sums of a block are exact; times its scales they are
- * added up as floats, block by block, lane by lane. Ternary weights count from 0: what that adds is
- * Σ activations (acts.h has it), taken off the sum of the whole block. (Taken off one of 8 floats, the
- * others' rounding would be that of numbers which are much larger than their sum.)
+ * One row of weights times 4 tokens at a time. Of a block, VPMADDUBSW multiplies 32 unsigned bytes
+ * with 32 signed ones and adds pairs to 16 bits; no pair overflows: weights go in as magnitudes (≤
+ * 128) with their signs put on the activations (≤ 127). The 8 sums of a block are exact; times its
+ * scales they are added up as floats, block by block, lane by lane. Ternary weights count from 0:
+ * what that adds is Σ activations (acts.h has it), taken off the sum of the whole block. (Taken off
+ * one of 8 floats, the others' rounding would be that of numbers which are much larger than their
+ * sum.)
  *
  * Turning weights so that a lane is a row, as matmul_int_avx512.c does it, pays by VPDPBUSD and 32
  * registers, which these CPUs have not. */
@@ -26,13 +27,15 @@ LANES_INLINE uint32_t part_cols(enum weight_type type)
 }
 
 /* The weights of a part: one vector for 32 columns. */
-LANES_INLINE void part_load(enum weight_type type, const unsigned char *row, uint32_t col, __m256i w[4])
+LANES_INLINE void part_load(enum weight_type type, const unsigned char *row, uint32_t col,
+                            __m256i w[4])
 {
     if (type == WEIGHT_Q8_0) {
         w[0] = bytes_load(row + (uint64_t)col / 32 * 34 + 2);
     } else if (type == WEIGHT_Q4_0) {
-        const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(row + (uint64_t)col / 32 * 18 + 2));
-        const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(b), _mm_srli_epi16(b, 4), 1);
+        const void *at = row + (uint64_t)col / 32 * 18 + 2;
+        const __m128i b = _mm_loadu_si128((const __m128i *)at);
+        const __m256i both = _mm256_set_m128i(_mm_srli_epi16(b, 4), b);
         const __m256i codes = _mm256_and_si256(both, _mm256_set1_epi8(15));
         w[0] = _mm256_sub_epi8(codes, _mm256_set1_epi8(8));
     } else {
@@ -115,10 +118,12 @@ LANES_INLINE void tile_run(const struct int_tile *tile, enum weight_type type, i
             const float x = ((const float *)token_at(&p, p.acts.d, t))[b];
             const int32_t excess = ((const int32_t *)token_at(&p, p.acts.sum, t))[b];
             if (type == WEIGHT_I2_S) {
-                p.out[(size_t)t * p.out_stride] = (float)(int_lanes_sum(dots[t]) - excess) / x * p.scale;
+                const float dot = (float)(int_lanes_sum(dots[t]) - excess);
+                p.out[(size_t)t * p.out_stride] = dot / x * p.scale;
             } else {
                 if (type == WEIGHT_TQ2_0) dots[t] = first_lane(int_lanes_sum(dots[t]) - excess);
-                sums[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[t]), _mm256_set1_ps(d * x), sums[t]);
+                const __m256 dot = _mm256_cvtepi32_ps(dots[t]);
+                sums[t] = _mm256_fmadd_ps(dot, _mm256_set1_ps(d * x), sums[t]);
             }
         }
     }
@@ -134,10 +139,10 @@ LANES_INLINE void tile_tokens(const struct int_tile *p, enum weight_type type, u
     else tile_run(p, type, 1);
 }
 
-static void tile_q8_0(const struct int_tile *p, uint32_t tokens) { tile_tokens(p, WEIGHT_Q8_0, tokens); }
-static void tile_q4_0(const struct int_tile *p, uint32_t tokens) { tile_tokens(p, WEIGHT_Q4_0, tokens); }
-static void tile_tq2_0(const struct int_tile *p, uint32_t tokens) { tile_tokens(p, WEIGHT_TQ2_0, tokens); }
-static void tile_i2_s(const struct int_tile *p, uint32_t tokens) { tile_tokens(p, WEIGHT_I2_S, tokens); }
+static void tile_q8_0(const struct int_tile *p, uint32_t n) { tile_tokens(p, WEIGHT_Q8_0, n); }
+static void tile_q4_0(const struct int_tile *p, uint32_t n) { tile_tokens(p, WEIGHT_Q4_0, n); }
+static void tile_tq2_0(const struct int_tile *p, uint32_t n) { tile_tokens(p, WEIGHT_TQ2_0, n); }
+static void tile_i2_s(const struct int_tile *p, uint32_t n) { tile_tokens(p, WEIGHT_I2_S, n); }
 
 void matmul_int_avx2(const struct weight *w, uint32_t begin, uint32_t end, const void *acts,
                      uint32_t count, float *out, size_t out_stride)

@@ -2,14 +2,14 @@
  *
  * A lane is a row of weights (turn_avx512.h): VPDPBUSD multiplies 4 columns of 16 rows with 4
  * activations that are the same in all lanes, and adds to 16 sums. So a block's sum is whole in its
- * lane, no lanes are added up at the end, and the scales of a block are multiplied once for 16 outputs.
- * That weights count from 0 adds offset · Σ activations, which acts.h has.
+ * lane, no lanes are added up at the end, and the scales of a block are multiplied once for 16
+ * outputs. That weights count from 0 adds offset · Σ activations, which acts.h has.
  *
- * Turning costs about as much as multiplying with 5 tokens. For one token it is done in registers on
- * the way; for more, 32 rows × 512 columns are turned to a panel on the stack (16 KiB: it stays in the
- * first-level cache) and all tokens pass by it, 6 at a time, their sums waiting in `out` from panel to
- * panel. Rejected: weights that are turned when the model is loaded. The file could not be used as it
- * is, for a few percent at a batch of 64. */
+ * Turning costs about as much as multiplying with 5 tokens. For one token it is done in registers
+ * on the way; for more, 32 rows × 512 columns are turned to a panel on the stack (16 KiB: it stays
+ * in the first-level cache) and all tokens pass by it, 6 at a time, their sums waiting in `out`
+ * from panel to panel. Rejected: weights that are turned when the model is loaded. The file could
+ * not be used as it is, for a few percent at a batch of 64. */
 #include <string.h>
 
 #include "math/acts.h"
@@ -29,7 +29,8 @@ LANES_INLINE __m512i quad_load(const int8_t *q) /* 4 activations, in all lanes *
     return _mm512_set1_epi32(four);
 }
 
-/* A block is done: its sums, less what counting weights from 0 added, by its scales to the output's. */
+/* A block is done: its sums, less what counting weights from 0 added, by its scales to the
+ * output's. */
 LANES_INLINE __m512 block_add(__m512i dots, int32_t excess, __m512 scales, float d, __m512 sums)
 {
     const __m512 dot = _mm512_cvtepi32_ps(_mm512_sub_epi32(dots, _mm512_set1_epi32(excess)));
@@ -43,7 +44,7 @@ LANES_INLINE __m512 row_finish(__m512i dots, int32_t excess, float d, float scal
     return _mm512_mul_ps(_mm512_div_ps(dot, _mm512_set1_ps(d)), _mm512_set1_ps(scale));
 }
 
-/* ---- One token --------------------------------------------------------------------------------- */
+/* ---- One token ------------------------------------------------------------------------------- */
 
 LANES_INLINE void group_one(const struct row_group *g, enum weight_type type, float scale,
                             const struct acts *a)
@@ -57,9 +58,9 @@ LANES_INLINE void group_one(const struct row_group *g, enum weight_type type, fl
             step_turn(g, type, col, raw);
             for (uint32_t n = 0; n < step_cols(type) / 32; n++) {
                 const int8_t *q = a->q + col + 32 * step_part(type, n);
-                for (int j = 0; j < 8; j += 2) {
-                    even = _mm512_dpbusd_epi32(even, step_next(type, raw, j), quad_load(q + 4 * j));
-                    odd = _mm512_dpbusd_epi32(odd, step_next(type, raw, j + 1), quad_load(q + 4 * j + 4));
+                for (int j = 0; j < 8; j += 2, q += 8) {
+                    even = _mm512_dpbusd_epi32(even, step_next(type, raw, j), quad_load(q));
+                    odd = _mm512_dpbusd_epi32(odd, step_next(type, raw, j + 1), quad_load(q + 4));
                 }
             }
         }
@@ -85,7 +86,7 @@ static void group_multiply(const struct row_group *g, const struct weight *w, co
     }
 }
 
-/* ---- Panels ------------------------------------------------------------------------------------ */
+/* ---- Panels ---------------------------------------------------------------------------------- */
 
 struct panel {
     __m512i w[PANEL_COLS / 4][PANEL_GROUPS];
@@ -167,7 +168,9 @@ LANES_INLINE void tile_blocks(const struct panel *p, const struct panel_tokens *
     __m512 sums[PANEL_GROUPS][TILE_TOKENS];
     for (int k = 0; k < PANEL_GROUPS; k++) {
         const __mmask16 mask = x->begins ? 0 : p->group[k].mask;
-        for (int t = 0; t < tokens; t++) sums[k][t] = _mm512_maskz_loadu_ps(mask, token_out(p, x, k, t));
+        for (int t = 0; t < tokens; t++) {
+            sums[k][t] = _mm512_maskz_loadu_ps(mask, token_out(p, x, k, t));
+        }
     }
     uint32_t all = p->col / p->block;
     for (uint32_t at = 0, b = 0; at < p->cols; at += p->block, b++, all++) {
@@ -217,14 +220,16 @@ LANES_INLINE void tile_rows(const struct panel *p, const struct panel_tokens *x,
     }
 }
 
-#define TILE(kind, tokens)                                                                            \
-    static void tile_##kind##_##tokens(const struct panel *p, const struct panel_tokens *x)           \
-    {                                                                                                 \
-        tile_##kind(p, x, tokens);                                                                    \
+#define TILE(kind, tokens)                                                                        \
+    static void tile_##kind##_##tokens(const struct panel *p, const struct panel_tokens *x)       \
+    {                                                                                             \
+        tile_##kind(p, x, tokens);                                                                \
     }
-#define TILES(kind) TILE(kind, 1) TILE(kind, 2) TILE(kind, 3) TILE(kind, 4) TILE(kind, 5) TILE(kind, 6)
-#define TILE_NAMES(kind)                                                                              \
-    { tile_##kind##_1, tile_##kind##_2, tile_##kind##_3, tile_##kind##_4, tile_##kind##_5, tile_##kind##_6 }
+#define TILES(kind)                                                                               \
+    TILE(kind, 1) TILE(kind, 2) TILE(kind, 3) TILE(kind, 4) TILE(kind, 5) TILE(kind, 6)
+#define TILE_NAMES(kind)                                                                          \
+    { tile_##kind##_1, tile_##kind##_2, tile_##kind##_3, tile_##kind##_4, tile_##kind##_5,        \
+      tile_##kind##_6 }
 
 TILES(blocks)
 TILES(rows)
@@ -233,11 +238,11 @@ static void (*const tiles[2][TILE_TOKENS])(const struct panel *, const struct pa
     TILE_NAMES(blocks), TILE_NAMES(rows)
 };
 
-static void panel_multiply(struct panel *p, const struct weight *w, const void *acts, uint32_t count,
-                           size_t out_stride)
+static void panel_multiply(struct panel *p, const struct weight *w, const void *acts,
+                           uint32_t count, size_t out_stride)
 {
-    struct panel_tokens x = { .acts_bytes = acts_row_bytes(w->type, w->cols), .out_stride = out_stride,
-                              .scale = w->scale };
+    struct panel_tokens x = { .acts_bytes = acts_row_bytes(w->type, w->cols),
+                              .out_stride = out_stride, .scale = w->scale };
     p->block = acts_block(w->type, w->cols);
     p->offset = weight_offset(w->type);
     for (p->col = 0; p->col < w->cols; p->col += p->cols) {
@@ -255,11 +260,12 @@ static void panel_multiply(struct panel *p, const struct weight *w, const void *
     }
 }
 
-/* ---- Rows in groups ---------------------------------------------------------------------------- */
+/* ---- Rows in groups -------------------------------------------------------------------------- */
 
-/* The group of row r, and which rows of it come before `end`: how many from r on. ahead: in rows. */
-static uint32_t group_of(const struct weight *w, uint32_t r, uint32_t end, uint32_t ahead, float *out,
-                         struct row_group *g)
+/* The group of row r, and which rows of it come before `end`: how many from r on. ahead: in rows.
+ * */
+static uint32_t group_of(const struct weight *w, uint32_t r, uint32_t end, uint32_t ahead,
+                         float *out, struct row_group *g)
 {
     const unsigned char *data = w->data;
     if (w->rows < GROUP_ROWS) {

@@ -88,7 +88,8 @@ static float dot_i2_s(const void *row, const struct acts *a, float scale)
     int32_t dot = 0;
     for (uint32_t at = 0; at < a->block; at += 32) {
         const unsigned char *codes = w + at / 128 * 32;
-        for (int i = 0; i < 32; i++) dot += (codes[i] >> (6 - at % 128 / 16) & 3) * a->q[at + (uint32_t)i];
+        const uint32_t shift = 6 - at % 128 / 16;
+        for (uint32_t i = 0; i < 32; i++) dot += (codes[i] >> shift & 3) * a->q[at + i];
     }
     return (float)(dot - a->sum[0]) / a->d[0] * scale;
 }

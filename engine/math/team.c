@@ -7,10 +7,10 @@
  *            one that the operating system has not woken yet is not waited for
  *   wake     counts runs; idle threads sleep on it
  *
- * Before the fields of a run are written, the ticket is closed (no piece left, another run), and the
- * fields are released and acquired one by one: who reads a field of the next run cannot claim a piece
- * of the one before. A mutex with condition variables was the first thought: its convoys cost more
- * than small products take. */
+ * Before the fields of a run are written, the ticket is closed (no piece left, another run), and
+ * the fields are released and acquired one by one: who reads a field of the next run cannot claim a
+ * piece of the one before. A mutex with condition variables was the first thought: its convoys cost
+ * more than small products take. */
 #include "math/team.h"
 
 #include <linux/futex.h>
@@ -118,8 +118,8 @@ static void team_wake(struct team *t, uint32_t count)
     if (__atomic_load_n(&t->sleepers, __ATOMIC_SEQ_CST)) futex_wake(&t->wake, count);
 }
 
-void team_run(struct team *t, uint32_t pieces, void (*work)(void *arg, uint32_t piece, uint32_t thread),
-              void *arg)
+void team_run(struct team *t, uint32_t pieces,
+              void (*work)(void *arg, uint32_t piece, uint32_t thread), void *arg)
 {
     if (t->threads == 1 || pieces <= 1) {
         for (uint32_t piece = 0; piece < pieces; piece++) work(arg, piece, 0);
@@ -190,7 +190,8 @@ int team_create(uint32_t threads, struct team **out, struct fail *why)
     if (rc) {
         const uint32_t started = t->threads;
         team_destroy(t);
-        return fail_set(why, "cannot start thread %u of %u: %s", started + 1, threads, strerror(rc));
+        return fail_set(why, "cannot start thread %u of %u: %s", started + 1, threads,
+                        strerror(rc));
     }
     *out = t;
     return 0;

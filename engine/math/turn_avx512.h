@@ -23,14 +23,19 @@ struct row_group {
     __mmask16 mask;              /* of outputs that are wanted */
 };
 
+LANES_INLINE const void *row_at(const struct row_group *g, int row, uint64_t at)
+{
+    return g->rows + (uint64_t)row * g->stride + at;
+}
+
 LANES_INLINE __m256i row_load(const struct row_group *g, int row, uint64_t at)
 {
-    return _mm256_loadu_si256((const __m256i *)(const void *)(g->rows + (uint64_t)row * g->stride + at));
+    return _mm256_loadu_si256((const __m256i *)row_at(g, row, at));
 }
 
 LANES_INLINE __m128i row_load_half(const struct row_group *g, int row, uint64_t at)
 {
-    return _mm_loadu_si128((const __m128i *)(const void *)(g->rows + (uint64_t)row * g->stride + at));
+    return _mm_loadu_si128((const __m128i *)row_at(g, row, at));
 }
 
 /* 32 bytes of each of 16 rows, from byte `at` on, to 8 vectors of 4 bytes of each. */
@@ -39,7 +44,8 @@ LANES_INLINE void turn_32(const struct row_group *g, uint64_t at, __m512i w[8])
     __m512i a[8], b[8];
     for (int i = 0; i < 8; i++) {
         const int row = i + (i & 4);
-        a[i] = _mm512_inserti64x4(_mm512_castsi256_si512(row_load(g, row, at)), row_load(g, row + 4, at), 1);
+        const __m512i low = _mm512_castsi256_si512(row_load(g, row, at));
+        a[i] = _mm512_inserti64x4(low, row_load(g, row + 4, at), 1);
     }
     for (int i = 0; i < 8; i += 2) {
         b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
@@ -86,7 +92,9 @@ LANES_INLINE uint32_t step_cols(enum weight_type type)
 /* Bytes of 16 rows that a step reads. (Scales included: of two steps of TQ2_0 half each.) */
 LANES_INLINE uint32_t step_bytes(enum weight_type type)
 {
-    return GROUP_ROWS * (type == WEIGHT_Q8_0 ? 34 : type == WEIGHT_Q4_0 ? 18 : type == WEIGHT_TQ2_0 ? 33 : 32);
+    if (type == WEIGHT_Q8_0) return GROUP_ROWS * 34;
+    if (type == WEIGHT_Q4_0) return GROUP_ROWS * 18;
+    return GROUP_ROWS * (type == WEIGHT_TQ2_0 ? 33 : 32);
 }
 
 LANES_INLINE void step_turn(const struct row_group *g, enum weight_type type, uint32_t col,
@@ -95,14 +103,17 @@ LANES_INLINE void step_turn(const struct row_group *g, enum weight_type type, ui
     /* 16 rows at once are 16 short streams, which CPUs do not see coming. But the next rows are all
      * the bytes behind these, in one stream. */
     const unsigned char *ahead = g->ahead + (uint64_t)(col / step_cols(type)) * step_bytes(type);
-    for (uint32_t i = 0; i < step_bytes(type); i += 64) _mm_prefetch((const char *)ahead + i, _MM_HINT_T1);
+    for (uint32_t i = 0; i < step_bytes(type); i += 64) {
+        _mm_prefetch((const char *)ahead + i, _MM_HINT_T1);
+    }
     if (type == WEIGHT_Q8_0) turn_32(g, (uint64_t)col / 32 * 34 + 2, raw);
     else if (type == WEIGHT_Q4_0) turn_16(g, (uint64_t)col / 32 * 18 + 2, raw);
     else if (type == WEIGHT_TQ2_0) turn_32(g, (uint64_t)col / 256 * 66 + col % 256 / 4, raw);
     else turn_32(g, col / 4, raw);
 }
 
-/* Of ternary weights each 2 bits of a byte are a part of 32 columns: the n-th from below is this. */
+/* Of ternary weights each 2 bits of a byte are a part of 32 columns: the n-th from below is this.
+ * */
 LANES_INLINE uint32_t step_part(enum weight_type type, uint32_t n)
 {
     return type == WEIGHT_I2_S ? 3 - n : n;
@@ -135,10 +146,10 @@ LANES_INLINE __m512 scales_load(const struct row_group *g, enum weight_type type
                                               : (uint64_t)block * 66 + 64;
     short d[GROUP_ROWS];
     for (int i = 0; i < GROUP_ROWS; i++) {
-        memcpy(&d[i], g->rows + (uint64_t)i * g->stride + at, sizeof(d[i]));
+        memcpy(&d[i], row_at(g, i, at), sizeof(d[i]));
     }
-    return _mm512_cvtph_ps(_mm256_set_epi16(d[15], d[14], d[13], d[12], d[11], d[10], d[9], d[8], d[7],
-                                            d[6], d[5], d[4], d[3], d[2], d[1], d[0]));
+    return _mm512_cvtph_ps(_mm256_set_epi16(d[15], d[14], d[13], d[12], d[11], d[10], d[9], d[8],
+                                            d[7], d[6], d[5], d[4], d[3], d[2], d[1], d[0]));
 }
 
 #endif

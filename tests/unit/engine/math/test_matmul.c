@@ -80,10 +80,11 @@ static void test_same(void **state)
     EACH_VARIANT(ops) {
         set_multiply(&one, ops, 1, 64 * 1024, x, TOKENS);
         for (uint32_t threads = 1; threads <= 5; threads++) {
-            for (size_t room = 1024; room <= 64 * 1024; room *= 4) { /* for one token, for some, for all */
+            for (size_t room = 1024; room <= 64 * 1024; room *= 4) { /* for a token, some, all */
                 set_multiply(&other, ops, threads, room, x, TOKENS);
                 for (int i = 0; i < PRODUCTS; i++) {
-                    assert_memory_equal(one.out[i], other.out[i], TOKENS * one.w[i].rows * sizeof(float));
+                    const size_t bytes = TOKENS * one.w[i].rows * sizeof(float);
+                    assert_memory_equal(one.out[i], other.out[i], bytes);
                 }
             }
         }

@@ -1,4 +1,5 @@
-/* Matrix products of every variant and type: right, and the same bits whatever is computed with them. */
+/* Matrix products of every variant and type: right, and the same bits whatever is computed with
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,8 +101,8 @@ static void check_reference(const struct kernel_ops *ops, const struct matrix *m
     free(row);
 }
 
-/* Some rows of some tokens, elsewhere in memory: the bits are those of the whole, and nothing else is
- * written. */
+/* Some rows of some tokens, elsewhere in memory: the bits are those of the whole, and nothing else
+ * is written. */
 static void check_part(const struct kernel_ops *ops, const struct matrix *m, const char *acts,
                        const float *whole, uint32_t first, uint32_t count)
 {
@@ -117,9 +118,9 @@ static void check_part(const struct kernel_ops *ops, const struct matrix *m, con
             const int inside = r >= begin && r < end;
             const float expected = inside ? whole[(first + t) * w->rows + r] : -77;
             if (memcmp(&out[t * stride + r], &expected, sizeof(expected)) != 0) {
-                fail_msg("%s %s %ux%u rows %u to %u, %u tokens: row %u token %u is %a, not %a", ops->name,
-                         weight_kind(w->type)->name, w->rows, w->cols, begin, end, count, r, t,
-                         (double)out[t * stride + r], (double)expected);
+                fail_msg("%s %s %ux%u rows %u to %u, %u tokens: row %u token %u is %a, not %a",
+                         ops->name, weight_kind(w->type)->name, w->rows, w->cols, begin, end, count,
+                         r, t, (double)out[t * stride + r], (double)expected);
             }
         }
     }

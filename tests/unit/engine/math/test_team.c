@@ -46,7 +46,7 @@ static void run_many(uint32_t threads, int runs, int pause)
     uint32_t input = 0;
     for (int i = 0; i < runs; i++) {
         const uint32_t pieces = (uint32_t)(i * 7 % (PIECES_MAX + 1));
-        memset(j, 0, sizeof(*j)); /* who still worked on the run before would be seen here, by TSan too */
+        memset(j, 0, sizeof(*j)); /* who still works on the run before is seen here, by TSan too */
         j->threads = threads;
         j->input = &input;
         input = (uint32_t)i;
@@ -109,7 +109,8 @@ static void thread_look(void *arg, uint32_t piece, uint32_t thread)
     char name[16];
     sigset_t set;
     if (!__atomic_load_n(&l->others, __ATOMIC_ACQUIRE)) {
-        l->named = !pthread_getname_np(pthread_self(), name, sizeof(name)) && !strcmp(name, "engine-0");
+        l->named = !pthread_getname_np(pthread_self(), name, sizeof(name)) &&
+                   !strcmp(name, "engine-0");
         l->blocked = !pthread_sigmask(SIG_SETMASK, NULL, &set) && sigismember(&set, SIGTERM) == 1 &&
                      sigismember(&set, SIGINT) == 1;
         __atomic_store_n(&l->others, 1, __ATOMIC_RELEASE);
@@ -135,8 +136,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs), cmocka_unit_test(test_sleepers),
-        cmocka_unit_test(test_create_destroy), cmocka_unit_test(test_bad), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_runs),           cmocka_unit_test(test_sleepers),
+        cmocka_unit_test(test_create_destroy), cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

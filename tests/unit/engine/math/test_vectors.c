@@ -1,5 +1,5 @@
-/* What a forward pass needs beside products, in every variant: against doubles, for odd lengths, and
- * the same bits wherever a sequence is cut. */
+/* What a forward pass needs beside products, in every variant: against doubles, for odd lengths,
+ * and the same bits wherever a sequence is cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@ enum { N_MAX = 200 };
 static const uint32_t lengths[] = { 1, 7, 8, 15, 16, 17, 64, 100, 199 };
 enum { LENGTHS = 9 };
 
-static void near(const char *name, const char *what, uint32_t n, double got, double expected, double off)
+static void near(const char *name, const char *what, uint32_t n, double got, double expected,
+                 double off)
 {
     if (!(fabs(got - expected) <= off)) {
         fail_msg("%s %s of %u: %.9g, not %.9g", name, what, n, got, expected);
@@ -58,24 +59,27 @@ static void test_pairs(void **state)
             float x[N_MAX], y[N_MAX], a[N_MAX];
             numbers_fill(x, n);
             numbers_fill(y, n);
-#define EACH_NUMBER(call, expected, relative)                                                         \
-    memcpy(a, x, n * sizeof(*a));                                                                     \
-    guard_set(a, n);                                                                                  \
-    ops->call;                                                                                        \
-    guard_check(a, n);                                                                                \
-    for (uint32_t i = 0; i < n; i++) {                                                                \
-        const double e = (expected);                                                                  \
-        near(ops->name, #call, n, (double)a[i], e, (relative) * fabs(e) + 1e-37);                     \
+#define EACH_NUMBER(call, expected, relative)                                                     \
+    memcpy(a, x, n * sizeof(*a));                                                                 \
+    guard_set(a, n);                                                                              \
+    ops->call;                                                                                    \
+    guard_check(a, n);                                                                            \
+    for (uint32_t i = 0; i < n; i++) {                                                            \
+        const double e = (expected);                                                              \
+        near(ops->name, #call, n, (double)a[i], e, (relative) * fabs(e) + 1e-37);                 \
     }
             EACH_NUMBER(add(a, y, n), (double)(x[i] + y[i]), 0)
             EACH_NUMBER(scale(a, 0.3f, n), (double)(x[i] * 0.3f), 0)
-            EACH_NUMBER(silu_mul(a, y, n), (double)x[i] / (1 + exp(-(double)x[i])) * (double)y[i], 1e-6)
-            EACH_NUMBER(relu2_mul(a, y, n), x[i] > 0 ? (double)x[i] * (double)x[i] * (double)y[i] : 0, 1e-6)
+            EACH_NUMBER(silu_mul(a, y, n),
+                        (double)x[i] / (1 + exp(-(double)x[i])) * (double)y[i], 1e-6)
+            EACH_NUMBER(relu2_mul(a, y, n),
+                        x[i] > 0 ? (double)x[i] * (double)x[i] * (double)y[i] : 0, 1e-6)
         }
     }
 }
 
-/* e^x by softmax of two numbers: x and 0 give e^x / (1 + e^x). And silu where e^−x is huge or nothing. */
+/* e^x by softmax of two numbers: x and 0 give e^x / (1 + e^x). And silu where e^−x is huge or
+ * nothing. */
 static void test_exp(void **state)
 {
     (void)state;
@@ -126,9 +130,11 @@ static void test_softmax(void **state)
 static void test_f16(void **state)
 {
     (void)state;
-    static const float special[] = { 0,       -0.0f,   1,         65504,  65519,     65520, 1e9f,
-                                     -1e9f,   6e-8f,   2.98e-8f,  3e-8f,  6.1e-5f,   1e-10f, 1.0009765625f,
-                                     1.00048828125f, 1.00146484375f, INFINITY, -INFINITY };
+    static const float special[] = {
+        0,        -0.0f,  1,     65504, 65519,  65520,         1e9f,           -1e9f,          6e-8f,
+        2.98e-8f, 3e-8f,  6e-5f, 1e-10f, 1.0009765625f, 1.00048828125f, 1.00146484375f, INFINITY,
+        -INFINITY,
+    };
     enum { SPECIAL = sizeof(special) / sizeof(special[0]) };
     EACH_VARIANT(ops) {
         uint16_t h[N_MAX];
@@ -177,7 +183,9 @@ static void check_attention(const struct kernel_ops *ops, uint32_t dim, uint32_t
     ops->weighted_sum_f16(kv, weights, positions, dim, acc);
     const uint32_t at = positions / 3;
     ops->weighted_sum_f16(kv, weights, at, dim, cut);
-    for (uint32_t p = at; p < positions && p < at + 3; p++) ops->add_f16(cut, kv + p * dim, weights[p], dim);
+    for (uint32_t p = at; p < positions && p < at + 3; p++) {
+        ops->add_f16(cut, kv + p * dim, weights[p], dim);
+    }
     const uint32_t rest = at + 3 < positions ? at + 3 : positions;
     ops->weighted_sum_f16(kv + rest * dim, weights + rest, positions - rest, dim, cut);
     assert_memory_equal(acc, cut, dim * sizeof(float));
@@ -245,9 +253,10 @@ static void test_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm),    cmocka_unit_test(test_pairs), cmocka_unit_test(test_exp),
-        cmocka_unit_test(test_softmax), cmocka_unit_test(test_f16),   cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_row),     cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_norm),      cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_exp),       cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_f16),       cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_row),       cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* variants.h - for tests of math/: every variant that is usable here, and numbers that are the same on
- * every run. */
+/* variants.h - for tests of math/: every variant that is usable here, and numbers that are the same
+ * on every run. */
 #ifndef TESTS_ENGINE_MATH_VARIANTS_H
 #define TESTS_ENGINE_MATH_VARIANTS_H
 
@@ -9,8 +9,8 @@
 
 #include "math/kernel.h"
 
-#define EACH_VARIANT(ops)                                                                             \
-    for (const struct kernel_ops *const *each = kernel_all(), *ops; (ops = *each) != NULL; each++)    \
+#define EACH_VARIANT(ops)                                                                         \
+    for (const struct kernel_ops *const *each = kernel_all(), *ops; (ops = *each) != NULL; each++)\
         if (ops->usable())
 
 static uint64_t numbers_state = 1;
