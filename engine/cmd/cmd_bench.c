@@ -143,8 +143,9 @@ static void bench_print(struct bench *b)
     const struct model *m = b->solo.model;
     const struct bench_options *o = &b->o;
     if (o->json) {
-        printf("{\"type\":\"%s\",\"kernel\":\"%s\",\"threads\":%u,\"weight_bytes\":%llu,", m->type,
-               b->solo.ops->name, team_threads(b->solo.team), (unsigned long long)m->weight_bytes);
+        printf("{\"type\":\"%s\",\"kernel\":\"%s\",\"threads\":%u,\"vocab\":%u,"
+               "\"weight_bytes\":%llu,", m->type, b->solo.ops->name, team_threads(b->solo.team), m->vocab,
+               (unsigned long long)m->weight_bytes);
         figure_json("prefill", o->prompt, b->prefill_s, o->rounds);
         putchar(',');
         figure_json("decode", o->answer, b->decode_s, o->rounds);

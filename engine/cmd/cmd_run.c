@@ -56,18 +56,18 @@ static char *file_text(const char *path, size_t *bytes)
     return text;
 }
 
+/* The exit status, as all of these. */
 static int ids_read(struct run *r, const char *text)
 {
     const char *at = text + strspn(text, " ,\t\r\n");
     r->prompt = malloc((strlen(text) / 2 + 1) * sizeof(*r->prompt));
-    if (!r->prompt) return -1;
+    if (!r->prompt) return 1;
     while (*at) {
         char *end;
         const unsigned long id = strtoul(at, &end, 10);
         if (end == at || id >= r->solo.model->vocab) {
-            command_bad("run", "'%.20s' in the prompt is not a token of this vocabulary: 0 to %u", at,
-                        r->solo.model->vocab - 1);
-            return -1;
+            return command_bad("run", "'%.20s' in the prompt is not a token of this vocabulary: 0 to %u",
+                               at, r->solo.model->vocab - 1);
         }
         r->prompt[r->prompt_count++] = (int32_t)id;
         at = end + strspn(end, " ,\t\r\n");
@@ -82,7 +82,7 @@ static int text_read(struct run *r, const char *text, size_t bytes)
     if (!r->prompt || tokenizer_encode(r->tokenizer, text, bytes, flags, r->prompt, bytes + 8,
                                        &r->prompt_count) || r->prompt_count > bytes + 8) {
         fprintf(stderr, "sonde-engine run: the prompt could not be tokenized\n");
-        return -1;
+        return 1;
     }
     return 0;
 }
@@ -91,17 +91,17 @@ static int prompt_read(struct run *r)
 {
     size_t bytes = r->o.prompt ? strlen(r->o.prompt) : 0;
     char *text = r->o.file_set ? file_text(r->o.prompt_path, &bytes) : NULL;
-    if (r->o.file_set && !text) return -1;
+    if (r->o.file_set && !text) return 1;
     const char *prompt = text ? text : r->o.prompt;
     const int bad = r->o.ids ? ids_read(r, prompt) : text_read(r, prompt, bytes);
     free(text);
-    if (bad) return -1;
+    if (bad) return bad;
     if (!r->prompt_count && tokenizer_bos(r->tokenizer) >= 0) {
         r->prompt[r->prompt_count++] = tokenizer_bos(r->tokenizer);
     }
     if (r->prompt_count) return 0;
     fprintf(stderr, "sonde-engine run: the prompt is empty\n");
-    return -1;
+    return 1;
 }
 
 /* ---- Tokens ----------------------------------------------------------------------------------- */
@@ -221,17 +221,17 @@ static int command_run_run(int argc, char **argv)
     int rc = prompt_read(&r);
     if (!rc && r.o.logits_path && !(r.logits = fopen(r.o.logits_path, "wb"))) {
         fprintf(stderr, "sonde-engine run: cannot write %s: %s\n", r.o.logits_path, strerror(errno));
-        rc = -1;
+        rc = 1;
     }
-    if (!rc) rc = run_generate(&r);
+    if (!rc && run_generate(&r)) rc = 1;
     if (r.logits && (fclose(r.logits) || r.logits_failed)) {
         fprintf(stderr, "sonde-engine run: cannot write %s\n", r.o.logits_path);
-        rc = -1;
+        rc = 1;
     }
     free(r.prompt);
     solo_close(&r.solo);
     tokenizer_destroy(r.tokenizer);
-    return rc ? 1 : 0;
+    return rc;
 }
 
 const struct command command_run = {

@@ -29,21 +29,29 @@ static uint32_t cpus_there_are(void)
     return count < 1 ? 1 : (uint32_t)count;
 }
 
-/* Pages of the KV cache: as many as the context needs, or as fit beside the rest. */
-static int solo_limit(struct solo *s, const struct solo_options *o, uint64_t rest_bytes,
-                      uint64_t *pages, struct fail *why)
+static uint64_t solo_bytes(const struct solo *s, uint32_t threads, uint32_t context)
 {
-    const uint64_t page = kv_page_bytes_of(s->model);
-    *pages = (s->context + KV_PAGE - 1) / KV_PAGE;
-    if (!o->memory_limit || rest_bytes + *pages * page <= o->memory_limit) return 0;
-    if (rest_bytes + page > o->memory_limit) {
-        return fail_set(why, "the memory limit of %llu bytes is less than the %llu that weights, "
-                        "activations and %d positions of KV cache need",
-                        (unsigned long long)o->memory_limit, (unsigned long long)(rest_bytes + page),
-                        KV_PAGE);
+    const uint64_t pages = (context + KV_PAGE - 1) / KV_PAGE;
+    return s->model->weight_bytes + pages * kv_page_bytes_of(s->model) +
+           forward_bytes_needed(s->model, 1, context, threads, s->ops, s->batch).used;
+}
+
+/* The context that a memory limit leaves: whole pages, as many as fit. */
+static int solo_limit(struct solo *s, uint32_t threads, uint64_t limit, struct fail *why)
+{
+    if (!limit || solo_bytes(s, threads, s->context) <= limit) return 0;
+    uint32_t pages = 0, too_many = (s->context + KV_PAGE - 1) / KV_PAGE;
+    while (too_many - pages > 1) {
+        const uint32_t between = pages + (too_many - pages) / 2;
+        if (solo_bytes(s, threads, between * KV_PAGE) <= limit) pages = between;
+        else too_many = between;
     }
-    *pages = (o->memory_limit - rest_bytes) / page;
-    s->context = (uint32_t)*pages * KV_PAGE;
+    if (!pages) {
+        return fail_set(why, "the memory limit of %llu bytes is less than the %llu that weights, "
+                        "activations and %d positions of KV cache need", (unsigned long long)limit,
+                        (unsigned long long)solo_bytes(s, threads, KV_PAGE), KV_PAGE);
+    }
+    s->context = pages * KV_PAGE;
     snprintf(s->notice, sizeof(s->notice), "the memory limit leaves room for %u positions of context",
              s->context);
     return 0;
@@ -57,12 +65,12 @@ static int solo_compute(struct solo *s, const struct solo_options *o, struct fai
     s->batch = o->batch;
     s->ops = kernel_choose();
     if (!s->ops) return fail_set(why, "SONDE_ENGINE_KERNEL names no kernel that this CPU can run");
+    if (solo_limit(s, threads, o->memory_limit, why)) return -1;
     const struct forward_bytes scratch =
         forward_bytes_needed(s->model, 1, s->context, threads, s->ops, s->batch);
-    uint64_t pages;
+    const uint64_t pages = (s->context + KV_PAGE - 1) / KV_PAGE;
     uint32_t reused;
-    if (solo_limit(s, o, s->model->weight_bytes + scratch.used, &pages, why) ||
-        buddy_create("kv", kv_pool_bytes_of(s->model, pages), KV_POOL_UNIT, &s->cells, why) ||
+    if (buddy_create("kv", kv_pool_bytes_of(s->model, pages), KV_POOL_UNIT, &s->cells, why) ||
         buddy_create("activations", scratch.pool, POOL_UNIT, &s->activations, why) ||
         team_create(threads, &s->team, why) ||
         kv_create(s->model, 1, s->context, s->cells, &s->kv, why) ||
