@@ -2,9 +2,14 @@
  *
  * How large weights are: with inputs of size 1 (root mean square; that is what a norm makes) and
  * weights of standard deviation s/√n the outputs have size s. Sublayers are to give about 1, scores
- * of attention should differ by about 2 between positions, and logits by about 4 between tokens, so
- * that the best one leads by more than what two implementations differ in. Every tensor draws from a
- * generator of its own, seeded by its name: a model with one layer more begins with the same layers.
+ * of attention should differ by about 2 between positions, and logits by about 3 between tokens.
+ * Every row draws from a generator of its own, seeded by its tensor's name: a model with one layer
+ * more begins with the same layers.
+ *
+ * Of a thousand random logits the best two are often closer than two implementations are that round
+ * differently. So every token has a successor, which the output likes for the token's own embedding:
+ * it leads clearly, and the context still decides now and then. (Not in BitNet, whose output is its
+ * embedding.)
  *
  * BitNet's matrices are ternary by birth: −s, 0 or s, whatever type they are written as, with an s
  * that F16 holds exactly, so all types of it are the same model. */
@@ -65,6 +70,7 @@ enum tensor_fill {
     FILL_TERNARY,
     FILL_NORM,                   /* gains of a norm: near 1 */
     FILL_EMBEDDING,              /* a row a token, rows of different lengths */
+    FILL_OUTPUT,                 /* the same, and liking the token before */
 };
 
 struct model_tensor {
@@ -76,7 +82,14 @@ struct model_tensor {
     float deviation;
 };
 
-struct model_list { struct model_tensor *tensors; size_t count, room; };
+struct model_list {
+    struct model_tensor *tensors;
+    size_t count, room;
+    uint32_t *before;            /* the token that each one succeeds; NO_TOKEN */
+    float *embedding;            /* room for a row */
+};
+#define NO_TOKEN UINT32_MAX
+enum { SUCCESSOR_LOGIT = 22 };
 
 static void list_add(struct model_list *l, enum weight_type type, enum tensor_fill fill, uint32_t cols,
                      uint32_t rows, float size, const char *format, ...)
@@ -137,7 +150,7 @@ static void model_add(struct model_list *l, const struct random_model *m)
              bitnet ? 4 : sqrtf((float)s->embd), "token_embd.weight");
     for (unsigned i = 0; i < s->layers; i++) layer_add(l, m, i);
     list_add(l, WEIGHT_F32, FILL_NORM, s->embd, 1, 0, "output_norm.weight");
-    if (!bitnet) list_add(l, t, FILL_EMBEDDING, s->embd, vocab, 4, "output.weight");
+    if (!bitnet) list_add(l, t, FILL_OUTPUT, s->embd, vocab, 3, "output.weight");
 }
 
 /* ---- Numbers ------------------------------------------------------------------------------- */
@@ -156,34 +169,71 @@ static float ternary_magnitude(const struct model_tensor *t)
 }
 
 static void row_fill(const struct random_model *m, const struct model_tensor *t, uint32_t row,
-                     uint64_t *state, float *out)
+                     float *out)
 {
+    uint64_t state = random_state(m->seed, t->name) + row * 0xd1342543de82ef95u;
     const float magnitude = ternary_magnitude(t);
     float deviation = t->deviation;
-    if (t->fill == FILL_EMBEDDING) deviation *= token_length(m, row, state);
+    if (t->fill == FILL_EMBEDDING || t->fill == FILL_OUTPUT) deviation *= token_length(m, row, &state);
     for (uint32_t i = 0; i < t->cols; i++) {
         switch (t->fill) {
-        case FILL_NORM: out[i] = 1 + 0.1f * random_normal(state); break;
+        case FILL_NORM: out[i] = 1 + 0.1f * random_normal(&state); break;
         case FILL_TERNARY:
-            out[i] = (float)((int)((random_next(state) >> 32) * 3 >> 32) - 1) * magnitude;
+            out[i] = (float)((int)((random_next(&state) >> 32) * 3 >> 32) - 1) * magnitude;
             break;
         case FILL_NORMAL:
-        case FILL_EMBEDDING: out[i] = random_normal(state) * deviation; break;
+        case FILL_EMBEDDING:
+        case FILL_OUTPUT: out[i] = random_normal(&state) * deviation; break;
         }
     }
 }
 
-static int tensor_write(const struct random_model *m, const struct model_tensor *t,
-                        struct gguf_writer *w)
+/* All tokens but odd ones in a circle, in random order (Sattolo's shuffle: one circle, not several). */
+static int successors_draw(const struct random_model *m, struct model_list *l)
+{
+    const uint32_t vocab = random_vocab_size(m->vocab);
+    uint64_t state = random_state(m->seed, "successors");
+    uint32_t *circle = malloc(vocab * sizeof(*circle)), count = 0;
+    l->before = malloc(vocab * sizeof(*l->before));
+    l->embedding = malloc(m->size->embd * sizeof(*l->embedding));
+    const int rc = circle && l->before && l->embedding ? 0 : -1;
+    for (uint32_t i = 0; i < vocab && !rc; i++) {
+        l->before[i] = NO_TOKEN;
+        if (!random_vocab_is_odd(m->vocab, i)) circle[count++] = i;
+    }
+    for (uint32_t i = count; i-- > 1 && !rc;) {
+        const uint32_t k = (uint32_t)((random_next(&state) >> 32) * i >> 32), kept = circle[i];
+        circle[i] = circle[k];
+        circle[k] = kept;
+    }
+    for (uint32_t i = 0; i < count && !rc; i++) l->before[circle[(i + 1) % count]] = circle[i];
+    free(circle);
+    return rc;
+}
+
+/* The last norm's output holds a token's own embedding in a share of 1 to what layers added. */
+static void row_succeed(const struct random_model *m, const struct model_list *l, uint32_t token,
+                        float *out)
+{
+    const struct model_tensor *embeddings = &l->tensors[0];
+    if (l->before[token] == NO_TOKEN) return;
+    row_fill(m, embeddings, l->before[token], l->embedding);
+    const float size = sqrtf(1 + 1.6f * (float)m->size->layers);
+    const float by = SUCCESSOR_LOGIT * size / (float)embeddings->cols;
+    for (uint32_t i = 0; i < embeddings->cols; i++) out[i] += l->embedding[i] * by;
+}
+
+static int tensor_write(const struct random_model *m, const struct model_list *l,
+                        const struct model_tensor *t, struct gguf_writer *w)
 {
     const uint64_t row_bytes = weight_row_bytes(t->type, t->cols);
     float *numbers = malloc(t->cols * sizeof(*numbers));
     unsigned char *row = malloc(row_bytes);
     const int rc = numbers && row ? 0 : -1;
-    uint64_t state = random_state(m->seed, t->name);
     const float scale = ternary_magnitude(t);
     for (uint32_t i = 0; i < t->rows && !rc; i++) {
-        row_fill(m, t, i, &state, numbers);
+        row_fill(m, t, i, numbers);
+        if (t->fill == FILL_OUTPUT) row_succeed(m, l, i, numbers);
         weight_row_from_floats(t->type, numbers, t->cols, scale, row);
         gguf_write_data(w, row, row_bytes);
     }
@@ -251,7 +301,7 @@ static int model_write(const struct random_model *m, const struct model_list *l,
                           t->dims_count, weight_bytes(t->type, t->cols, t->rows));
     }
     for (size_t i = 0; i < l->count; i++) {
-        if (tensor_write(m, &l->tensors[i], w)) return -1;
+        if (tensor_write(m, l, &l->tensors[i], w)) return -1;
     }
     return 0;
 }
@@ -261,9 +311,11 @@ int random_model_write(const struct random_model *m, const char *path, struct fa
     struct model_list list = { .room = (size_t)m->size->layers * 11 + 3 };
     struct gguf_writer *w;
     list.tensors = calloc(list.room, sizeof(*list.tensors));
-    if (!list.tensors) return fail_set(why, "%s: out of memory", path);
-    model_add(&list, m);
-    int rc = gguf_write_begin(path, &w, why);
+    int rc = list.tensors && !successors_draw(m, &list) ? 0 : fail_set(why, "%s: out of memory", path);
+    if (!rc) {
+        model_add(&list, m);
+        rc = gguf_write_begin(path, &w, why);
+    }
     if (!rc && model_write(m, &list, w)) {
         gguf_write_abandon(w);
         rc = fail_set(why, "%s: out of memory", path);
@@ -271,5 +323,7 @@ int random_model_write(const struct random_model *m, const char *path, struct fa
         rc = gguf_write_finish(w, why);
     }
     free(list.tensors);
+    free(list.before);
+    free(list.embedding);
     return rc;
 }
