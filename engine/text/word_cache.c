@@ -14,18 +14,20 @@ struct word_cache_slot {
     _Atomic uint64_t key[KEY_WORDS], tokens[TOKEN_WORDS];
 };
 
+/* calloc, and aligned by hand: pages of a cache that is hardly used are never touched. */
 int word_cache_init(struct word_cache *c, uint32_t slots)
 {
     c->mask = slots - 1;
-    c->slots = aligned_alloc(64, (size_t)slots * sizeof(*c->slots));
-    if (!c->slots) return -1;
-    memset((void *)c->slots, 0, (size_t)slots * sizeof(*c->slots));
+    c->room = calloc((size_t)slots + 1, sizeof(*c->slots));
+    if (!c->room) return -1;
+    c->slots = (struct word_cache_slot *)(((uintptr_t)c->room + 63) & ~(uintptr_t)63);
     return 0;
 }
 
 void word_cache_release(struct word_cache *c)
 {
-    free(c->slots);
+    free(c->room);
+    c->room = NULL;
     c->slots = NULL;
 }
 

@@ -15,7 +15,7 @@
 enum { WORD_CACHE_BYTES = 24, WORD_CACHE_TOKENS = 8 };
 
 struct word_cache_slot;
-struct word_cache { struct word_cache_slot *slots; uint32_t mask; };
+struct word_cache { struct word_cache_slot *slots; void *room; uint32_t mask; };
 
 int word_cache_init(struct word_cache *c, uint32_t slots); /* a power of two; -1: out of memory */
 void word_cache_release(struct word_cache *c);
