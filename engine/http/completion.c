@@ -83,7 +83,7 @@ static int on_token(void *context, int32_t token, const char *piece, size_t byte
     piece_put(c, text, n);
     if (n < 0) c->failed = 1;
     if (c->ask.stream && n > 0) http_call_wake(c);
-    const int enough = c->text.stopped || c->failed || c->gone;
+    const int enough = c->text.stopped || c->failed; /* a client that is gone cancels, and is counted so */
     pthread_mutex_unlock(&c->lock);
     return enough;
 }

@@ -10,7 +10,9 @@
 
 #include "http/server_private.h"
 
-enum { BACKLOG = 256 };
+/* What the kernel keeps for a client that does not read: by itself it goes to megabytes, and nobody would
+ * notice for thousands of tokens. */
+enum { BACKLOG = 256, SEND_BYTES = 64 << 10 };
 
 /* "[::1]:8080", "localhost:0": the parts; -1 if it is neither. */
 static int address_split(const char *text, char *host, size_t host_size, char *port, size_t port_size)
@@ -34,8 +36,12 @@ static int address_split(const char *text, char *host, size_t host_size, char *p
 
 static int socket_listen(const struct addrinfo *a, struct fail *why, const char *text)
 {
-    const int one = 1, fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    const int one = 1, send_bytes = SEND_BYTES;
+    const int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes)); /* connections have it too */
+    }
     if (fd >= 0 && !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
     fail_set(why, "cannot listen on %s: %s", text, strerror(errno));
     if (fd >= 0) close(fd);

@@ -126,6 +126,31 @@ for stream in true false; do
     until_true eval '[ "$(health running)" = 0 ]'
 done
 
+# ---- clients that do not read --------------------------------------------------------------
+stop
+start log --slots 4 --threads 1 --client-timeout 1
+cat >silent.py <<'END'
+import socket, sys, time
+host, port = sys.argv[1].removeprefix("http://").split(":")
+body = sys.argv[2].encode()
+clients = []
+for _ in range(4):
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    s.connect((host, int(port)))
+    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    clients.append(s)
+time.sleep(60)
+END
+python3 silent.py "$at" "$(with "$long" '{"stream": true}')" &
+silent=$!
+started+=("$silent")
+until_true eval '[ "$(health cancelled)" = 4 ]'
+ask 200 /v1/completions -d '{"prompt": "a", "max_tokens": 5}' # the others are served
+{ kill -KILL "$silent" && wait "$silent"; } 2>/dev/null
+stop
+start log --slots 2 --event-log events2
+
 # ---- stopping: what runs is answered first -------------------------------------------------
 before=$(health tokens_out)
 curl -s --max-time 60 -N -o last -d "$(with "$question" '{"stream": true, "max_tokens": 150}')" "$at/v1/chat/completions" &
@@ -135,9 +160,11 @@ stop
 wait "$client" || complain "the client in flight: $?"
 has "its answer is complete" '^data: \[DONE\]' last
 same "cancelled, in the event log" 2 "$(grep -c '"event":"end".*"outcome":"cancelled"' events)"
+cat events2 >>events
 python3 - <<'END' || complain "the event log"
 import json
 events = [json.loads(l) for l in open("events")]
+assert any(e["event"] == "batch" and e["members"] for e in events)
 arrived = {e["request"] for e in events if e["event"] == "arrival"}
 ended = [e["request"] for e in events if e["event"] == "end"]
 assert arrived == set(ended) and len(ended) == len(arrived), (len(arrived), len(ended))
