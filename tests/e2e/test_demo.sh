@@ -5,6 +5,7 @@
 [ -e "$SONDE_BUILD/libsonde_preload.so" ] || exit 0 # not under the sanitizers
 cd "$SONDE_SOURCE" || exit
 export SONDE_BUILD
+unset CI DEMO_SECONDS
 patience=60
 
 # Processes whose command line has the model of this build in it: engine and agent.
