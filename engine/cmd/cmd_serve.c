@@ -63,14 +63,17 @@ static int options_read(struct serve_options *s, int argc, char **argv)
     if (s->memory_limit) {
         e->memory_limit = bytes_parse(s->memory_limit);
         if (!e->memory_limit) {
-            return command_bad("serve", "--memory-limit is '%s', but has to be a whole number of bytes, "
-                               "or one with KB, MB, GB or TB, and more than 0", s->memory_limit);
+            return command_bad("serve",
+                               "--memory-limit is '%s', but has to be a whole number of bytes, "
+                               "or one with KB, MB, GB or TB, and more than 0",
+                               s->memory_limit);
         }
     }
     return 0;
 }
 
-static int serve_until_signal(struct engine *e, const struct serve_options *s, const sigset_t *signals)
+static int serve_until_signal(struct engine *e, const struct serve_options *s,
+                              const sigset_t *signals)
 {
     struct http_server *server;
     struct fail why;
@@ -81,7 +84,8 @@ static int serve_until_signal(struct engine *e, const struct serve_options *s, c
     }
     const struct model *m = engine_model(e);
     printf("model %s, %s, %.1f MB; %u threads, %u slots, context %u\n", m->name, m->type,
-           (double)m->weight_bytes / (1 << 20), engine_threads(e), engine_slots(e), engine_context(e));
+           (double)m->weight_bytes / (1 << 20), engine_threads(e), engine_slots(e),
+           engine_context(e));
     if (engine_notice(e)[0]) printf("%s\n", engine_notice(e));
     printf("listening on %s\n", http_server_url(server));
     fflush(stdout);
@@ -124,24 +128,25 @@ const struct command command_serve = {
     .usage = "-m FILE [--listen HOST:PORT] [options]",
     .summary = "Answer requests over HTTP, as OpenAI's server does.",
     .help = "  -m, --model FILE       a GGUF file\n"
-            "  -l, --listen HOST:PORT (127.0.0.1:8080); port 0 is any that is free, see what is printed\n"
+            "  -l, --listen HOST:PORT (127.0.0.1:8080); port 0 is any that is free: it is printed\n"
             "  -t, --threads N        that compute (as many as there are CPUs)\n"
             "      --slots N          requests that are computed together (4)\n"
-            "  -c, --ctx N            positions of one request, prompt and answer (the model's, at most\n"
-            "                         4096)\n"
+            "  -c, --ctx N            positions of a request, prompt and answer (the model's, but\n"
+            "                         no more than 4096)\n"
             "  -b, --batch N          tokens in one pass (256)\n"
             "      --queue N          requests that may wait; more are answered 429 (256)\n"
-            "      --memory-limit N   for weights, activations and KV cache: 512MB, 2GB; the KV cache has\n"
-            "                         what is left of it (no limit)\n"
-            "      --deterministic    requests without a seed get that of --seed: the same answer each time\n"
+            "      --memory-limit N   for weights, activations and KV cache: 512MB, 2GB; the\n"
+            "                         cache has what is left of it (no limit)\n"
+            "      --deterministic    requests without a seed get that of --seed\n"
             "      --seed N           (random; 42 with --deterministic)\n"
             "      --event-log FILE   what happened to requests when, as JSON lines\n"
             "      --operations       record times by layer and operation\n"
             "      --connections N    at a time (512)\n"
-            "      --client-timeout S a client that does not read or write for so long is gone (30)\n"
+            "      --client-timeout S a client that neither reads nor writes is gone then (30)\n"
             "      --body-max N       bytes of a request (4 MB)\n"
-            "      --drain S          at most so long for requests that run when it is stopped (30)\n"
+            "      --drain S          seconds at most for requests that run at the end (30)\n"
             "SONDE_NUM_THREADS, SONDE_BATCH_SIZE (slots), SONDE_MEMORY_LIMIT, SONDE_SEED and\n"
-            "SONDE_DETERMINISTIC, or the same with BITNET_, set defaults. SIGTERM and SIGINT stop it.\n",
+            "SONDE_DETERMINISTIC, or the same with BITNET_, set defaults.\n"
+            "SIGTERM and SIGINT stop it.\n",
     .run = command_serve_run,
 };

@@ -15,7 +15,7 @@ static const char *finish_name(enum engine_finish f)
 
 static double by(double value, double count) { return count > 0 ? value / count : 0; }
 
-/* ---- Figures ---------------------------------------------------------------------------------- */
+/* ---- Figures -------------------------------------------------------------------------------- */
 
 static json_t *usage_json(const struct http_call *c)
 {
@@ -82,18 +82,19 @@ json_t *http_answer_profile(const struct http_call *c, const struct engine_timin
         json_array_append_new(layers, layer_json(p, layer));
     }
     snprintf(id, sizeof(id), "%016" PRIx64, c->sonde.id);
-    snprintf(trace, sizeof(trace), "%016" PRIx64 "%016" PRIx64, c->sonde.trace.hi, c->sonde.trace.lo);
+    snprintf(trace, sizeof(trace), "%016" PRIx64 "%016" PRIx64, c->sonde.trace.hi,
+             c->sonde.trace.lo);
     return json_pack("{s:s?,s:s?,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:{s:i,s:f,s:f,s:i},s:i,s:o,s:o}",
                      "id", c->sonde.id ? id : NULL, "trace_id", c->sonde.id ? trace : NULL,
-                     "encode_ms", c->encode_ms, "queue_ms", t->queue_ms, "prefill_ms", p->prefill_ms,
-                     "decode_ms", p->decode_ms, "sample_ms", p->sample_ms, "detokenize_ms",
-                     p->detokenize_ms, "total_ms", t->total_ms + c->encode_ms, "passes", "count",
-                     (int)p->passes, "ms", p->passes_ms, "others_mean",
+                     "encode_ms", c->encode_ms, "queue_ms", t->queue_ms, "prefill_ms",
+                     p->prefill_ms, "decode_ms", p->decode_ms, "sample_ms", p->sample_ms,
+                     "detokenize_ms", p->detokenize_ms, "total_ms", t->total_ms + c->encode_ms,
+                     "passes", "count", (int)p->passes, "ms", p->passes_ms, "others_mean",
                      by((double)p->others, p->passes), "others_max", (int)p->others_max, "put_back",
                      (int)p->preempted, "operations", operations_json(p), "layers", layers);
 }
 
-/* ---- Whole ------------------------------------------------------------------------------------ */
+/* ---- Whole ---------------------------------------------------------------------------------- */
 
 /* The pieces as one text. */
 static json_t *text_json(const struct http_call *c)
@@ -127,15 +128,16 @@ json_t *http_answer_json(struct http_call *c)
     return answer;
 }
 
-/* ---- Chunks ----------------------------------------------------------------------------------- */
+/* ---- Chunks --------------------------------------------------------------------------------- */
 
 /* All but the choices is the same for all of an answer's, so it is made once. */
 static int chunk_head(struct http_call *c)
 {
     if (c->chunk_head) return 0;
-    json_t *head = json_pack("{s:s,s:s,s:I,s:s}", "id", c->id, "object",
-                             c->ask.chat ? "chat.completion.chunk" : "text_completion", "created",
-                             (json_int_t)time(NULL), "model", engine_model(c->server->engine)->name);
+    json_t *head =
+        json_pack("{s:s,s:s,s:I,s:s}", "id", c->id, "object",
+                  c->ask.chat ? "chat.completion.chunk" : "text_completion", "created",
+                  (json_int_t)time(NULL), "model", engine_model(c->server->engine)->name);
     char *text = head ? json_dumps(head, JSON_COMPACT) : NULL;
     json_decref(head);
     if (!text) return -1;
@@ -153,10 +155,14 @@ static int chunk_text(struct http_call *c, const char *text, size_t bytes)
     const char *role = c->ask.chat && !c->begun ? "\"role\":\"assistant\"," : "";
     const int failed =
         c->ask.chat
-            ? http_text_print(&c->sse, "data: %s,\"choices\":[{\"index\":0,\"delta\":{%s\"content\":%s}"
-                              ",\"finish_reason\":null}]}\n\n", c->chunk_head, role, quoted)
-            : http_text_print(&c->sse, "data: %s,\"choices\":[{\"index\":0,\"text\":%s,\"logprobs\":null,"
-                              "\"finish_reason\":null}]}\n\n", c->chunk_head, quoted);
+            ? http_text_print(&c->sse,
+                              "data: %s,\"choices\":[{\"index\":0,\"delta\":{%s\"content\":%s}"
+                              ",\"finish_reason\":null}]}\n\n",
+                              c->chunk_head, role, quoted)
+            : http_text_print(&c->sse,
+                              "data: %s,\"choices\":[{\"index\":0,\"text\":%s,\"logprobs\":null,"
+                              "\"finish_reason\":null}]}\n\n",
+                              c->chunk_head, quoted);
     c->begun = 1;
     free(quoted);
     return failed;
@@ -190,11 +196,15 @@ static int chunks_end(struct http_call *c)
     const char *last = figures + 1;
     const int failed =
         c->ask.include_usage
-            ? http_text_print(&c->sse, "data: %s,\"choices\":[{\"index\":0,%s,\"finish_reason\":\"%s\"}]}\n\n"
-                              "data: %s,\"choices\":[],%s\n\ndata: [DONE]\n\n", c->chunk_head, empty,
-                              finish_name(c->finish), c->chunk_head, last)
-            : http_text_print(&c->sse, "data: %s,\"choices\":[{\"index\":0,%s,\"finish_reason\":\"%s\"}],%s"
-                              "\n\ndata: [DONE]\n\n", c->chunk_head, empty, finish_name(c->finish), last);
+            ? http_text_print(
+                  &c->sse,
+                  "data: %s,\"choices\":[{\"index\":0,%s,\"finish_reason\":\"%s\"}]}\n\n"
+                  "data: %s,\"choices\":[],%s\n\ndata: [DONE]\n\n",
+                  c->chunk_head, empty, finish_name(c->finish), c->chunk_head, last)
+            : http_text_print(&c->sse,
+                              "data: %s,\"choices\":[{\"index\":0,%s,\"finish_reason\":\"%s\"}],%s"
+                              "\n\ndata: [DONE]\n\n",
+                              c->chunk_head, empty, finish_name(c->finish), last);
     free(figures);
     return failed;
 }

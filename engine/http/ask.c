@@ -60,7 +60,7 @@ static int field_integer(const json_t *object, const char *name, json_int_t min,
     return 0;
 }
 
-/* ---- What is not supported -------------------------------------------------------------------- */
+/* ---- What is not supported ------------------------------------------------------------------ */
 
 static int is_off(const json_t *v)
 {
@@ -85,15 +85,17 @@ static int unsupported_check(const json_t *root, struct ask_error *e)
     const json_t *format = field_get(root, "response_format");
     const char *type = json_string_value(json_object_get(format, "type"));
     if (format && (!type || strcmp(type, "text") != 0)) {
-        return ask_fail(e, "response_format", "response_format: only {\"type\": \"text\"} is supported");
+        return ask_fail(e, "response_format",
+                        "response_format: only {\"type\": \"text\"} is supported");
     }
     json_int_t n = 1;
     if (field_integer(root, "n", 1, 1, &n, e)) return ask_fail(e, "n", "n has to be 1");
-    if (field_integer(root, "best_of", 1, 1, &n, e)) return ask_fail(e, "best_of", "best_of has to be 1");
+    if (field_integer(root, "best_of", 1, 1, &n, e))
+        return ask_fail(e, "best_of", "best_of has to be 1");
     return 0;
 }
 
-/* ---- Messages --------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------- */
 
 /* Texts of an array of parts, one after the other; NULL = one is not a text. Malloc'd. */
 static char *parts_join(const json_t *parts)
@@ -126,15 +128,19 @@ static int message_parse(const json_t *m, size_t i, struct chat_message *out, st
         if (!strcmp(role, roles[k])) out->role = roles[k];
     }
     if (!out->role) {
-        return fail_set(&e->why, "messages[%zu].role has to be system, developer, user, assistant or "
-                        "tool", i);
+        return fail_set(&e->why,
+                        "messages[%zu].role has to be system, developer, user, assistant or "
+                        "tool",
+                        i);
     }
     if (!content && !strcmp(out->role, "assistant")) out->content = strdup("");
     else if (json_is_string(content)) out->content = strdup(json_string_value(content));
     else if (json_is_array(content)) out->content = parts_join(content);
     if (out->content) return 0;
-    return fail_set(&e->why, "messages[%zu].content has to be a string, or an array of parts of type "
-                    "\"text\"", i);
+    return fail_set(&e->why,
+                    "messages[%zu].content has to be a string, or an array of parts of type "
+                    "\"text\"",
+                    i);
 }
 
 static int messages_parse(struct ask *a, struct ask_error *e)
@@ -159,7 +165,7 @@ static int messages_parse(struct ask *a, struct ask_error *e)
     return 0;
 }
 
-/* ---- Prompts ---------------------------------------------------------------------------------- */
+/* ---- Prompts -------------------------------------------------------------------------------- */
 
 static int tokens_parse(struct ask *a, const json_t *list, struct ask_error *e)
 {
@@ -175,7 +181,8 @@ static int tokens_parse(struct ask *a, const json_t *list, struct ask_error *e)
         const json_t *v = json_array_get(list, i);
         const json_int_t token = json_integer_value(v);
         if (!json_is_integer(v) || token < 0 || token > INT32_MAX) {
-            return fail_set(&e->why, "prompt[%zu] has to be a token: a whole number of 0 or more", i);
+            return fail_set(&e->why, "prompt[%zu] has to be a token: a whole number of 0 or more",
+                            i);
         }
         a->tokens[i] = (int32_t)token;
     }
@@ -199,14 +206,15 @@ static int prompt_parse(struct ask *a, struct ask_error *e)
     return 0;
 }
 
-/* ---- Parameters ------------------------------------------------------------------------------- */
+/* ---- Parameters ----------------------------------------------------------------------------- */
 
 static int stop_add(struct ask *a, const json_t *v, struct ask_error *e)
 {
     const size_t bytes = json_string_length(v);
     if (!json_is_string(v) || !bytes || bytes > TEXT_STOP_BYTES_MAX) {
         e->param = "stop";
-        return fail_set(&e->why, "stop has to be a string, or an array of strings, of 1 to %d bytes",
+        return fail_set(&e->why,
+                        "stop has to be a string, or an array of strings, of 1 to %d bytes",
                         TEXT_STOP_BYTES_MAX);
     }
     a->stops[a->stops_count++] = json_string_value(v);
@@ -237,7 +245,8 @@ static int tokens_max_parse(struct ask *a, struct ask_error *e)
         field_integer(a->root, "max_completion_tokens", -1, INT32_MAX, &max, e)) {
         return -1;
     }
-    if (max == 0) return ask_fail(e, "max_tokens", "max_tokens has to be 1 or more, or -1 for no limit");
+    if (max == 0)
+        return ask_fail(e, "max_tokens", "max_tokens has to be 1 or more, or -1 for no limit");
     a->tokens_max = max < 0 ? 0 : (uint32_t)max;
     return 0;
 }
@@ -245,7 +254,8 @@ static int tokens_max_parse(struct ask *a, struct ask_error *e)
 static int params_parse(struct ask *a, struct ask_error *e)
 {
     json_int_t top_k = 0, seed = 0;
-    const json_t *options = field_get(a->root, "stream_options"), *model = field_get(a->root, "model");
+    const json_t *options = field_get(a->root, "stream_options"),
+                 *model = field_get(a->root, "model");
     a->sampler = (struct sampler_params){ .temperature = 1, .top_p = 1 };
     if (model && !json_is_string(model)) return ask_fail(e, "model", "model has to be a string");
     if (options && !json_is_object(options)) {

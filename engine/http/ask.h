@@ -1,4 +1,5 @@
-/* ask.h - what a client asks for: the JSON of /v1/chat/completions and /v1/completions, validated. */
+/* ask.h - what a client asks for: the JSON of /v1/chat/completions and /v1/completions,
+ * validated. */
 #ifndef ENGINE_HTTP_ASK_H
 #define ENGINE_HTTP_ASK_H
 

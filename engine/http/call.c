@@ -1,5 +1,5 @@
-/* call.c - a call's life: made when its head is there, let go of by libmicrohttpd when the answer is
- * sent or the client is gone, and by the engine at the request's end. */
+/* call.c - a call's life: made when its head is there, let go of by libmicrohttpd when the
+ * answer is sent or the client is gone, and by the engine at the request's end. */
 #include <stdlib.h>
 
 #include "http/server_private.h"

@@ -1,8 +1,8 @@
 /* completion.c - from a client's question to the engine and back.
  *
- * Every request is told to sonde, with the time when its head had arrived and in its caller's trace;
- * those that are refused too, as errors by type. Times are read once and given to sonde and to the
- * event log. */
+ * Every request is told to sonde, with the time when its head had arrived and in its caller's
+ * trace; those that are refused too, as errors by type. Times are read once and given to sonde
+ * and to the event log. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "http/server_private.h"
 
-/* ---- For sonde and the event log -------------------------------------------------------------- */
+/* ---- For sonde and the event log ------------------------------------------------------------ */
 
 static void call_event(struct http_call *c, struct event event)
 {
@@ -36,7 +36,8 @@ static void request_begin(struct http_call *c)
         .size = sizeof(struct sonde_request_info), .model = engine_name(s->engine),
         .route = sonde_name(c->route->path), .arrived = c->arrived, .trace = trace, .id = c->id,
         .tokens_max = c->ask.tokens_max, .profile = (uint32_t)c->profiled });
-    call_event(c, (struct event){ .kind = EVENT_ARRIVAL, .at = c->arrived, .text = c->route->path });
+    call_event(c,
+               (struct event){ .kind = EVENT_ARRIVAL, .at = c->arrived, .text = c->route->path });
 }
 
 static void request_attrs(const struct http_call *c)
@@ -60,7 +61,7 @@ static enum MHD_Result request_refuse(struct http_call *c, unsigned status, cons
     return http_reply_error(c, status, param, code, "%s", why);
 }
 
-/* ---- Callbacks, on the engine's thread -------------------------------------------------------- */
+/* ---- Callbacks, on the engine's thread ------------------------------------------------------ */
 
 static void piece_put(struct http_call *c, const char *text, long bytes)
 {
@@ -83,7 +84,8 @@ static int on_token(void *context, int32_t token, const char *piece, size_t byte
     piece_put(c, text, n);
     if (n < 0) c->failed = 1;
     if (c->ask.stream && n > 0) http_call_wake(c);
-    const int enough = c->text.stopped || c->failed; /* a client that is gone cancels, and is counted so */
+    const int enough =
+        c->text.stopped || c->failed; /* a client that is gone cancels, and is counted so */
     pthread_mutex_unlock(&c->lock);
     return enough;
 }
@@ -108,7 +110,7 @@ static void on_end(void *context, enum engine_finish finish, const char *why,
     http_call_release(c);
 }
 
-/* ---- From text to the queue ------------------------------------------------------------------- */
+/* ---- From text to the queue ----------------------------------------------------------------- */
 
 /* Tokens of what was asked into out, at most max; how many there are in all, -1: out of memory. */
 static long prompt_encode(struct http_call *c, int32_t *out, size_t max)
@@ -143,7 +145,8 @@ static long prompt_encode_timed(struct http_call *c, int32_t *out, size_t max)
     return count;
 }
 
-static enum MHD_Result submit_refused(struct http_call *c, enum engine_refusal refusal, const char *why)
+static enum MHD_Result submit_refused(struct http_call *c, enum engine_refusal refusal,
+                                      const char *why)
 {
     switch (refusal) {
     case ENGINE_REFUSED_FULL:
@@ -208,11 +211,13 @@ static enum MHD_Result call_start(struct http_call *c, int chat)
     const long count = tokens ? prompt_encode_timed(c, tokens, context) : -1;
     enum MHD_Result result;
     if (count < 0) {
-        result = request_refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "oom", NULL, "out of memory");
+        result =
+            request_refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "oom", NULL, "out of memory");
     } else if (count >= (long)context) {
         char why[160];
-        snprintf(why, sizeof(why), "the prompt has %ld tokens, and with the answer there is room for %u",
-                 count, context);
+        snprintf(why, sizeof(why),
+                 "the prompt has %ld tokens, and with the answer there is room for %u", count,
+                 context);
         result = request_refuse(c, MHD_HTTP_BAD_REQUEST, chat ? "messages" : "prompt",
                                 "context_length_exceeded", "context_length_exceeded", why);
     } else {

@@ -10,12 +10,13 @@
 
 #include "http/server_private.h"
 
-/* What the kernel keeps for a client that does not read: by itself it goes to megabytes, and nobody would
- * notice for thousands of tokens. */
+/* What the kernel keeps for a client that does not read: by itself it goes to megabytes, and
+ * nobody would notice for thousands of tokens. */
 enum { BACKLOG = 256, SEND_BYTES = 64 << 10 };
 
 /* "[::1]:8080", "localhost:0": the parts; -1 if it is neither. */
-static int address_split(const char *text, char *host, size_t host_size, char *port, size_t port_size)
+static int address_split(const char *text, char *host, size_t host_size, char *port,
+                         size_t port_size)
 {
     const char *colon = strrchr(text, ':');
     if (!colon || colon == text) return -1;
@@ -27,7 +28,8 @@ static int address_split(const char *text, char *host, size_t host_size, char *p
         return -1;
     }
     const size_t digits = strspn(colon + 1, "0123456789");
-    if (!bytes || bytes >= host_size || !digits || colon[1 + digits] || digits >= port_size) return -1;
+    if (!bytes || bytes >= host_size || !digits || colon[1 + digits] || digits >= port_size)
+        return -1;
     memcpy(host, text, bytes);
     host[bytes] = 0;
     strcpy(port, colon + 1);
@@ -40,7 +42,8 @@ static int socket_listen(const struct addrinfo *a, struct fail *why, const char 
     const int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes)); /* connections have it too */
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes,
+                   sizeof(send_bytes)); /* connections have it too */
     }
     if (fd >= 0 && !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
     fail_set(why, "cannot listen on %s: %s", text, strerror(errno));
@@ -67,6 +70,7 @@ int http_listen(const char *text, char *url, size_t url_size, struct fail *why)
         if (fd >= 0) close(fd);
         return -1;
     }
-    snprintf(url, url_size, at.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s", host, port);
+    snprintf(url, url_size, at.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s", host,
+             port);
     return fd;
 }

@@ -70,7 +70,8 @@ enum MHD_Result http_tokenize(struct http_call *c)
     const size_t bytes = json_string_length(content), room = bytes + 16;
     if (!json_is_string(content)) {
         json_decref(root);
-        return http_reply_error(c, MHD_HTTP_BAD_REQUEST, "content", NULL, "content has to be a string");
+        return http_reply_error(c, MHD_HTTP_BAD_REQUEST, "content", NULL,
+                                "content has to be a string");
     }
     /* A token is made of a byte at least, but for those added at the ends. */
     int32_t *tokens = malloc(room * sizeof(*tokens));
@@ -80,8 +81,8 @@ enum MHD_Result http_tokenize(struct http_call *c)
         json_t *list = json_array();
         if (count > room) count = room;
         for (size_t i = 0; i < count; i++) json_array_append_new(list, json_integer(tokens[i]));
-        result = http_reply_json(c, MHD_HTTP_OK,
-                                 json_pack("{s:o,s:I}", "tokens", list, "count", (json_int_t)count));
+        result = http_reply_json(
+            c, MHD_HTTP_OK, json_pack("{s:o,s:I}", "tokens", list, "count", (json_int_t)count));
     } else {
         result = http_reply_error(c, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, NULL, "out of memory");
     }

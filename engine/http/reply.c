@@ -9,7 +9,7 @@
 
 enum { STREAM_BLOCK = 16 << 10, TEXT_ROOM_MIN = 256, RETRY_AFTER_S = 1 };
 
-/* ---- Text ------------------------------------------------------------------------------------- */
+/* ---- Text ----------------------------------------------------------------------------------- */
 
 static int text_room(struct http_text *t, size_t more)
 {
@@ -45,7 +45,7 @@ int http_text_print(struct http_text *t, const char *format, ...)
     return 0;
 }
 
-/* ---- Heads ------------------------------------------------------------------------------------ */
+/* ---- Heads ---------------------------------------------------------------------------------- */
 
 const char *http_header(struct http_call *c, const char *name)
 {
@@ -71,7 +71,8 @@ void http_reply_headers(struct http_call *c, struct MHD_Response *response)
     }
 }
 
-static enum MHD_Result reply_send(struct http_call *c, unsigned status, struct MHD_Response *response)
+static enum MHD_Result reply_send(struct http_call *c, unsigned status,
+                                  struct MHD_Response *response)
 {
     if (!response) return MHD_NO;
     http_reply_headers(c, response);
@@ -103,7 +104,7 @@ enum MHD_Result http_reply_json(struct http_call *c, unsigned status, json_t *ta
     return reply_send(c, status, response);
 }
 
-/* ---- Errors ----------------------------------------------------------------------------------- */
+/* ---- Errors --------------------------------------------------------------------------------- */
 
 json_t *http_error_json(unsigned status, const char *param, const char *code, const char *message)
 {
@@ -113,8 +114,8 @@ json_t *http_error_json(unsigned status, const char *param, const char *code, co
                                                                   : "invalid_request_error";
     json_t *text = json_string(message);
     if (!text) text = json_string("invalid request"); /* the message quotes what is not UTF-8 */
-    return json_pack("{s:{s:o,s:s,s:s?,s:s?}}", "error", "message", text, "type", type, "param", param,
-                     "code", code);
+    return json_pack("{s:{s:o,s:s,s:s?,s:s?}}", "error", "message", text, "type", type, "param",
+                     param, "code", code);
 }
 
 enum MHD_Result http_reply_error(struct http_call *c, unsigned status, const char *param,
@@ -128,7 +129,7 @@ enum MHD_Result http_reply_error(struct http_call *c, unsigned status, const cha
     return http_reply_json(c, status, http_error_json(status, param, code, message));
 }
 
-/* ---- Streams ---------------------------------------------------------------------------------- */
+/* ---- Streams -------------------------------------------------------------------------------- */
 
 static ssize_t stream_read(void *arg, uint64_t at, char *buffer, size_t max)
 {

@@ -12,10 +12,14 @@
 #include "http/server_private.h"
 
 enum {
-    THREADS = 2, CONNECTIONS = 512, CLIENT_TIMEOUT_S = 30, BODY_BYTES = 4 << 20,
+    THREADS = 2,
+    CONNECTIONS = 512,
+    CLIENT_TIMEOUT_S = 30,
+    BODY_BYTES = 4 << 20,
     HEAD_BYTES = 32 << 10,
-    BODY_DROPPED_TIMES = 4, /* of a body that is too large so much is read, so that the client reads why */
-    SEND_S = 5,             /* for answers that are on their way when all is computed */
+    BODY_DROPPED_TIMES =
+        4,      /* of a body that is too large so much is read, so that the client reads why */
+    SEND_S = 5, /* for answers that are on their way when all is computed */
 };
 
 static const struct http_route routes[] = {
@@ -44,7 +48,7 @@ static int method_allowed(const struct http_route *r, const char *method)
     return at && (at == r->methods || at[-1] == ' ') && (!at[bytes] || at[bytes] == ',');
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests ------------------------------------------------------------------------------- */
 
 /* What can be said when the head is there; MHD_YES and *answered, or go on. */
 static enum MHD_Result head_check(struct http_call *c, const char *path, const char *method,
@@ -124,7 +128,7 @@ static void on_log(void *arg, const char *format, va_list args)
     (void)args;
 }
 
-/* ---- Starting --------------------------------------------------------------------------------- */
+/* ---- Starting ------------------------------------------------------------------------------- */
 
 static int server_open(struct http_server *s, struct fail *why)
 {
@@ -179,7 +183,7 @@ int http_server_create(struct engine *e, const struct http_options *o, struct ht
 
 const char *http_server_url(const struct http_server *s) { return s->url; }
 
-/* ---- Stopping --------------------------------------------------------------------------------- */
+/* ---- Stopping ------------------------------------------------------------------------------- */
 
 void http_server_stop(struct http_server *s, double seconds_max)
 {

@@ -3,11 +3,12 @@
  *   POST /v1/chat/completions, /v1/completions    answers whole or as server-sent events
  *   POST /tokenize, /detokenize     GET /v1/models, /health
  *
- * libmicrohttpd's threads read, parse and write; the engine's thread computes. A connection that waits
- * for tokens is suspended, so many streams need few threads. Callbacks of the engine only put text
- * into the call's buffer: a client that does not read holds up nobody, what is kept for it is bounded
- * by the tokens it may ask for, and after client_timeout_s its request is cancelled. A suspended
- * connection is looked at by nobody but watch.c, which cancels when the client is gone. */
+ * libmicrohttpd's threads read, parse and write; the engine's thread computes. A connection that
+ * waits for tokens is suspended, so many streams need few threads. Callbacks of the engine only
+ * put text into the call's buffer: a client that does not read holds up nobody, what is kept for
+ * it is bounded by the tokens it may ask for, and after client_timeout_s its request is
+ * cancelled. A suspended connection is looked at by nobody but watch.c, which cancels when the
+ * client is gone. */
 #ifndef ENGINE_HTTP_SERVER_H
 #define ENGINE_HTTP_SERVER_H
 

@@ -1,8 +1,9 @@
-/* watch.c - clients that go away while their connection is suspended: libmicrohttpd does not look at
- * it then. One epoll set; what it knows of a connection is the engine's number of its request, which
- * means nothing to the engine once that has ended, so that a late event does no harm.
+/* watch.c - clients that go away while their connection is suspended: libmicrohttpd does not look
+ * at it then. One epoll set; what it knows of a connection is the engine's number of its request,
+ * which means nothing to the engine once that has ended, so that a late event does no harm.
  *
- * A client that shuts down its sending side counts as gone: it cannot be told from one that closed. */
+ * A client that shuts down its sending side counts as gone: it cannot be told from one that
+ * closed. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -66,4 +67,7 @@ void http_watch_add(struct http_watch *w, int fd, uint64_t engine_id)
     epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-void http_watch_remove(struct http_watch *w, int fd) { epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL); }
+void http_watch_remove(struct http_watch *w, int fd)
+{
+    epoll_ctl(w->epoll, EPOLL_CTL_DEL, fd, NULL);
+}

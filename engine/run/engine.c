@@ -17,7 +17,8 @@ static uint32_t cpus_available(void)
     return n < 1 ? 1 : n > THREADS_DEFAULT_MAX ? THREADS_DEFAULT_MAX : (uint32_t)n;
 }
 
-static int option_check(const char *what, uint32_t value, uint32_t min, uint32_t max, struct fail *why)
+static int option_check(const char *what, uint32_t value, uint32_t min, uint32_t max,
+                        struct fail *why)
 {
     if (value >= min && value <= max) return 0;
     return fail_set(why, "%s: %u, and has to be %u to %u", what, value, min, max);
@@ -40,8 +41,9 @@ static int options_fill(struct engine_options *o, struct fail *why)
     }
     /* Every answer needs its token of a pass. */
     if (o->batch_tokens < o->slots) o->batch_tokens = o->slots;
-    return o->context ? option_check("context", o->context, ENGINE_CONTEXT_MIN, ENGINE_CONTEXT_MAX, why)
-                      : 0;
+    return o->context
+               ? option_check("context", o->context, ENGINE_CONTEXT_MIN, ENGINE_CONTEXT_MAX, why)
+               : 0;
 }
 
 static int model_open(struct engine *e, struct fail *why)
@@ -64,7 +66,9 @@ static int model_open(struct engine *e, struct fail *why)
         return fail_set(why, "%s: its tokenizer has %u tokens, and its embedding %u",
                         e->o.model_path, tokenizer_size(e->tokenizer), e->model->vocab);
     }
-    e->context = e->o.context ? e->o.context : e->model->context < CONTEXT ? e->model->context : CONTEXT;
+    e->context = e->o.context                  ? e->o.context
+                 : e->model->context < CONTEXT ? e->model->context
+                                               : CONTEXT;
     if (e->context > e->model->context) e->context = e->model->context;
     return 0;
 }
@@ -96,7 +100,8 @@ static int engine_open(struct engine *e, struct fail *why)
 {
     if (options_fill(&e->o, why)) return -1;
     e->kernels = kernel_choose();
-    if (!e->kernels) return fail_set(why, "SONDE_ENGINE_KERNEL names no kernels that this CPU can run");
+    if (!e->kernels)
+        return fail_set(why, "SONDE_ENGINE_KERNEL names no kernels that this CPU can run");
     if (e->o.event_log && event_log_create(e->o.event_log, &e->log, why)) return -1;
     if (model_open(e, why) || team_create(e->o.threads, &e->team, why) ||
         engine_memory_create(e, why) || (e->o.operations && operations_create(e, why))) {
@@ -106,7 +111,8 @@ static int engine_open(struct engine *e, struct fail *why)
     e->running = calloc(e->o.slots, sizeof(*e->running));
     e->batch = calloc(e->o.batch_tokens, sizeof(*e->batch));
     e->events = calloc(e->o.slots + 1, sizeof(*e->events));
-    if (!e->scratch || !e->running || !e->batch || !e->events) return fail_set(why, "out of memory");
+    if (!e->scratch || !e->running || !e->batch || !e->events)
+        return fail_set(why, "out of memory");
     e->device = sonde_device("cpu");
     engine_resources_tell(e, sonde_ticks());
     if (pthread_create(&e->thread, NULL, engine_thread, e)) {
@@ -122,7 +128,8 @@ int engine_create(const struct engine_options *options, struct engine **out, str
     struct engine *e = calloc(1, sizeof(*e));
     if (!e) return fail_set(why, "out of memory");
     /* Before the first reading of its clock. Without a segment all goes on, unseen. */
-    sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "sonde-engine" });
+    sonde_open(
+        &(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "sonde-engine" });
     e->o = *options;
     pthread_mutex_init(&e->lock, NULL);
     pthread_condattr_init(&clock);

@@ -1,10 +1,11 @@
 /* engine.h - requests in, tokens out: a queue, slots, and one thread that computes for all of them.
  *
- *   submit ──▶ queue ──▶ slot ──▶ ┌ one pass: chunks of prompts and one token of each answer ┐ ──▶ on_token
- *                                 └ sample for those whose prompt is done                    ┘
+ *   submit ─▶ queue ─▶ slot ─▶ ┌ one pass: chunks of prompts, a token of each answer ┐ ─▶ on_token
+ *                              └ sample for those whose prompt is done               ┘
  *
  * Continuous batching: requests join and leave between passes. Of long prompts at most
- * batch_tokens − (answers running) tokens are computed in a pass, so that answers go on meanwhile. */
+ * batch_tokens − (answers running) tokens are computed in a pass, so that answers go on
+ * meanwhile. */
 #ifndef ENGINE_RUN_ENGINE_H
 #define ENGINE_RUN_ENGINE_H
 
@@ -87,19 +88,19 @@ struct engine_request {
     int seed_set;
     int ignore_end;              /* go on after end-of-generation tokens */
     int profile;                 /* X-Profile: true */
-    struct sonde_request sonde;  /* begun by the caller, when the request came; ended by the engine */
+    struct sonde_request sonde;  /* begun by the caller, when it came; ended by the engine */
     const char *name;            /* its id in the event log; copied; NULL = made of its number */
 
-    /* On the engine's thread: keep them short. piece: bytes of the token. Non-zero: the caller wants
-     * no more (stop string, client gone). Exactly one on_end, also after cancel. */
+    /* On the engine's thread: keep them short. piece: bytes of the token. Non-zero: the caller
+     * wants no more (stop string, client gone). Exactly one on_end, also after cancel. */
     int (*on_token)(void *context, int32_t token, const char *piece, size_t bytes);
     void (*on_end)(void *context, enum engine_finish finish, const char *why,
                    const struct engine_timings *timings);
     void *context;
 };
 
-/* 0 and *id, or -1 (the queue is full: why; the prompt is too long: why). on_end is not called then,
- * and the sonde request is left to the caller. */
+/* 0 and *id, or -1 (the queue is full: why; the prompt is too long: why). on_end is not called
+ * then, and the sonde request is left to the caller. */
 enum engine_refusal { ENGINE_REFUSED_NOT, ENGINE_REFUSED_FULL, ENGINE_REFUSED_TOO_LONG,
                       ENGINE_REFUSED_STOPPING, ENGINE_REFUSED_MEMORY };
 enum engine_refusal engine_submit(struct engine *e, const struct engine_request *r, uint64_t *id,

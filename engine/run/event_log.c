@@ -56,7 +56,8 @@ static void event_counts_write(FILE *f, const struct event_shape *s, const struc
 }
 
 /* The event at i, and if it is a batch its members; where the next one is. */
-static size_t event_write(const struct event_log *l, const struct event *events, size_t i, size_t count)
+static size_t event_write(const struct event_log *l, const struct event *events, size_t i,
+                          size_t count)
 {
     FILE *f = l->file;
     const struct event *e = &events[i++];
@@ -129,8 +130,8 @@ int event_log_create(const char *path, struct event_log **out, struct fail *why)
     pthread_cond_init(&l->emptied, NULL);
     clock_gettime(CLOCK_REALTIME, &now);
     l->start = sonde_ticks();
-    fprintf(l->file, "{\"event\":\"start\",\"ticks\":%" PRIu64 ",\"unix_ns\":%lld%09ld}\n", l->start,
-            (long long)now.tv_sec, now.tv_nsec);
+    fprintf(l->file, "{\"event\":\"start\",\"ticks\":%" PRIu64 ",\"unix_ns\":%lld%09ld}\n",
+            l->start, (long long)now.tv_sec, now.tv_nsec);
     if (pthread_create(&l->thread, NULL, event_log_thread, l)) {
         fail_set(why, "cannot start the event log's thread");
         goto failed;

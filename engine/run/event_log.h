@@ -11,8 +11,8 @@
  *   {"event":"token","ns":…,"request":ID,"n":…}              n = 1 for the first
  *   {"event":"end","ns":…,"request":ID,"tokens":…,"outcome":…,"error":… or null}
  *
- * Events go to a buffer as they are; a thread makes lines of them. When the buffer is full the caller
- * waits: a log that is compared with must not have holes. */
+ * Events go to a buffer as they are; a thread makes lines of them. When the buffer is full the
+ * caller waits: a log that is compared with must not have holes. */
 #ifndef ENGINE_RUN_EVENT_LOG_H
 #define ENGINE_RUN_EVENT_LOG_H
 

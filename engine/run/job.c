@@ -8,7 +8,10 @@
 
 static double ticks_ms(uint64_t ticks) { return (double)sonde_ticks_ns(ticks) / 1e6; }
 
-static uint64_t ticks_between(uint64_t from, uint64_t to) { return from && to > from ? to - from : 0; }
+static uint64_t ticks_between(uint64_t from, uint64_t to)
+{
+    return from && to > from ? to - from : 0;
+}
 
 static struct job_profile *job_profile_create(uint32_t layers)
 {

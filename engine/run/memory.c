@@ -20,9 +20,10 @@ int engine_weights_create(struct engine *e, const struct gguf *g, struct fail *w
 {
     const uint64_t bytes = model_bytes_needed(g), limit = e->o.memory_limit;
     if (limit && bytes > limit) {
-        return fail_set(why, "the weights of %s take %.1f MB, and the memory limit is %.1f MB: raise "
-                        "it, or quantize the model", e->o.model_path, megabytes(bytes),
-                        megabytes(limit));
+        return fail_set(why,
+                        "the weights of %s take %.1f MB, and the memory limit is %.1f MB: raise "
+                        "it, or quantize the model",
+                        e->o.model_path, megabytes(bytes), megabytes(limit));
     }
     return buddy_create("weights", model_pool_bytes(g), MEMORY_UNIT, &e->pools.weights, why);
 }
@@ -45,9 +46,8 @@ static int plan_make(const struct engine *e, struct memory_plan *p)
     const uint32_t batch_min = e->o.slots > MEMORY_BATCH_MIN ? e->o.slots : MEMORY_BATCH_MIN;
     *p = (struct memory_plan){ .batch = e->o.batch_tokens, .pages = wanted, .context = e->context };
     for (;;) {
-        const struct forward_bytes f =
-            forward_bytes_needed(e->model, e->o.slots, e->context, team_threads(e->team), e->kernels,
-                                 p->batch);
+        const struct forward_bytes f = forward_bytes_needed(
+            e->model, e->o.slots, e->context, team_threads(e->team), e->kernels, p->batch);
         const uint64_t taken = e->model->weight_bytes + f.used;
         p->activations = f.used;
         p->activations_pool = f.pool;
@@ -70,7 +70,8 @@ static void plan_notice(struct engine *e, const struct memory_plan *p)
     char batch[64] = "";
     if (p->pages == wanted && p->batch == e->o.batch_tokens) return;
     if (p->batch != e->o.batch_tokens) {
-        snprintf(batch, sizeof(batch), ", and passes %u tokens, not %u", p->batch, e->o.batch_tokens);
+        snprintf(batch, sizeof(batch), ", and passes %u tokens, not %u", p->batch,
+                 e->o.batch_tokens);
     }
     snprintf(e->notice, sizeof(e->notice),
              "the memory limit of %.1f MB leaves %.1f MB for the KV cache (weights take %.1f MB, "

@@ -77,13 +77,14 @@ static uint32_t pass_tokens(struct engine *e)
     return n;
 }
 
-/* ---- Accounts --------------------------------------------------------------------------------- */
+/* ---- Accounts ------------------------------------------------------------------------------- */
 
 static void pass_log(struct engine *e, uint64_t begin, uint64_t end)
 {
     size_t n = 1;
     if (!e->log) return;
-    e->events[0] = (struct event){ .kind = EVENT_BATCH, .begin = begin, .at = end, .a = e->batches };
+    e->events[0] =
+        (struct event){ .kind = EVENT_BATCH, .begin = begin, .at = end, .a = e->batches };
     for (uint32_t i = 0; i < e->running_count; i++) {
         const struct engine_job *j = e->running[i];
         if (!j->chunk) continue;
@@ -130,7 +131,7 @@ static void operations_tell(const struct engine *e)
     }
 }
 
-/* ---- Tokens ----------------------------------------------------------------------------------- */
+/* ---- Tokens --------------------------------------------------------------------------------- */
 
 /* Choose, spell out, hand over; then it goes on or is at its end. */
 static void job_next_token(struct engine *e, struct engine_job *j, const float *logits)

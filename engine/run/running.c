@@ -1,16 +1,16 @@
 /* running.c - the engine's thread: who is taken in, who leaves, and a pass for those who are there.
  *
- * First come, first served: a request whose prompt does not fit into the KV cache now waits, and with
- * it all behind it, since a stream of small ones would keep it out for ever. A running request for
- * whose next token there is no memory sends the youngest one back to the head of the queue; none is
- * taken in then until another has ended, or both would drive each other out in turn. What it had
- * computed may still be there when it comes back. The oldest is never sent back, so one always goes
- * on. */
+ * First come, first served: a request whose prompt does not fit into the KV cache now waits, and
+ * with it all behind it, since a stream of small ones would keep it out for ever. A running
+ * request for whose next token there is no memory sends the youngest one back to the head of the
+ * queue; none is taken in then until another has ended, or both would drive each other out in
+ * turn. What it had computed may still be there when it comes back. The oldest is never sent
+ * back, so one always goes on. */
 #include <string.h>
 
 #include "run/engine_private.h"
 
-/* ---- Lists: all with the lock held ------------------------------------------------------------ */
+/* ---- Lists: all with the lock held ---------------------------------------------------------- */
 
 static struct engine_job *waiting_take(struct engine *e, struct engine_job *before)
 {
@@ -33,7 +33,7 @@ static void running_remove(struct engine *e, const struct engine_job *j)
             (e->running_count - i) * sizeof(e->running[0]));
 }
 
-/* ---- Leaving ---------------------------------------------------------------------------------- */
+/* ---- Leaving -------------------------------------------------------------------------------- */
 
 /* j is in no list any more and counted in ending_jobs. */
 static void ending_finish(struct engine *e, struct engine_job *j, enum engine_finish finish,
@@ -104,7 +104,7 @@ static void running_sweep(struct engine *e)
     }
 }
 
-/* ---- Taking in -------------------------------------------------------------------------------- */
+/* ---- Taking in ------------------------------------------------------------------------------ */
 
 /* Its slot, and room for all that is known of it. -1: not now. */
 static int slot_take(struct engine *e, struct engine_job *j)
@@ -153,7 +153,9 @@ static void waiting_take_in(struct engine *e)
         else e->ending_jobs++;
         pthread_mutex_unlock(&e->lock);
         if (fits) job_taken(e, j);
-        else ending_finish(e, j, ENGINE_FAILED, "kv_full", "the KV cache is too small for its prompt");
+        else
+            ending_finish(e, j, ENGINE_FAILED, "kv_full",
+                          "the KV cache is too small for its prompt");
     }
 }
 

@@ -54,7 +54,8 @@ static void byte_add(struct text_stream *s, unsigned char c)
             s->part_bytes = 0;
             return;
         }
-        /* All but the last byte made a good beginning: one mark for it, and the last begins anew. */
+        /* All but the last byte made a good beginning: one mark for it, and the last begins
+         * anew. */
         const unsigned char last = s->part[s->part_bytes - 1];
         const int again = s->part_bytes > 1;
         held_add(s, replacement, 3);

@@ -1,7 +1,7 @@
-/* text_stream.h - pieces of tokens to text that may be shown: whole characters only, and nothing that
- * may turn out to be (part of) a stop string.
+/* text_stream.h - pieces of tokens to text that may be shown: whole characters only, and nothing
+ * that may turn out to be (part of) a stop string.
  *
- *   pieces ──▶ [ bytes of a character that is not complete ] ──▶ [ what may become a stop string ] ──▶ out
+ *   pieces ─▶ [ bytes of a character that is not complete ] ─▶ [ may become a stop string ] ─▶ out
  *
  * Bytes that can be no character become U+FFFD, so that what comes out is UTF-8 always. */
 #ifndef ENGINE_RUN_TEXT_STREAM_H

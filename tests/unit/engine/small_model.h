@@ -1,5 +1,5 @@
-/* small_model.h - a model of a few hundred kilobytes with a trained tokenizer, in a file that goes away,
- * and what tests of run/ and http/ share: requests that are waited for. */
+/* small_model.h - a model of a few hundred kilobytes with a trained tokenizer, in a file that
+ * goes away, and what tests of run/ and http/ share: requests that are waited for. */
 #ifndef TESTS_UNIT_ENGINE_SMALL_MODEL_H
 #define TESTS_UNIT_ENGINE_SMALL_MODEL_H
 
@@ -31,9 +31,13 @@ static inline const char *small_model(void)
     const int fd = mkstemp(small_model_path);
     const char *text = corpus_text(&bytes);
     if (fd < 0 || close(fd) ||
-        random_vocab_train(RANDOM_VOCAB_BPE, text, bytes < 20000 ? bytes : 20000, size.vocab, &vocab, &why) ||
-        random_model_write(&(struct random_model){ .size = &size, .arch = RANDOM_MODEL_LLAMA,
-                                                   .type = WEIGHT_F32, .vocab = vocab, .seed = 7 },
+        random_vocab_train(RANDOM_VOCAB_BPE, text, bytes < 20000 ? bytes : 20000, size.vocab,
+                           &vocab, &why) ||
+        random_model_write(&(struct random_model){ .size = &size,
+                                                   .arch = RANDOM_MODEL_LLAMA,
+                                                   .type = WEIGHT_F32,
+                                                   .vocab = vocab,
+                                                   .seed = 7 },
                            small_model_path, &why)) {
         fprintf(stderr, "small_model: %s\n", why.text);
         exit(1);
@@ -43,7 +47,7 @@ static inline const char *small_model(void)
     return small_model_path;
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests ------------------------------------------------------------------------------- */
 
 struct waiter {
     pthread_mutex_t lock;
@@ -114,8 +118,8 @@ static inline uint32_t small_prompt(uint32_t i, uint32_t length, int32_t *out)
     return length;
 }
 
-static inline struct engine_request small_request(struct waiter *w, const int32_t *prompt, uint32_t count,
-                                           uint32_t tokens_max)
+static inline struct engine_request small_request(struct waiter *w, const int32_t *prompt,
+                                                  uint32_t count, uint32_t tokens_max)
 {
     return (struct engine_request){
         .prompt = prompt, .prompt_count = count, .tokens_max = tokens_max, .ignore_end = 1,

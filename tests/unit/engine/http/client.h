@@ -32,10 +32,13 @@ static inline int client_connect(const char *url)
 static inline void client_send(int fd, const char *method, const char *path, const char *headers,
                                const char *body)
 {
-    static const char form[] = "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s";
-    const size_t bytes = body ? strlen(body) : 0, room = bytes + strlen(path) + strlen(headers) + 256;
+    static const char form[] =
+        "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s";
+    const size_t bytes = body ? strlen(body) : 0,
+                 room = bytes + strlen(path) + strlen(headers) + 256;
     char *text = malloc(room);
-    const size_t n = (size_t)snprintf(text, room, form, method, path, headers, bytes, body ? body : "");
+    const size_t n =
+        (size_t)snprintf(text, room, form, method, path, headers, bytes, body ? body : "");
     for (size_t at = 0; at < n;) {
         const ssize_t sent = send(fd, text + at, n - at, MSG_NOSIGNAL);
         if (sent <= 0) break; /* refused before all was sent */

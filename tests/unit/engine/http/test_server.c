@@ -15,7 +15,9 @@ static struct http_server *server;
 
 static int start(void **state)
 {
-    const struct engine_options o = { .model_path = small_model(), .threads = 2, .deterministic = 1 };
+    const struct engine_options o = { .model_path = small_model(),
+                                      .threads = 2,
+                                      .deterministic = 1 };
     const struct http_options h = { .listen = "127.0.0.1:0", .body_bytes_max = 20000 };
     struct fail why;
     (void)state;
@@ -57,13 +59,13 @@ static long long number(const json_t *j, const char *a, const char *b)
     return json_integer_value(b ? json_object_get(v, b) : v);
 }
 
-/* ---- Answers ---------------------------------------------------------------------------------- */
+/* ---- Answers -------------------------------------------------------------------------------- */
 
 static void test_whole(void **state)
 {
     static const char question[] = "{\"messages\":[{\"role\":\"system\",\"content\":\"Be brief.\"},"
-        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Hel\"},{\"type\":\"text\",\"text\":"
-        "\"lo\"}]}],\"max_tokens\":6,\"ignore_eos\":true}";
+        "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Hel\"},"
+        "{\"type\":\"text\",\"text\":\"lo\"}]}],\"max_tokens\":6,\"ignore_eos\":true}";
     (void)state;
     json_t *first = ask_json("/v1/chat/completions", question, 200);
     json_t *second = ask_json("/v1/chat/completions", question, 200);
@@ -75,12 +77,13 @@ static void test_whole(void **state)
     assert_true(in > 4);
     assert_int_equal(number(first, "usage", "completion_tokens"), 6);
     assert_int_equal(number(first, "usage", "total_tokens"), in + 6);
-    assert_int_equal(number(first, "timings", "prompt_n") + number(first, "timings", "cache_n"), in);
+    assert_int_equal(number(first, "timings", "prompt_n") + number(first, "timings", "cache_n"),
+                     in);
     assert_int_equal(number(first, "timings", "predicted_n"), 6);
     /* The second need not compute its prompt, but for the last token. */
     assert_int_equal(number(second, "timings", "cache_n"), in - 1);
-    assert_int_equal(number(json_object_get(second, "usage"), "prompt_tokens_details", "cached_tokens"),
-                     in - 1);
+    assert_int_equal(
+        number(json_object_get(second, "usage"), "prompt_tokens_details", "cached_tokens"), in - 1);
     assert_null(json_object_get(first, "profile"));
     json_decref(first);
     json_decref(second);
@@ -89,9 +92,12 @@ static void test_whole(void **state)
 static void test_completion(void **state)
 {
     (void)state;
-    json_t *text = ask_json("/v1/completions", "{\"prompt\":\"static int\",\"max_tokens\":5,\"temperature\":0,"
-                            "\"ignore_eos\":true}", 200);
-    json_t *tokens = ask_json("/tokenize", "{\"content\":\"static int\",\"add_special\":true}", 200);
+    json_t *text = ask_json("/v1/completions",
+                            "{\"prompt\":\"static int\",\"max_tokens\":5,\"temperature\":0,"
+                            "\"ignore_eos\":true}",
+                            200);
+    json_t *tokens =
+        ask_json("/tokenize", "{\"content\":\"static int\",\"add_special\":true}", 200);
     assert_int_equal(number(text, "usage", "prompt_tokens"), number(tokens, "count", NULL));
     /* The same by its tokens. */
     json_t *question = json_pack("{s:O,s:i,s:i,s:b}", "prompt", json_object_get(tokens, "tokens"),
@@ -115,7 +121,8 @@ static void test_completion(void **state)
 
 static void test_stop_string(void **state)
 {
-    static const char form[] = "{\"prompt\":\"The reader\",\"max_tokens\":40,\"ignore_eos\":true,\"stop\":[%s]}";
+    static const char form[] =
+        "{\"prompt\":\"The reader\",\"max_tokens\":40,\"ignore_eos\":true,\"stop\":[%s]}";
     char body[512];
     (void)state;
     snprintf(body, sizeof(body), form, "\"never to be seen\"");
@@ -135,7 +142,8 @@ static void test_stop_string(void **state)
     json_t *choice = json_array_get(json_object_get(cut, "choices"), 0);
     assert_string_equal(json_string_value(json_object_get(choice, "finish_reason")), "stop");
     assert_int_equal(json_string_length(json_object_get(choice, "text")), first - text);
-    assert_memory_equal(json_string_value(json_object_get(choice, "text")), text, (size_t)(first - text));
+    assert_memory_equal(json_string_value(json_object_get(choice, "text")), text,
+                        (size_t)(first - text));
     json_decref(whole);
     json_decref(cut);
 }
@@ -143,9 +151,10 @@ static void test_stop_string(void **state)
 static void test_stream(void **state)
 {
     (void)state;
-    char *answer = ask("POST", "/v1/chat/completions",
-                       "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":5,"
-                       "\"ignore_eos\":true,\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    char *answer =
+        ask("POST", "/v1/chat/completions",
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":5,"
+            "\"ignore_eos\":true,\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     assert_int_equal(client_status(answer), 200);
     assert_non_null(strstr(answer, "Content-Type: text/event-stream"));
     const char *role = strstr(answer, "\"role\":\"assistant\"");
@@ -161,7 +170,8 @@ static void test_stream(void **state)
 static void test_profile(void **state)
 {
     static const char headers[] =
-        "X-Profile: true\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
+        "X-Profile: true\r\n"
+        "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
     (void)state;
     char *answer = client_ask(http_server_url(server), "POST", "/v1/completions", headers,
                               "{\"prompt\":\"a b c\",\"max_tokens\":4,\"ignore_eos\":true}");
@@ -192,13 +202,17 @@ static void test_pages(void **state)
     json_decref(health);
 }
 
-/* ---- Bad requests ----------------------------------------------------------------------------- */
+/* ---- Bad requests --------------------------------------------------------------------------- */
 
 #define CHAT "/v1/chat/completions"
 #define PLAIN "/v1/completions"
 #define USER "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]"
 
-static const struct { const char *method, *path, *body; int status; const char *says, *param; } bad[] = {
+static const struct {
+    const char *method, *path, *body;
+    int status;
+    const char *says, *param;
+} bad[] = {
     { "GET", "/", NULL, 404, "there is no /", NULL },
     { "GET", "/v1", NULL, 404, "there is no /v1", NULL },
     { "GET", CHAT, NULL, 405, "Allow: POST", NULL },
@@ -212,19 +226,25 @@ static const struct { const char *method, *path, *body; int status; const char *
     { "POST", CHAT, "{\"messages\":[]}", 400, "at least one", "messages" },
     { "POST", CHAT, "{\"messages\":\"x\"}", 400, "array", "messages" },
     { "POST", CHAT, "{\"messages\":[3]}", 400, "messages[0] has to be an object", "messages" },
-    { "POST", CHAT, "{\"messages\":[{\"role\":\"king\",\"content\":\"x\"}]}", 400, "messages[0].role", "messages" },
+    { "POST", CHAT, "{\"messages\":[{\"role\":\"king\",\"content\":\"x\"}]}", 400,
+      "messages[0].role", "messages" },
     { "POST", CHAT, "{\"messages\":[{\"content\":\"x\"}]}", 400, "messages[0].role", "messages" },
-    { "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":4}]}", 400, "messages[0].content", "messages" },
-    { "POST", CHAT, "{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content", "messages" },
-    { "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", 400,
+    { "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":4}]}", 400,
       "messages[0].content", "messages" },
-    { "POST", CHAT, "{" USER ",\"temperature\":\"hot\"}", 400, "temperature has to be a number from 0", "temperature" },
+    { "POST", CHAT, "{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content",
+      "messages" },
+    { "POST", CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
+      400, "messages[0].content", "messages" },
+    { "POST", CHAT, "{" USER ",\"temperature\":\"hot\"}", 400,
+      "temperature has to be a number from 0", "temperature" },
     { "POST", CHAT, "{" USER ",\"temperature\":-1}", 400, "temperature", "temperature" },
-    { "POST", CHAT, "{" USER ",\"top_p\":2}", 400, "top_p has to be a number from 0 to 1", "top_p" },
+    { "POST", CHAT, "{" USER ",\"top_p\":2}", 400, "top_p has to be a number from 0 to 1",
+      "top_p" },
     { "POST", CHAT, "{" USER ",\"top_k\":1.5}", 400, "top_k has to be a whole number", "top_k" },
     { "POST", CHAT, "{" USER ",\"min_p\":true}", 400, "min_p", "min_p" },
     { "POST", CHAT, "{" USER ",\"max_tokens\":0}", 400, "max_tokens", "max_tokens" },
-    { "POST", CHAT, "{" USER ",\"max_completion_tokens\":\"9\"}", 400, "max_completion_tokens", "max_completion_tokens" },
+    { "POST", CHAT, "{" USER ",\"max_completion_tokens\":\"9\"}", 400, "max_completion_tokens",
+      "max_completion_tokens" },
     { "POST", CHAT, "{" USER ",\"seed\":\"x\"}", 400, "seed", "seed" },
     { "POST", CHAT, "{" USER ",\"seed\":99999999999999999999}", 400, "not JSON", NULL },
     { "POST", CHAT, "{" USER ",\"stream\":1}", 400, "stream has to be true or false", "stream" },
@@ -232,12 +252,15 @@ static const struct { const char *method, *path, *body; int status; const char *
     { "POST", CHAT, "{" USER ",\"stop\":3}", 400, "stop", "stop" },
     { "POST", CHAT, "{" USER ",\"stop\":[\"\"]}", 400, "stop", "stop" },
     { "POST", CHAT, "{" USER ",\"stop\":[1,2]}", 400, "stop", "stop" },
-    { "POST", CHAT, "{" USER ",\"stop\":[\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
-      "\"a\",\"a\",\"a\",\"a\",\"a\"]}", 400, "17 strings", "stop" },
+    { "POST", CHAT,
+      "{" USER ",\"stop\":[\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
+      "\"a\",\"a\",\"a\",\"a\",\"a\"]}",
+      400, "17 strings", "stop" },
     { "POST", CHAT, "{" USER ",\"n\":2}", 400, "n has to be 1", "n" },
     { "POST", CHAT, "{" USER ",\"logprobs\":true}", 400, "logprobs is not supported", "logprobs" },
     { "POST", CHAT, "{" USER ",\"tools\":[{}]}", 400, "tools is not supported", "tools" },
-    { "POST", CHAT, "{" USER ",\"response_format\":{\"type\":\"json_object\"}}", 400, "response_format", "response_format" },
+    { "POST", CHAT, "{" USER ",\"response_format\":{\"type\":\"json_object\"}}", 400,
+      "response_format", "response_format" },
     { "POST", CHAT, "{" USER ",\"model\":7}", 400, "model has to be a string", "model" },
     { "POST", PLAIN, "{}", 400, "prompt is required", "prompt" },
     { "POST", PLAIN, "{\"prompt\":5}", 400, "string or an array", "prompt" },
@@ -285,7 +308,8 @@ static void test_too_long(void **state)
     json_t *j = ask_json("/v1/completions", body, 400);
     const json_t *error = json_object_get(j, "error");
     assert_non_null(strstr(json_string_value(json_object_get(error, "message")), "room for 512"));
-    assert_string_equal(json_string_value(json_object_get(error, "code")), "context_length_exceeded");
+    assert_string_equal(json_string_value(json_object_get(error, "code")),
+                        "context_length_exceeded");
     json_decref(j);
 }
 
@@ -314,7 +338,8 @@ static void test_too_large(void **state)
 static void test_nonsense(void **state)
 {
     static const char *const texts[] = {
-        "", "\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02", "POST /v1/completions",
+        "", "\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02",
+        "POST /v1/completions",
         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"prompt\"",
@@ -333,17 +358,21 @@ static void test_nonsense(void **state)
 
 static void test_listen_errors(void **state)
 {
-    static const char *const wrong[] = { "8080", "127.0.0.1", "127.0.0.1:99999", "127.0.0.1:x", ":80",
-                                         "::1:80", "no.such.host.invalid:0", "127.0.0.1:80x" };
+    static const char *const wrong[] = {
+        "8080", "127.0.0.1", "127.0.0.1:99999",        "127.0.0.1:x",
+        ":80",  "::1:80",    "no.such.host.invalid:0", "127.0.0.1:80x"
+    };
     struct http_server *s;
     struct fail why;
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        assert_int_equal(http_server_create(engine, &(struct http_options){ .listen = wrong[i] }, &s, &why), -1);
+        assert_int_equal(
+            http_server_create(engine, &(struct http_options){ .listen = wrong[i] }, &s, &why), -1);
         assert_non_null(strstr(why.text, wrong[i]));
     }
     const char *taken = http_server_url(server) + strlen("http://");
-    assert_int_equal(http_server_create(engine, &(struct http_options){ .listen = taken }, &s, &why), -1);
+    assert_int_equal(
+        http_server_create(engine, &(struct http_options){ .listen = taken }, &s, &why), -1);
     assert_non_null(strstr(why.text, "in use"));
 }
 

@@ -1,5 +1,5 @@
-/* Many clients at once, of which some go away: those who stay get what each would get alone, those who
- * go are cancelled, nothing is left behind. */
+/* Many clients at once, of which some go away: those who stay get what each would get alone,
+ * those who go are cancelled, nothing is left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,8 @@ static void *client_thread(void *arg)
         client_send(fd, "POST", "/v1/chat/completions", "", body);
         /* A third goes away: at once, after the head, in the midst of it. */
         const int leaves = (c->number + round) % 3 == 0;
-        const size_t enough = !leaves ? CLIENT_BYTES_MAX : (size_t)(c->number * 37 + round * 211) % 1500;
+        const size_t enough =
+            !leaves ? CLIENT_BYTES_MAX : (size_t)(c->number * 37 + round * 211) % 1500;
         char *answer = client_read(fd, enough);
         close(fd);
         c->left += (uint32_t)leaves;
@@ -89,7 +90,8 @@ static void test_many(void **state)
     for (uint32_t i = 0; i < PROMPTS; i++) {
         char body[512];
         question(body, sizeof(body), i, 10);
-        char *answer = client_ask(http_server_url(server), "POST", "/v1/chat/completions", "", body);
+        char *answer =
+            client_ask(http_server_url(server), "POST", "/v1/chat/completions", "", body);
         assert_int_equal(client_status(answer), 200);
         alone[i] = client_stream_text(answer);
         free(answer);

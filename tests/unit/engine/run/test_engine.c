@@ -1,5 +1,5 @@
-/* The scheduler on a small model: what is answered does not depend on threads, batches, chunks, cached
- * prefixes or what else runs; requests can be cancelled at any time; queues and drains. */
+/* The scheduler on a small model: what is answered does not depend on threads, batches, chunks,
+ * cached prefixes or what else runs; requests can be cancelled at any time; queues and drains. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,8 @@ static void check_same(const struct waiter *w, const struct waiter *as, const ch
 {
     assert_int_equal(w->ends, 1);
     assert_int_equal(w->finish, ENGINE_LENGTH);
-    if (w->count != as->count || memcmp(w->tokens, as->tokens, w->count * sizeof(w->tokens[0])) != 0) {
+    if (w->count != as->count ||
+        memcmp(w->tokens, as->tokens, w->count * sizeof(w->tokens[0])) != 0) {
         fail_msg("%s: other tokens", what);
     }
     assert_int_equal(w->timings.predicted_n, TOKENS);
@@ -49,7 +50,8 @@ static int expect(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < REQUESTS; i++) {
-        struct engine *e = engine_make(&(struct engine_options){ .threads = 1, .slots = 1, .deterministic = 1 });
+        struct engine *e =
+            engine_make(&(struct engine_options){ .threads = 1, .slots = 1, .deterministic = 1 });
         waiter_init(&expected[i]);
         submit(e, &expected[i], i, TOKENS);
         waiter_wait(&expected[i]);
@@ -89,7 +91,8 @@ static void test_same_tokens(void **state)
 
 static void test_prefix_reused(void **state)
 {
-    struct engine *e = engine_make(&(struct engine_options){ .threads = 1, .slots = 2, .deterministic = 1 });
+    struct engine *e =
+        engine_make(&(struct engine_options){ .threads = 1, .slots = 2, .deterministic = 1 });
     (void)state;
     for (int round = 0; round < 3; round++) {
         struct waiter w;
@@ -153,14 +156,16 @@ static void test_profile(void **state)
 
 static void test_refusals(void **state)
 {
-    struct engine *e = engine_make(&(struct engine_options){ .threads = 1, .slots = 1, .queue_max = 2 });
+    struct engine *e =
+        engine_make(&(struct engine_options){ .threads = 1, .slots = 1, .queue_max = 2 });
     struct waiter w[4];
     int32_t prompt[SMALL_CONTEXT + 1];
     uint64_t id;
     struct fail why = { "" };
     (void)state;
     for (int i = 0; i < 4; i++) waiter_init(&w[i]);
-    struct engine_request r = small_request(&w[3], prompt, small_prompt(1, SMALL_CONTEXT, prompt), 5);
+    struct engine_request r =
+        small_request(&w[3], prompt, small_prompt(1, SMALL_CONTEXT, prompt), 5);
     assert_int_equal(engine_submit(e, &r, &id, &why), ENGINE_REFUSED_TOO_LONG);
     assert_non_null(strstr(why.text, "512"));
     r.prompt_count = 0;
@@ -187,7 +192,7 @@ static void test_refusals(void **state)
     engine_destroy(e);
 }
 
-/* ---- Storms ----------------------------------------------------------------------------------- */
+/* ---- Storms --------------------------------------------------------------------------------- */
 
 struct storm { struct engine *engine; uint32_t seed; struct waiter w[24]; };
 
@@ -210,7 +215,8 @@ static void *storm_thread(void *arg)
 
 static void test_cancel_storm(void **state)
 {
-    struct engine *e = engine_make(&(struct engine_options){ .threads = 2, .slots = 4, .deterministic = 1 });
+    struct engine *e =
+        engine_make(&(struct engine_options){ .threads = 2, .slots = 4, .deterministic = 1 });
     static struct storm storms[4];
     pthread_t threads[4];
     struct engine_counts n;
@@ -243,7 +249,8 @@ static void test_cancel_storm(void **state)
 
 static void test_drain(void **state)
 {
-    struct engine *e = engine_make(&(struct engine_options){ .threads = 1, .slots = 2, .deterministic = 1 });
+    struct engine *e =
+        engine_make(&(struct engine_options){ .threads = 1, .slots = 2, .deterministic = 1 });
     struct waiter w[6];
     uint64_t id;
     int32_t prompt[8];

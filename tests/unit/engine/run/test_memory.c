@@ -1,5 +1,5 @@
-/* Memory limits: a KV cache that shrinks and says so, requests that make room for each other, limits
- * that are refused. */
+/* Memory limits: a KV cache that shrinks and says so, requests that make room for each other,
+ * limits that are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,9 +13,13 @@ enum { PROMPT = 60, TOKENS = 100 };
 
 static int make(uint64_t limit, uint32_t slots, struct engine **e, struct fail *why)
 {
-    return engine_create(&(struct engine_options){ .model_path = small_model(), .threads = 1,
-                                                   .slots = slots, .batch_tokens = 64,
-                                                   .memory_limit = limit, .deterministic = 1 }, e, why);
+    return engine_create(&(struct engine_options){ .model_path = small_model(),
+                                                   .threads = 1,
+                                                   .slots = slots,
+                                                   .batch_tokens = 64,
+                                                   .memory_limit = limit,
+                                                   .deterministic = 1 },
+                         e, why);
 }
 
 /* The smallest limit that is accepted, to 4 KB. */
@@ -109,7 +113,8 @@ static void test_bad_options(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shrunk), cmocka_unit_test(test_refused),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_shrunk),
+                                        cmocka_unit_test(test_refused),
                                         cmocka_unit_test(test_bad_options) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

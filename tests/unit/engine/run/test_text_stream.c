@@ -64,7 +64,8 @@ static void test_table(void **state)
 /* Whatever the pieces are cut to, the text is the same. */
 static void test_any_cut(void **state)
 {
-    static const char text[] = "Grüße \xf0\x9f\x98\x80 an alle, stop here \xff and there: STOP, or not";
+    static const char text[] =
+        "Grüße \xf0\x9f\x98\x80 an alle, stop here \xff and there: STOP, or not";
     const char *const stops[] = { "STOP", "st\xc3\xb6p" };
     (void)state;
     for (size_t step = 1; step < 12; step++) {
@@ -86,6 +87,7 @@ static void test_any_cut(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_table), cmocka_unit_test(test_any_cut) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_table),
+                                        cmocka_unit_test(test_any_cut) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
