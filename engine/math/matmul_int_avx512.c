@@ -5,11 +5,11 @@
  * lane, no lanes are added up at the end, and the scales of a block are multiplied once for 16
  * outputs. That weights count from 0 adds offset · Σ activations, which acts.h has.
  *
- * Turning costs about as much as multiplying with 5 tokens. For one token it is done in registers
- * on the way; for more, 32 rows × 512 columns are turned to a panel on the stack (16 KiB: it stays
- * in the first-level cache) and all tokens pass by it, 6 at a time, their sums waiting in `out`
- * from panel to panel. Rejected: weights that are turned when the model is loaded. The file could
- * not be used as it is, for a few percent at a batch of 64. */
+ * Turning costs about as much as multiplying with 5 tokens. For up to 4 tokens it is done in
+ * registers on the way; for more, 32 rows × 512 columns are turned to a panel on the stack (16 KiB:
+ * it stays in the first-level cache) and all tokens pass by it, 6 at a time, their sums waiting in
+ * `out` from panel to panel. Rejected: weights that are turned when the model is loaded. The file
+ * could not be used as it is, for a few percent at a batch of 64. */
 #include <string.h>
 
 #include "math/acts.h"
@@ -20,6 +20,7 @@ enum {
     PANEL_GROUPS = 2,
     PANEL_COLS = 512,
     TILE_TOKENS = 6,
+    FEW_TOKENS = 4,
 };
 
 LANES_INLINE __m512i quad_load(const int8_t *q) /* 4 activations, in all lanes */
@@ -44,46 +45,97 @@ LANES_INLINE __m512 row_finish(__m512i dots, int32_t excess, float d, float scal
     return _mm512_mul_ps(_mm512_div_ps(dot, _mm512_set1_ps(d)), _mm512_set1_ps(scale));
 }
 
-/* ---- One token ------------------------------------------------------------------------------- */
+/* Tokens that are multiplied together. */
+struct token_set {
+    struct acts acts;            /* of the first */
+    size_t acts_bytes, out_stride;
+    size_t skip;                 /* outputs before those of the first */
+    float scale;                 /* I2_S */
+};
 
-LANES_INLINE void group_one(const struct row_group *g, enum weight_type type, float scale,
-                            const struct acts *a)
+LANES_INLINE const void *token_at(const struct token_set *x, const void *of_first, int token)
 {
-    __m512 sums = _mm512_setzero_ps();
-    for (uint32_t b = 0; b < a->blocks; b++) {
-        __m512i even = _mm512_setzero_si512(), odd = even;
-        const uint32_t end = (b + 1) * a->block;
-        for (uint32_t col = b * a->block; col < end; col += step_cols(type)) {
-            __m512i raw[8];
-            step_turn(g, type, col, raw);
-            for (uint32_t n = 0; n < step_cols(type) / 32; n++) {
-                const int8_t *q = a->q + col + 32 * step_part(type, n);
-                for (int j = 0; j < 8; j += 2, q += 8) {
-                    even = _mm512_dpbusd_epi32(even, step_next(type, raw, j), quad_load(q));
-                    odd = _mm512_dpbusd_epi32(odd, step_next(type, raw, j + 1), quad_load(q + 4));
-                }
-            }
-        }
-        const __m512i dots = _mm512_add_epi32(even, odd);
-        if (type == WEIGHT_I2_S) {
-            sums = row_finish(dots, a->sum[b], a->d[b], scale);
-        } else {
-            const __m512 scales = scales_load(g, type, b);
-            sums = block_add(dots, weight_offset(type) * a->sum[b], scales, a->d[b], sums);
-        }
-    }
-    _mm512_mask_storeu_ps(g->out, g->mask, sums);
+    return (const char *)of_first + (size_t)token * x->acts_bytes;
 }
 
-static void group_multiply(const struct row_group *g, const struct weight *w, const void *acts)
+LANES_INLINE float *token_out(const struct row_group *g, const struct token_set *x, int token)
 {
-    const struct acts a = acts_of(w->type, w->cols, acts);
-    switch (w->type) {
-    case WEIGHT_Q8_0: group_one(g, WEIGHT_Q8_0, 1, &a); break;
-    case WEIGHT_Q4_0: group_one(g, WEIGHT_Q4_0, 1, &a); break;
-    case WEIGHT_TQ2_0: group_one(g, WEIGHT_TQ2_0, 1, &a); break;
-    default: group_one(g, WEIGHT_I2_S, w->scale, &a); break;
+    return g->out + x->skip + (size_t)token * x->out_stride;
+}
+
+/* ---- Few tokens ------------------------------------------------------------------------------ */
+
+/* Multiplies the columns of one step with all tokens. Two sums each: one would wait for itself. */
+LANES_INLINE void step_dots(const struct row_group *g, enum weight_type type, uint32_t col,
+                            const struct token_set *x, int tokens, __m512i dots[][2])
+{
+    __m512i raw[8];
+    step_turn(g, type, col, raw);
+    for (uint32_t n = 0; n < step_cols(type) / 32; n++) {
+        const int8_t *q = x->acts.q + col + 32 * step_part(type, n);
+        for (int j = 0; j < 8; j++) {
+            const __m512i w = step_next(type, raw, j);
+            for (int t = 0; t < tokens; t++) {
+                const __m512i four = quad_load((const int8_t *)token_at(x, q, t) + 4 * j);
+                dots[t][j & 1] = _mm512_dpbusd_epi32(dots[t][j & 1], w, four);
+            }
+        }
     }
+}
+
+LANES_INLINE void group_few(const struct row_group *group, enum weight_type type,
+                            const struct token_set *set, int tokens)
+{
+    const struct row_group rows = *group, *g = &rows; /* copies: in registers, not read again */
+    const struct token_set copy = *set, *x = &copy;
+    const uint32_t block = type == WEIGHT_I2_S ? x->acts.block : acts_block(type, 0);
+    __m512 sums[FEW_TOKENS];
+    for (int t = 0; t < tokens; t++) sums[t] = _mm512_setzero_ps();
+    for (uint32_t b = 0; b < x->acts.blocks; b++) {
+        __m512i dots[FEW_TOKENS][2];
+        for (int t = 0; t < tokens; t++) dots[t][0] = dots[t][1] = _mm512_setzero_si512();
+        for (uint32_t i = 0; i < block; i += step_cols(type)) {
+            step_dots(g, type, b * block + i, x, tokens, dots);
+        }
+        const __m512 scales = type == WEIGHT_I2_S ? sums[0] : scales_load(g, type, b);
+        for (int t = 0; t < tokens; t++) {
+            const __m512i dot = _mm512_add_epi32(dots[t][0], dots[t][1]);
+            const int32_t sum = ((const int32_t *)token_at(x, x->acts.sum, t))[b];
+            const float d = ((const float *)token_at(x, x->acts.d, t))[b];
+            if (type == WEIGHT_I2_S) sums[t] = row_finish(dot, sum, d, x->scale);
+            else sums[t] = block_add(dot, weight_offset(type) * sum, scales, d, sums[t]);
+        }
+    }
+    for (int t = 0; t < tokens; t++) _mm512_mask_storeu_ps(token_out(g, x, t), g->mask, sums[t]);
+}
+
+#define FEW(type, tokens)                                                                         \
+    static void few_##type##_##tokens(const struct row_group *g, const struct token_set *x)       \
+    {                                                                                             \
+        group_few(g, WEIGHT_##type, x, tokens);                                                   \
+    }
+#define FEW_EACH(type) FEW(type, 1) FEW(type, 2) FEW(type, 3) FEW(type, 4)
+#define FEW_NAMES(type) { few_##type##_1, few_##type##_2, few_##type##_3, few_##type##_4 }
+
+FEW_EACH(Q8_0)
+FEW_EACH(Q4_0)
+FEW_EACH(TQ2_0)
+FEW_EACH(I2_S)
+
+static void group_multiply(const struct row_group *g, const struct weight *w, const void *acts,
+                           uint32_t count, size_t out_stride)
+{
+    static void (*const few[][FEW_TOKENS])(const struct row_group *, const struct token_set *) = {
+        FEW_NAMES(Q8_0), FEW_NAMES(Q4_0), FEW_NAMES(TQ2_0), FEW_NAMES(I2_S)
+    };
+    const int type = w->type == WEIGHT_Q8_0    ? 0
+                     : w->type == WEIGHT_Q4_0  ? 1
+                     : w->type == WEIGHT_TQ2_0 ? 2
+                                               : 3;
+    const struct token_set x = { .acts = acts_of(w->type, w->cols, acts),
+                                 .acts_bytes = acts_row_bytes(w->type, w->cols),
+                                 .out_stride = out_stride, .scale = w->scale };
+    few[type][count - 1](g, &x);
 }
 
 /* ---- Panels ---------------------------------------------------------------------------------- */
@@ -93,6 +145,7 @@ struct panel {
     __m512 scales[PANEL_COLS / 32][PANEL_GROUPS];
     struct row_group group[PANEL_GROUPS];
     uint32_t col, cols;          /* what is in it now */
+    int ends;                    /* and these are the last */
     uint32_t block;              /* columns that share a scale */
     int32_t offset;
 };
@@ -126,26 +179,8 @@ static void panel_fill(struct panel *p, enum weight_type type)
     }
 }
 
-struct panel_tokens { /* some that pass by a panel */
-    struct acts acts;            /* of the first */
-    size_t acts_bytes, out_stride;
-    size_t skip;                 /* outputs before those of the first */
-    float scale;
-    int begins, ends;            /* with this panel, the rows do */
-};
-
-LANES_INLINE const void *token_at(const struct panel_tokens *x, const void *of_first, int token)
-{
-    return (const char *)of_first + (size_t)token * x->acts_bytes;
-}
-
-LANES_INLINE float *token_out(const struct panel *p, const struct panel_tokens *x, int k, int token)
-{
-    return p->group[k].out + x->skip + (size_t)token * x->out_stride;
-}
-
 /* Adds the products of some columns. */
-LANES_INLINE void panel_dots(const struct panel *p, const struct panel_tokens *x, uint32_t at,
+LANES_INLINE void panel_dots(const struct panel *p, const struct token_set *x, uint32_t at,
                              uint32_t cols, int tokens, __m512i dots[][TILE_TOKENS])
 {
     const int8_t *q = x->acts.q + p->col + at;
@@ -163,13 +198,13 @@ LANES_INLINE void panel_dots(const struct panel *p, const struct panel_tokens *x
 }
 
 /* Weights with scales by block. */
-LANES_INLINE void tile_blocks(const struct panel *p, const struct panel_tokens *x, int tokens)
+LANES_INLINE void tile_blocks(const struct panel *p, const struct token_set *x, int tokens)
 {
     __m512 sums[PANEL_GROUPS][TILE_TOKENS];
     for (int k = 0; k < PANEL_GROUPS; k++) {
-        const __mmask16 mask = x->begins ? 0 : p->group[k].mask;
+        const __mmask16 mask = p->col ? p->group[k].mask : 0;
         for (int t = 0; t < tokens; t++) {
-            sums[k][t] = _mm512_maskz_loadu_ps(mask, token_out(p, x, k, t));
+            sums[k][t] = _mm512_maskz_loadu_ps(mask, token_out(&p->group[k], x, t));
         }
     }
     uint32_t all = p->col / p->block;
@@ -189,19 +224,19 @@ LANES_INLINE void tile_blocks(const struct panel *p, const struct panel_tokens *
     }
     for (int k = 0; k < PANEL_GROUPS; k++) {
         for (int t = 0; t < tokens; t++) {
-            _mm512_mask_storeu_ps(token_out(p, x, k, t), p->group[k].mask, sums[k][t]);
+            _mm512_mask_storeu_ps(token_out(&p->group[k], x, t), p->group[k].mask, sums[k][t]);
         }
     }
 }
 
 /* Weights with one scale: sums are integers to the end, and wait as such. */
-LANES_INLINE void tile_rows(const struct panel *p, const struct panel_tokens *x, int tokens)
+LANES_INLINE void tile_rows(const struct panel *p, const struct token_set *x, int tokens)
 {
     __m512i dots[PANEL_GROUPS][TILE_TOKENS];
     for (int k = 0; k < PANEL_GROUPS; k++) {
-        const __mmask16 mask = x->begins ? 0 : p->group[k].mask;
+        const __mmask16 mask = p->col ? p->group[k].mask : 0;
         for (int t = 0; t < tokens; t++) {
-            dots[k][t] = _mm512_maskz_loadu_epi32(mask, token_out(p, x, k, t));
+            dots[k][t] = _mm512_maskz_loadu_epi32(mask, token_out(&p->group[k], x, t));
         }
     }
     panel_dots(p, x, 0, p->cols, tokens, dots);
@@ -209,8 +244,8 @@ LANES_INLINE void tile_rows(const struct panel *p, const struct panel_tokens *x,
         const int32_t excess = *(const int32_t *)token_at(x, x->acts.sum, t);
         const float d = *(const float *)token_at(x, x->acts.d, t);
         for (int k = 0; k < PANEL_GROUPS; k++) {
-            float *out = token_out(p, x, k, t);
-            if (x->ends) {
+            float *out = token_out(&p->group[k], x, t);
+            if (p->ends) {
                 const __m512 v = row_finish(dots[k][t], excess, d, x->scale);
                 _mm512_mask_storeu_ps(out, p->group[k].mask, v);
             } else {
@@ -221,7 +256,7 @@ LANES_INLINE void tile_rows(const struct panel *p, const struct panel_tokens *x,
 }
 
 #define TILE(kind, tokens)                                                                        \
-    static void tile_##kind##_##tokens(const struct panel *p, const struct panel_tokens *x)       \
+    static void tile_##kind##_##tokens(const struct panel *p, const struct token_set *x)       \
     {                                                                                             \
         tile_##kind(p, x, tokens);                                                                \
     }
@@ -234,22 +269,21 @@ LANES_INLINE void tile_rows(const struct panel *p, const struct panel_tokens *x,
 TILES(blocks)
 TILES(rows)
 
-static void (*const tiles[2][TILE_TOKENS])(const struct panel *, const struct panel_tokens *) = {
+static void (*const tiles[2][TILE_TOKENS])(const struct panel *, const struct token_set *) = {
     TILE_NAMES(blocks), TILE_NAMES(rows)
 };
 
 static void panel_multiply(struct panel *p, const struct weight *w, const void *acts,
                            uint32_t count, size_t out_stride)
 {
-    struct panel_tokens x = { .acts_bytes = acts_row_bytes(w->type, w->cols),
+    struct token_set x = { .acts_bytes = acts_row_bytes(w->type, w->cols),
                               .out_stride = out_stride, .scale = w->scale };
     p->block = acts_block(w->type, w->cols);
     p->offset = weight_offset(w->type);
     for (p->col = 0; p->col < w->cols; p->col += p->cols) {
         p->cols = w->cols - p->col < PANEL_COLS ? w->cols - p->col : PANEL_COLS;
         panel_fill(p, w->type);
-        x.begins = p->col == 0;
-        x.ends = p->col + p->cols == w->cols;
+        p->ends = p->col + p->cols == w->cols;
         for (uint32_t t = 0; t < count;) {
             const uint32_t tokens = count - t < TILE_TOKENS ? count - t : TILE_TOKENS;
             x.acts = acts_of(w->type, w->cols, (const char *)acts + t * x.acts_bytes);
@@ -285,11 +319,11 @@ void matmul_int_avx512(const struct weight *w, uint32_t begin, uint32_t end, con
                        uint32_t count, float *out, size_t out_stride)
 {
     struct panel p;
-    const uint32_t ahead = count == 1 ? GROUP_ROWS : PANEL_GROUPS * GROUP_ROWS;
+    const uint32_t ahead = count <= FEW_TOKENS ? GROUP_ROWS : PANEL_GROUPS * GROUP_ROWS;
     for (uint32_t r = begin; r < end;) {
         r += group_of(w, r, end, ahead, out, &p.group[0]);
-        if (count == 1) {
-            group_multiply(&p.group[0], w, acts);
+        if (count <= FEW_TOKENS) {
+            group_multiply(&p.group[0], w, acts, count, out_stride);
             continue;
         }
         if (r < end) {
