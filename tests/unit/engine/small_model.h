@@ -54,6 +54,7 @@ struct waiter {
     pthread_cond_t changed;
     int32_t tokens[SMALL_CONTEXT];
     uint32_t count, enough;      /* enough: wants no more than so many; 0 = all */
+    int hold;                    /* the engine stands still at its next token until this is 0 */
     int ends;                    /* how often on_end came */
     enum engine_finish finish;
     struct engine_timings timings;
@@ -77,6 +78,7 @@ static inline int waiter_token(void *context, int32_t token, const char *piece, 
     w->tokens[w->count++] = token;
     const int enough = w->enough && w->count >= w->enough;
     pthread_cond_broadcast(&w->changed);
+    while (w->hold) pthread_cond_wait(&w->changed, &w->lock);
     pthread_mutex_unlock(&w->lock);
     return enough;
 }
@@ -105,6 +107,14 @@ static inline void waiter_wait_tokens(struct waiter *w, uint32_t count)
 {
     pthread_mutex_lock(&w->lock);
     while (!w->ends && w->count < count) pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static inline void waiter_go_on(struct waiter *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->hold = 0;
+    pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
 }
 

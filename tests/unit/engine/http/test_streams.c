@@ -136,17 +136,32 @@ static void test_gone_while_suspended(void **state)
     server_stop(10);
 }
 
+/* The engine stands still while two wait: all others are refused. */
 static void test_queue_full(void **state)
 {
     char body[512];
     int fds[12], refused = 0;
+    struct waiter holds;
+    int32_t prompt[8];
+    struct fail why;
     (void)state;
     server_start(1, 2, 30);
-    question(body, sizeof(body), 1, 60);
+    waiter_init(&holds);
+    holds.hold = 1;
+    const struct engine_request r = small_request(&holds, prompt, small_prompt(0, 8, prompt), 2);
+    assert_int_equal(engine_submit(engine, &r, &holds.id, &why), 0);
+    waiter_wait_tokens(&holds, 1);
+    question(body, sizeof(body), 1, 20);
     for (int i = 0; i < 12; i++) {
         fds[i] = client_connect(http_server_url(server));
         client_send(fds[i], "POST", "/v1/chat/completions", "", body);
     }
+    /* All have been looked at when there are heads for all: those that wait have theirs at once. */
+    for (int i = 0; i < 12; i++) {
+        char peek;
+        assert_int_equal(recv(fds[i], &peek, 1, MSG_PEEK), 1);
+    }
+    waiter_go_on(&holds);
     for (int i = 0; i < 12; i++) {
         char *answer = client_read(fds[i], CLIENT_BYTES_MAX);
         const int status = client_status(answer);
@@ -161,7 +176,8 @@ static void test_queue_full(void **state)
         free(answer);
         close(fds[i]);
     }
-    assert_true(refused <= 9); /* one runs and two wait at least */
+    assert_int_equal(refused, 10);
+    waiter_wait(&holds);
     server_stop(10);
 }
 

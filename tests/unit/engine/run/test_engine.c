@@ -177,7 +177,8 @@ static void test_refusals(void **state)
     assert_int_equal(engine_submit(e, &r, &id, &why), ENGINE_REFUSED_TOO_LONG);
     prompt[2] = 3;
 
-    submit(e, &w[0], 0, 400); /* runs, for long */
+    w[0].hold = 1;
+    submit(e, &w[0], 0, 400);
     waiter_wait_tokens(&w[0], 1);
     submit(e, &w[1], 1, 5);
     submit(e, &w[2], 2, 5);
@@ -185,6 +186,7 @@ static void test_refusals(void **state)
     assert_non_null(strstr(why.text, "2 requests"));
     engine_cancel(e, w[0].id);
     engine_cancel(e, 123456);
+    waiter_go_on(&w[0]);
     for (int i = 0; i < 3; i++) waiter_wait(&w[i]);
     assert_int_equal(w[0].finish, ENGINE_CANCELLED);
     assert_int_equal(w[2].finish, ENGINE_LENGTH);
@@ -274,7 +276,10 @@ static void test_drain(void **state)
     }
     waiter_wait_tokens(&w[0], 1);
     engine_drain(e, 0);
-    for (uint32_t i = 0; i < 3; i++) assert_int_equal(w[i].finish, ENGINE_CANCELLED);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(w[i].ends, 1); /* and on a busy machine one may have come to its end */
+        assert_true(w[i].finish == ENGINE_CANCELLED || w[i].count == 400);
+    }
     engine_destroy(e);
 
     /* Destroyed without a drain. */
