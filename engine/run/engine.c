@@ -87,8 +87,12 @@ static int operations_create(struct engine *e, struct fail *why)
     if (!e->op_seconds) return fail_set(why, "out of memory");
     for (uint32_t layer = 0; layer <= e->model->layers; layer++) {
         for (uint32_t op = 0; op < FORWARD_OPS; op++) {
-            char text[16] = "-";  /* embedding and logits are of no layer */
-            if (layer < e->model->layers) snprintf(text, sizeof(text), "%u", layer);
+            const int outside = layer == e->model->layers; /* of layers: embedding and logits */
+            char text[16] = "-";
+            if (op != FORWARD_NORM && outside != (op == FORWARD_EMBED || op == FORWARD_LOGITS)) {
+                continue;
+            }
+            if (!outside) snprintf(text, sizeof(text), "%u", layer);
             const char *const values[] = { text, forward_op_name((enum forward_op)op) };
             e->op_seconds[layer * FORWARD_OPS + op] = sonde_hist_bind(family, values);
         }

@@ -18,6 +18,22 @@ cleanup_engine() { kill -KILL "$child" 2>/dev/null; cleanup; }
 read -r child <"/proc/$run/task/$run/children"
 trap cleanup_engine EXIT
 
+# A request that asks for its own profile has it by the id that the answer names, in both accounts.
+curl -sS --max-time 60 -D head -o answer -H 'X-Profile: true' "$at/v1/completions" \
+    -d '{"prompt": "The profile of", "max_tokens": 40, "ignore_eos": true}' || complain "a profile: $?"
+id=$(sed -n 's/^X-Profile-Id: \([0-9a-f]\{16\}\).*/\1/p' head)
+until_true curl -sf -o profile "$(url_in told)/admin/profile/requests/$id"
+python3 - "$id" <<'END' || complain "the profile of $id:" "$(head -c 1000 profile)" "$(head -c 1000 answer)"
+import json, sys
+answer, agent = json.load(open("answer")), json.load(open("profile"))
+ours, theirs = answer["profile"], agent["requests"][0]
+assert ours["id"] == agent["id"] == sys.argv[1] and theirs["own_id"] == answer["id"]
+assert ours["passes"]["count"] == theirs["batches"] == 40
+for phase in ("encode", "queue", "prefill", "decode", "sample", "detokenize"):
+    seconds = theirs["phases"][phase]["seconds"]
+    assert abs(ours[phase + "_ms"] / 1e3 - seconds) <= 1e-6, (phase, ours[phase + "_ms"], seconds)
+END
+
 timeout 240 python3 "$here/engine_load.py" "$at" 60 6 || complain "the load: status $?"
 kill -TERM "$child"
 until_line 'serving http' told || { cat told >&2; finish; }
