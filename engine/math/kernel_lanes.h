@@ -77,7 +77,7 @@ static void softmax(float *x, uint32_t n)
 /* ---- Attention ------------------------------------------------------------------------------- */
 
 LANES_INLINE void keys_step(const uint16_t *q, const uint16_t *keys, uint32_t n, uint32_t i,
-                            uint32_t k, int count, LANES_VEC sum[4])
+                            uint32_t k, int count, LANES_VEC sum[])
 {
     const LANES_VEC v = k == LANES ? lanes_from_f16(q + i) : lanes_from_f16_first(q + i, k);
     for (int j = 0; j < count; j++) {
@@ -87,33 +87,31 @@ LANES_INLINE void keys_step(const uint16_t *q, const uint16_t *keys, uint32_t n,
     }
 }
 
-/* q times 4 keys or one: each has its own sums, which are added up in the same order either way. */
-LANES_INLINE void keys_dot(const uint16_t *q, const uint16_t *keys, uint32_t n, int count,
-                           float out[4])
+/* q times LANES_MANY keys or one: each has its own sums. */
+LANES_INLINE void keys_multiply(const uint16_t *q, const uint16_t *keys, uint32_t n, int count,
+                                LANES_VEC sum[])
 {
-    LANES_VEC sum[4];
     for (int j = 0; j < count; j++) sum[j] = lanes_set(0);
     uint32_t i = 0;
     for (; i + LANES <= n; i += LANES) keys_step(q, keys, n, i, LANES, count, sum);
     if (i < n) keys_step(q, keys, n, i, n - i, count, sum);
-    for (int j = 0; j < count; j++) out[j] = lanes_sum(sum[j]);
 }
 
 static float dot_f16(const uint16_t *a, const uint16_t *b, uint32_t n)
 {
-    float dot[4];
-    keys_dot(a, b, n, 1, dot);
-    return dot[0];
+    LANES_VEC sum[1];
+    keys_multiply(a, b, n, 1, sum);
+    return lanes_sum(sum[0]);
 }
 
 static void scores_f16(const uint16_t *q, const uint16_t *keys, uint32_t positions,
                        uint32_t head_dim, float by, float *out)
 {
     uint32_t i = 0;
-    for (; i + 4 <= positions; i += 4) {
-        float dot[4];
-        keys_dot(q, keys + (size_t)i * head_dim, head_dim, 4, dot);
-        for (uint32_t j = 0; j < 4; j++) out[i + j] = dot[j] * by;
+    for (; i + LANES_MANY <= positions; i += LANES_MANY) {
+        LANES_VEC sum[LANES_MANY];
+        keys_multiply(q, keys + (size_t)i * head_dim, head_dim, LANES_MANY, sum);
+        lanes_sum_many(sum, by, out + i);
     }
     for (; i < positions; i++) out[i] = dot_f16(q, keys + (size_t)i * head_dim, head_dim) * by;
 }

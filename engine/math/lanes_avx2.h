@@ -86,6 +86,22 @@ LANES_INLINE float lanes_sum(__m256 v)
     const __m128 p = _mm_add_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_add_ss(p, _mm_movehdup_ps(p)));
 }
+#define LANES_MANY 8
+LANES_INLINE void lanes_sum_many(const __m256 v[8], float by, float *out)
+{
+    __m256 q[4]; /* in half k the four sums of v[4 · k + i], still to be added */
+    for (int i = 0; i < 4; i++) {
+        q[i] = _mm256_add_ps(_mm256_permute2f128_ps(v[i], v[4 + i], 0x20),
+                             _mm256_permute2f128_ps(v[i], v[4 + i], 0x31));
+    }
+    const __m256 l = _mm256_add_ps(_mm256_unpacklo_ps(q[0], q[1]), _mm256_unpackhi_ps(q[0], q[1]));
+    const __m256 h = _mm256_add_ps(_mm256_unpacklo_ps(q[2], q[3]), _mm256_unpackhi_ps(q[2], q[3]));
+    const __m256d ld = _mm256_castps_pd(l), hd = _mm256_castps_pd(h);
+    const __m256 sums = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(ld, hd)),
+                                      _mm256_castpd_ps(_mm256_unpackhi_pd(ld, hd)));
+    lanes_store(out, lanes_mul(sums, lanes_set(by)));
+}
+
 LANES_INLINE float lanes_largest(__m256 v)
 {
     const __m128 q = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
