@@ -219,6 +219,7 @@ void *buddy_alloc(struct buddy *b, uint64_t bytes)
         sonde_pool_add(b->told.used, (int64_t)block);
         sonde_gauge_add(b->told.requested, (double)bytes);
         sonde_gauge_set(b->told.free_block, (double)largest_free(b));
+        sonde_gauge_set(b->told.peak, (double)b->stats.used_bytes_max);
     }
     const uint64_t ns = clock_ns() - begin;
     s->allocation_ns += ns;
