@@ -13,7 +13,7 @@
 
 /* ---- For sonde and the event log ------------------------------------------------------------ */
 
-static void call_event(struct http_call *c, struct event event)
+static void call_event(struct http_call *c, struct engine_event event)
 {
     struct event_log *log = engine_event_log(c->server->engine);
     if (!log) return;
@@ -37,7 +37,8 @@ static void request_begin(struct http_call *c)
         .route = sonde_name(c->route->path), .arrived = c->arrived, .trace = trace, .id = c->id,
         .tokens_max = c->ask.tokens_max, .profile = (uint32_t)c->profiled });
     call_event(c,
-               (struct event){ .kind = EVENT_ARRIVAL, .at = c->arrived, .text = c->route->path });
+               (struct engine_event){
+                   .kind = EVENT_ARRIVAL, .at = c->arrived, .text = c->route->path });
 }
 
 static void request_attrs(const struct http_call *c)
@@ -57,7 +58,8 @@ static enum MHD_Result request_refuse(struct http_call *c, unsigned status, cons
 {
     const uint64_t at = sonde_ticks();
     sonde_request_end_at(&c->sonde, SONDE_ERROR, type, at);
-    call_event(c, (struct event){ .kind = EVENT_END, .at = at, .text = "error", .error = type });
+    call_event(c, (struct engine_event){
+                      .kind = EVENT_END, .at = at, .text = "error", .error = type });
     return http_reply_error(c, status, param, code, "%s", why);
 }
 
@@ -140,7 +142,8 @@ static long prompt_encode_timed(struct http_call *c, int32_t *out, size_t max)
     const long count = prompt_encode(c, out, max);
     const uint64_t end = sonde_ticks(), tokens = count > 0 ? (uint64_t)count : 0;
     sonde_phase_end_at(&phase, tokens, end);
-    call_event(c, (struct event){ .kind = EVENT_ENCODE, .begin = begin, .at = end, .a = tokens });
+    call_event(c, (struct engine_event){
+                      .kind = EVENT_ENCODE, .begin = begin, .at = end, .a = tokens });
     c->encode_ms = (double)sonde_ticks_ns(end - begin) / 1e6;
     return count;
 }

@@ -71,7 +71,7 @@ struct engine {
     uint32_t running_count;
     int held;                    /* a job was put back: none is taken in until one has ended */
     struct forward_token *batch;
-    struct event *events;        /* of one pass */
+    struct engine_event *events;        /* of one pass */
     uint64_t batches;
     uint64_t resources_at;       /* ticks when memory was looked at last … */
     uint64_t kv_at;              /* … and the KV cache */

@@ -16,10 +16,10 @@ enum { EVENTS_MAX = 8192, WRITE_MS = 50 };
 struct event_log {
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
-    struct event *events;        /* that are being added to; the lock */
+    struct engine_event *events;        /* that are being added to; the lock */
     size_t count;
     int ending;
-    struct event *writing;       /* of the thread */
+    struct engine_event *writing;       /* of the thread */
     FILE *file;
     uint64_t start;              /* ticks */
     pthread_t thread;
@@ -49,18 +49,18 @@ static uint64_t event_ns(const struct event_log *l, uint64_t ticks)
     return ticks > l->start ? sonde_ticks_ns(ticks - l->start) : 0;
 }
 
-static void event_counts_write(FILE *f, const struct event_shape *s, const struct event *e)
+static void event_counts_write(FILE *f, const struct event_shape *s, const struct engine_event *e)
 {
     if (s->a) fprintf(f, ",\"%s\":%" PRIu64, s->a, e->a);
     if (s->b) fprintf(f, ",\"%s\":%" PRIu64, s->b, e->b);
 }
 
 /* The event at i, and if it is a batch its members; where the next one is. */
-static size_t event_write(const struct event_log *l, const struct event *events, size_t i,
+static size_t event_write(const struct event_log *l, const struct engine_event *events, size_t i,
                           size_t count)
 {
     FILE *f = l->file;
-    const struct event *e = &events[i++];
+    const struct engine_event *e = &events[i++];
     const struct event_shape *s = &shapes[e->kind];
     fprintf(f, "{\"event\":\"%s\"", s->name);
     if (s->lasts) fprintf(f, ",\"begin\":%" PRIu64, event_ns(l, e->begin));
@@ -98,7 +98,7 @@ static void *event_log_thread(void *arg)
         while (!l->ending && l->count < EVENTS_MAX / 2) {
             if (pthread_cond_timedwait(&l->filled, &l->lock, &until) == ETIMEDOUT) break;
         }
-        struct event *events = l->events;
+        struct engine_event *events = l->events;
         const size_t count = l->count;
         l->events = l->writing;
         l->writing = events;
@@ -164,7 +164,7 @@ void event_log_destroy(struct event_log *l)
     free(l);
 }
 
-void event_log_put(struct event_log *l, const struct event *events, size_t count)
+void event_log_put(struct event_log *l, const struct engine_event *events, size_t count)
 {
     if (!l || !count || count > EVENTS_MAX) return;
     pthread_mutex_lock(&l->lock);

@@ -26,7 +26,7 @@ enum { EVENT_ID_MAX = 48 };
 enum event_kind { EVENT_ARRIVAL, EVENT_ENCODE, EVENT_QUEUE, EVENT_PROMPT, EVENT_BATCH, EVENT_MEMBER,
                   EVENT_SAMPLE, EVENT_DETOKENIZE, EVENT_TOKEN, EVENT_END, EVENT_KINDS };
 
-struct event {
+struct engine_event {
     enum event_kind kind;
     uint64_t begin, at;          /* ticks; begin only of those that last */
     uint64_t a, b;               /* counts, in the order above */
@@ -40,6 +40,6 @@ int event_log_create(const char *path, struct event_log **out, struct fail *why)
 void event_log_destroy(struct event_log *l); /* all is written; NULL is fine */
 
 /* A batch is followed by its members, in one call. l NULL: nothing is done. */
-void event_log_put(struct event_log *l, const struct event *events, size_t count);
+void event_log_put(struct event_log *l, const struct engine_event *events, size_t count);
 
 #endif

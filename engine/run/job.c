@@ -57,7 +57,7 @@ void engine_job_event(struct engine *e, const struct engine_job *j, enum event_k
                       uint64_t begin, uint64_t at, uint64_t a, uint64_t b)
 {
     if (!e->log) return;
-    struct event event = { .kind = kind, .begin = begin, .at = at, .a = a, .b = b };
+    struct engine_event event = { .kind = kind, .begin = begin, .at = at, .a = a, .b = b };
     memcpy(event.request, j->name, sizeof(event.request));
     event_log_put(e->log, &event, 1);
 }
@@ -97,7 +97,7 @@ void engine_job_end(struct engine *e, struct engine_job *j, enum engine_finish f
     const uint64_t at = sonde_ticks();
     sonde_request_end_at(&j->r.sonde, ends[finish].outcome, error, at);
     if (e->log) {
-        struct event event = { .kind = EVENT_END, .at = at, .a = j->produced,
+        struct engine_event event = { .kind = EVENT_END, .at = at, .a = j->produced,
                                .text = ends[finish].name, .error = error };
         memcpy(event.request, j->name, sizeof(event.request));
         event_log_put(e->log, &event, 1);

@@ -84,12 +84,12 @@ static void pass_log(struct engine *e, uint64_t begin, uint64_t end)
     size_t n = 1;
     if (!e->log) return;
     e->events[0] =
-        (struct event){ .kind = EVENT_BATCH, .begin = begin, .at = end, .a = e->batches };
+        (struct engine_event){ .kind = EVENT_BATCH, .begin = begin, .at = end, .a = e->batches };
     for (uint32_t i = 0; i < e->running_count; i++) {
         const struct engine_job *j = e->running[i];
         if (!j->chunk) continue;
-        struct event *m = &e->events[n++];
-        *m = (struct event){ .kind = EVENT_MEMBER, .at = end };
+        struct engine_event *m = &e->events[n++];
+        *m = (struct engine_event){ .kind = EVENT_MEMBER, .at = end };
         if (job_decodes(j)) m->b = 1;
         else m->a = j->chunk;
         memcpy(m->request, j->name, sizeof(m->request));

@@ -8,8 +8,9 @@ engine=$SONDE_BUILD/sonde-engine
 patience=60
 
 "$engine" make-model --size tiny -o model.gguf >made 2>&1 || { complain "make-model:" "$(cat made)"; finish; }
-"$sonde" run -v --heap=full --record heap.run -- "$engine" serve -m model.gguf --listen 127.0.0.1:0 \
-    --threads 1 --slots 4 --event-log events >printed 2>told &
+"$sonde" run -v --listen 127.0.0.1:0 --heap=full --record heap.run -- \
+    "$engine" serve -m model.gguf --listen 127.0.0.1:0 --threads 1 --slots 4 --event-log events \
+    >printed 2>told &
 started+=($!)
 run=$!
 until_line 'listening on http' printed || { cat told >&2; finish; }

@@ -14,7 +14,7 @@
 #include "run/event_log.h"
 #include "sonde/sonde.h"
 
-enum { THREADS = 4, ROUNDS = 4000 };
+enum { THREADS = 4, ROUNDS = 1500 };
 
 static char path[] = "/tmp/sonde-events-XXXXXX";
 
@@ -39,7 +39,7 @@ static void test_lines(void **state)
     (void)state;
     sonde_open(NULL);
     assert_int_equal(event_log_create(path, &l, &why), 0);
-    const struct event events[] = {
+    const struct engine_event events[] = {
         { .kind = EVENT_ARRIVAL, .at = 1, .text = "/v1/completions", .request = "a" },
         { .kind = EVENT_PROMPT, .at = 1, .a = 7, .b = 3, .request = "a" },
         { .kind = EVENT_BATCH, .begin = 1, .at = 1, .a = 5 },
@@ -57,7 +57,8 @@ static void test_lines(void **state)
         "{\"event\":\"arrival\",\"ns\":0,\"request\":\"a\",\"route\":\"/v1/completions\"}\n"
         "{\"event\":\"prompt\",\"ns\":0,\"request\":\"a\",\"tokens\":7,\"reused\":3}\n"
         "{\"event\":\"batch\",\"begin\":0,\"ns\":0,\"batch\":5,\"members\":["
-        "{\"request\":\"a\",\"prompt\":4,\"output\":0},{\"request\":\"b\",\"prompt\":0,\"output\":1}]}\n"
+        "{\"request\":\"a\",\"prompt\":4,\"output\":0},"
+        "{\"request\":\"b\",\"prompt\":0,\"output\":1}]}\n"
         "{\"event\":\"end\",\"ns\":0,\"request\":\"a\",\"tokens\":2,\"outcome\":\"error\","
         "\"error\":\"oom\"}\n"
         "{\"event\":\"end\",\"ns\":0,\"request\":\"b\",\"tokens\":9,\"outcome\":\"ok\","
@@ -73,7 +74,7 @@ static void *writer_thread(void *arg)
 {
     const struct writer *w = arg;
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        struct event pair[] = { { .kind = EVENT_BATCH, .at = sonde_ticks(), .a = i },
+        struct engine_event pair[] = { { .kind = EVENT_BATCH, .at = sonde_ticks(), .a = i },
                                 { .kind = EVENT_MEMBER, .a = i } };
         snprintf(pair[1].request, sizeof(pair[1].request), "%d", w->number);
         event_log_put(w->log, pair, 2);
@@ -100,8 +101,10 @@ static void test_none_lost(void **state)
     for (const char *at = text; (at = strstr(at, "\"batch\":"));) {
         unsigned long long batch, prompt;
         int number;
-        assert_int_equal(sscanf(at, "\"batch\":%llu,\"members\":[{\"request\":\"%d\",\"prompt\":%llu",
-                                &batch, &number, &prompt), 3);
+        const int found = sscanf(
+            at, "\"batch\":%llu,\"members\":[{\"request\":\"%d\",\"prompt\":%llu", &batch, &number,
+            &prompt);
+        assert_int_equal(found, 3);
         assert_true(number >= 0 && number < THREADS);
         assert_true(batch == prompt && batch == next[number]++);
         at++;
