@@ -63,7 +63,8 @@ def cost_rows(build, model, size, kind):
     rows = []
     for key, text in (("time", "time"), ("cpu", "CPU time"), ("instructions", "instructions")):
         found = told[f"{key}_percent"]
-        stats = found and {"min": found["q1"], **found, "rounds": told["turns"] // 4, "discarded": 0,
+        stats = found and {"min": found["q1"], **found, "rounds": told["turns"] // 4,
+                           "discarded": told["discarded"] // 4,
                            "value": found["median"]}
         rows.append(row(f"engine_cost_{size}_{key}", "engine", f"instrumentation, {size} {kind}: {text}", "%",
                         named("sonde", stats) if stats else None, budget=BUDGET["cost"],

@@ -2,9 +2,10 @@
  *
  * One request after the other through the whole engine: queue, batches, forward passes, sampling,
  * detokenizing. From one token to the next is one turn of it, with recording on or off for all of it,
- * in the order on, off, off, on, so that a context that grows and a machine that slows down cancel
- * out. The figure of four turns is (on + on) / (off + off) − 1; of these the median counts, since a
- * thread that is taken off its CPU spoils a turn and not the median. Beside the clock there is the CPU
+ * in the order on, off, off, on and then the other way round, so that a context that grows, a machine
+ * that slows down and caches that fill cancel out. The figure of four turns is (on + on) / (off + off) − 1, and of these the median counts. Fours in
+ * which the kernel took the CPU away are thrown out: what follows is slower too, until the caches are
+ * filled again. Beside the clock there is the CPU
  * time of the engine's thread, for machines where others are at work too, and its instructions in user
  * mode where the kernel counts them: with one thread that is all of the work. */
 #include "cmd/bench_cost.h"
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,7 +39,8 @@ struct cost {
     struct sonde_counter opener;
     uint32_t tokens;             /* of this request */
     struct cost_reading before, turn[TURNS];
-    size_t fours;
+    long switches_before;        /* of the thread, when this four began */
+    size_t fours, discarded;
     double more[COST_FIGURES][FOURS_MAX]; /* of each four: the share that is more with recording */
     double off_ns[FOURS_MAX];    /* a turn without recording */
 };
@@ -60,15 +63,30 @@ static struct cost_reading cost_read(const struct cost *c)
                                     (double)cpu.tv_sec * 1e9 + (double)cpu.tv_nsec, (double)counted } };
 }
 
+static long thread_switches(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) ? 0 : usage.ru_nivcsw + usage.ru_nvcsw;
+}
+
+/* Every other four is off, on, on, off. */
+static int cost_is_swapped(uint32_t token) { return token > WARM && (token - WARM) / TURNS % 2; }
+
 static void cost_four_add(struct cost *c)
 {
     const struct cost_reading *t = c->turn;
+    const int swap = cost_is_swapped(c->tokens - 1);
     if (c->fours == FOURS_MAX) return;
+    if (thread_switches() != c->switches_before) {
+        c->discarded++;
+        return;
+    }
     for (int i = 0; i < COST_FIGURES; i++) {
-        const double on = t[0].of[i] + t[3].of[i], off = t[1].of[i] + t[2].of[i];
+        const double outer = t[0].of[i] + t[3].of[i], inner = t[1].of[i] + t[2].of[i];
+        const double on = swap ? inner : outer, off = swap ? outer : inner;
         c->more[i][c->fours] = off > 0 ? on / off - 1 : 0;
     }
-    c->off_ns[c->fours++] = (t[1].of[COST_WALL] + t[2].of[COST_WALL]) / 2;
+    c->off_ns[c->fours++] = (t[swap ? 0 : 1].of[COST_WALL] + t[swap ? 3 : 2].of[COST_WALL]) / 2;
 }
 
 /* On the engine's thread, between one turn and the next. */
@@ -89,8 +107,10 @@ static int cost_token(void *context, int32_t token, const char *piece, size_t by
         if (at + 1 == TURNS) cost_four_add(c);
     }
     const uint32_t next = c->tokens < WARM ? 0 : (c->tokens - WARM) % TURNS;
+    const int outer = next == 0 || next == 3, on = cost_is_swapped(c->tokens) ? !outer : outer;
     c->tokens++;
-    sonde_enable(next == 0 || next == 3);
+    if (next == 0) c->switches_before = thread_switches();
+    sonde_enable(on);
     sonde_counter_add(c->opener, 1); /* the first record after a switch does more: it is done here */
     c->before = cost_read(c);
     return 0;
@@ -131,8 +151,13 @@ static void cost_print(struct cost *c, int json)
     static const char *const keys[COST_FIGURES] = { "time", "cpu", "instructions" };
     const size_t n = c->fours;
     const double turn_us = cost_quantile(c->off_ns, n, 0.5) * 1e-3;
-    if (json) printf("{\"turns\":%zu,\"turn_us\":%.3f", n * TURNS, turn_us);
-    else printf("%zu turns of %.1f µs, every other one without recording\n", n * TURNS, turn_us);
+    if (json) {
+        printf("{\"turns\":%zu,\"discarded\":%zu,\"turn_us\":%.3f", n * TURNS, c->discarded * TURNS,
+               turn_us);
+    } else {
+        printf("%zu turns of %.1f µs, every other one without recording; %zu more were disturbed\n",
+               n * TURNS, turn_us, c->discarded * TURNS);
+    }
     for (int i = 0; i < COST_FIGURES; i++) {
         const double median = 100 * cost_quantile(c->more[i], n, 0.5);
         const double low = 100 * cost_quantile(c->more[i], n, 0.25);
@@ -208,7 +233,12 @@ int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t sec
         rc = cost_request(c, e, prompt, prompt_count ? prompt_count : 1);
     }
     engine_destroy(e);
-    if (!rc && c->fours) cost_print(c, json);
+    if (!rc && !c->fours) {
+        fprintf(stderr, "sonde-engine bench: no four tokens were computed undisturbed: this machine is too "
+                "busy, or give more seconds by -r\n");
+        rc = -1;
+    }
+    if (!rc) cost_print(c, json);
     if (c->counter >= 0) close(c->counter);
     free(c);
     free(prompt);
