@@ -10,5 +10,9 @@ int fail_set(struct fail *why, const char *format, ...)
     va_start(args, format);
     vsnprintf(why->text, sizeof(why->text), format, args);
     va_end(args);
+    /* What it names may come from a file of anybody's, and goes to a terminal or a log. */
+    for (char *at = why->text; *at; at++) {
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    }
     return -1;
 }
