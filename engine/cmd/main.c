@@ -14,9 +14,8 @@ static const struct command *const commands[] = {
 #define COMMAND(id) &command_##id,
 #include "cmd/command_list.h"
 #undef COMMAND
-    NULL,
 };
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) - 1 };
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 int command_bad(const char *name, const char *format, ...)
 {
