@@ -199,6 +199,11 @@ static uint32_t block_take(struct buddy *b, uint32_t order)
     return unit;
 }
 
+void buddy_prefer_huge_pages(struct buddy *b)
+{
+    madvise(b->base, (size_t)b->units << b->unit_shift, MADV_HUGEPAGE); /* a wish; refusing is fine */
+}
+
 void *buddy_alloc(struct buddy *b, uint64_t bytes)
 {
     const uint64_t begin = clock_ns();

@@ -36,6 +36,11 @@ int buddy_create(const char *name, uint64_t capacity_bytes, uint32_t unit_bytes,
                  struct fail *why);
 void buddy_destroy(struct buddy *b); /* NULL is fine; all blocks are gone with it */
 
+/* Pages of 2 MB where the operating system has them, for a pool that is filled once and read all the
+ * time: a pass over weights then needs few entries of the TLB. Not for pools whose memory is to
+ * follow what is in use. */
+void buddy_prefer_huge_pages(struct buddy *b);
+
 /* NULL if no block is free. Aligned to 64 bytes. */
 void *buddy_alloc(struct buddy *b, uint64_t bytes);
 void buddy_free(struct buddy *b, void *block); /* NULL is fine */

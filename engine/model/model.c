@@ -226,6 +226,7 @@ static int loader_copy(struct model_loader *l)
 {
     struct model *m = l->m;
     m->weight_bytes = model_bytes_needed(l->g);
+    buddy_prefer_huge_pages(m->pool);
     m->block = buddy_alloc(m->pool, m->weight_bytes);
     if (!m->block) {
         return fail_set(l->why, "the weights need %llu bytes, and there is no room for them: give more "
