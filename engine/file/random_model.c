@@ -268,7 +268,7 @@ static int pairs_write(const struct random_model *m, struct gguf_writer *w)
     const char *arch = m->arch == RANDOM_MODEL_BITNET ? "bitnet" : "llama";
     const struct weight_kind *kind = weight_kind(m->type);
     char name[64];
-    snprintf(name, sizeof(name), "sonde-%s-%s-%s", arch, s->name, kind->name);
+    snprintf(name, sizeof(name), "%s-%s-%s", arch, s->name, kind->name);
     gguf_write_text(w, "general.architecture", arch);
     gguf_write_text(w, "general.type", "model");
     gguf_write_text(w, "general.name", name);

@@ -80,8 +80,8 @@ static void device_memory(const struct engine_text *x)
     static const struct sonde_column columns[] = {
         { .title = "DEVICE", .min = 6 }, { .title = "OPERATIONS", .align = SONDE_RIGHT },
         { .title = "TIME", .align = SONDE_RIGHT }, { .title = "%", .align = SONDE_RIGHT },
-        { .title = "USED", .align = SONDE_RIGHT }, { .title = "TOTAL", .align = SONDE_RIGHT },
-        { .title = "EFFICIENCY", .align = SONDE_RIGHT },
+        { .title = "MEMORY", .align = SONDE_RIGHT }, { .title = "TOTAL", .align = SONDE_RIGHT },
+        { .title = "MEMORY %", .align = SONDE_RIGHT },
         { .title = "FALLBACKS", .align = SONDE_RIGHT, .drop = 1 },
     };
     struct sonde_table t;

@@ -77,7 +77,10 @@ test('newer knowledge wins, and what left the range goes', () => {
 test('what runs says how far it is', () => {
     const running = { state: 'running', outcome: null };
     assert.equal(outcomeText(request('a', running)), 'waiting');
-    assert.equal(outcomeText(request('a', { ...running, phases: { encode: { seconds: 1, count: 1 } } })), 'prefill');
+    // Engines that encode when a request comes have it wait after that.
+    const encode = { seconds: 1, count: 1 };
+    assert.equal(outcomeText(request('a', { ...running, phases: { encode } })), 'waiting');
+    assert.equal(outcomeText(request('a', { ...running, phases: { encode, queue: encode } })), 'prefill');
     assert.equal(outcomeText(request('a', { ...running, tokens_out: 3 })), 'running');
     assert.equal(outcomeText(request('a', { outcome: 'error', error: 'context_full' })), 'error: context_full');
 });

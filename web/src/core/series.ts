@@ -309,7 +309,7 @@ export function linesOf(tracks: readonly Track[], spec: LineSpec, names: Readonl
 // Words whose order everybody knows: as time goes on, or the good one first.
 const KNOWN = [
     'queue', 'encode', 'prefill', 'decode', 'output', 'sample', 'detokenize', 'text', 'ok', 'cancelled', 'timeout', 'error', 'lost', 'met', 'missed',
-    'weights', 'kv', 'compute', 'user', 'nice', 'system', 'iowait', 'irq', 'softirq', 'steal', 'running', 'waiting',
+    'weights', 'kv', 'compute', 'activations', 'user', 'nice', 'system', 'iowait', 'irq', 'softirq', 'steal', 'running', 'waiting',
 ];
 function rank(label: string): number {
     const i = KNOWN.indexOf(label);

@@ -29,7 +29,7 @@ const HOLD_MS = 350;
 const MEANING: Record<string, string> = {
     ...Object.fromEntries(['queue', 'encode', 'prefill', 'decode', 'sample', 'detokenize', 'text'].map((p) => [p, phaseColor(p)])),
     ok: 's3', met: 's3', cancelled: 'q-queue', timeout: 's4', error: 's8', missed: 's8', lost: 's7',
-    weights: 's1', kv: 's7', compute: 's4', output: 's4',
+    weights: 's1', kv: 's7', compute: 's4', activations: 's4', output: 's4',
     user: 's1', system: 's2', nice: 's3', iowait: 's8', irq: 's5', softirq: 's4', steal: 's7',
 };
 

@@ -48,7 +48,7 @@ class Devices {
         { title: 'Operations', number: true, cell: (d) => count(d.count) },
         { title: 'Time', number: true, cell: (d) => seconds(d.seconds) },
         { title: 'Memory', number: true, hint: 'used of all', cell: (d) => (d.memory_used_bytes === null ? '–' : `${bytes(d.memory_used_bytes)} of ${bytes(d.memory_total_bytes)}`) },
-        { title: 'Efficiency', number: true, hint: 'memory in use, of all', cell: (d) => share(d.memory_efficiency, percent(d.memory_efficiency)) },
+        { title: 'Memory %', number: true, hint: 'memory in use, of all that the device has', cell: (d) => share(d.memory_efficiency, percent(d.memory_efficiency)) },
         { title: 'Fallbacks', number: true, hint: 'operations that another device had to do', cell: (d) => make('span', {
             title: Object.entries(d.fallback_reasons).map(([reason, n]) => `${reason}: ${count(n)}`).join(', ') || null }, count(d.fallbacks)) },
     ]);

@@ -20,7 +20,7 @@ export interface RequestColumn {
 export const requestName = (r: { id: string; own_id: string | null }): string => r.own_id || r.id;
 
 export function outcomeText(r: Request): string {
-    if (r.state === 'running') return r.tokens_out > 0 ? 'running' : (r.phases['prefill'] || r.phases['encode']) ? 'prefill' : 'waiting';
+    if (r.state === 'running') return r.tokens_out > 0 ? 'running' : (r.phases['prefill'] || r.phases['queue']) ? 'prefill' : 'waiting';
     return r.error ? `${r.outcome ?? 'error'}: ${r.error}` : r.outcome ?? '';
 }
 
