@@ -1,5 +1,5 @@
-/* matmul.h - a matrix product by a team of threads, counted for sonde as an operation of the
- * device.
+/* matmul.h - a matrix product by a team of threads; those of a pass are an operation of the device
+ * for sonde.
  *
  * Rows of the weights are cut into pieces; activations are converted once per call, in parallel,
  * and may be shared by several products of the same input (q, k and v; gate and up). */
@@ -26,5 +26,9 @@ void matmul_destroy(struct matmul *m);
 struct matmul_product { const struct weight *w; float *out; size_t stride; };
 void matmul_run(struct matmul *m, const float *x, size_t x_stride, uint32_t count,
                 const struct matmul_product *products, uint32_t products_count);
+
+/* Tells sonde how long the products since the last time took, and the conversions for them; at the
+ * end of a pass. */
+void matmul_tell(struct matmul *m);
 
 #endif

@@ -239,6 +239,7 @@ static void pass_begin(struct forward *f)
 
 static void pass_end(struct forward *f)
 {
+    matmul_tell(f->matmul);
     if (!f->timed) return;
     for (int i = 0; i < DEVICE_OPS; i++) {
         sonde_device_op_record(f->device[i], sonde_ticks_ns(f->pass_ticks[device_ops[i]]));
