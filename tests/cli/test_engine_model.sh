@@ -19,7 +19,7 @@ for arch in llama bitnet; do
         make a.gguf --arch $arch --type $type --force
         make b.gguf --arch $arch --type $type --force
         cmp -s models/a.gguf models/b.gguf || complain "$arch $type: two runs differ"
-        grep -qa "sonde-$arch-tiny-$type" models/a.gguf || complain "$arch $type: is another model"
+        grep -qa "$arch-tiny-$type" models/a.gguf || complain "$arch $type: is another model"
     done
 done
 make a.gguf --tokenizer spm --force

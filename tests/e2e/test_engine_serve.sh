@@ -48,7 +48,7 @@ start log --threads 2 --slots 2 --event-log events
 ask 200 /health
 holds "health" "r['status'] == 'ok' and r['slots'] == 2 and r['threads'] == 2"
 ask 200 /v1/models
-holds "models" "r['data'][0]['id'].startswith('sonde-') and r['data'][0]['object'] == 'model'"
+holds "models" "r['data'][0]['id'] == 'llama-tiny-F16' and r['data'][0]['object'] == 'model'"
 ask 200 /tokenize -d '{"content": "Hello, world! 你好"}'
 holds "tokenize" "len(r['tokens']) == r['count'] > 3"
 python3 -c "import json; print(json.dumps({'tokens': json.load(open('answer'))['tokens']}))" >tokens

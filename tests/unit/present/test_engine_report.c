@@ -63,7 +63,7 @@ static void text_of_one_program(void **state)
         char *text = report(p, (struct sonde_report_options){ .ascii = 1, .width = 100 });
         has(text, "\nDevices\n");
         has(text, "operations 300 on CPUs, 0 on GPUs, 0 fallbacks; 300 ms in all");
-        has(text, "\ncpu            300  300 ms  100.0 %  256 MiB  1.00 GiB      25.0 %");
+        has(text, "\ncpu            300  300 ms  100.0 %  256 MiB  1.00 GiB    25.0 %");
         has(text, "\nPools\n");
         has(text, "\nkv    4.00 MiB  4.00 MiB  8.00 MiB");
         has(text, "75.0 %");
