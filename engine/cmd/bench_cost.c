@@ -1,13 +1,14 @@
 /* bench_cost.c - see bench_cost.h.
  *
  * One request after the other through the whole engine: queue, batches, forward passes, sampling,
- * detokenizing. From one token to the next is one turn of it, with recording on or off for all of it,
- * in the order on, off, off, on and then the other way round, so that a context that grows, a machine
- * that slows down and caches that fill cancel out. The figure of four turns is (on + on) / (off + off) − 1, and of these the median counts. Fours in
- * which the kernel took the CPU away are thrown out: what follows is slower too, until the caches are
- * filled again. Beside the clock there is the CPU
- * time of the engine's thread, for machines where others are at work too, and its instructions in user
- * mode where the kernel counts them: with one thread that is all of the work. */
+ * detokenizing. From one token to the next is one turn of it, with recording on or off for all of
+ * it, in the order on, off, off, on and then the other way round, so that a context that grows, a
+ * machine that slows down and caches that fill cancel out. The figure of four turns is
+ * (on + on) / (off + off) − 1, and of these the median counts. Fours in which the kernel took the
+ * CPU away are thrown out: what follows is slower too, until the caches are filled again. Beside the
+ * clock there is the CPU time of the engine's thread, for machines where others are at work too, and
+ * its instructions in user mode where the kernel counts them: with one thread that is all of the
+ * work. */
 #include "cmd/bench_cost.h"
 
 #include <errno.h>
@@ -234,8 +235,8 @@ int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t sec
     }
     engine_destroy(e);
     if (!rc && !c->fours) {
-        fprintf(stderr, "sonde-engine bench: no four tokens were computed undisturbed: this machine is too "
-                "busy, or give more seconds by -r\n");
+        fprintf(stderr, "sonde-engine bench: no four tokens were computed undisturbed: this machine "
+                "is too busy, or give more seconds by -r\n");
         rc = -1;
     }
     if (!rc) cost_print(c, json);

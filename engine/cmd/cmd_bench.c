@@ -45,7 +45,10 @@ static struct bench_figure figure_of(double *seconds, uint32_t rounds, uint32_t 
 
 /* ---- Rounds ----------------------------------------------------------------------------------- */
 
-static double ticks_seconds(uint64_t begin) { return (double)sonde_ticks_ns(sonde_ticks() - begin) * 1e-9; }
+static double ticks_seconds(uint64_t begin)
+{
+    return (double)sonde_ticks_ns(sonde_ticks() - begin) * 1e-9;
+}
 
 static int bench_round(struct bench *b, uint32_t round)
 {
@@ -144,8 +147,8 @@ static void bench_print(struct bench *b)
     const struct bench_options *o = &b->o;
     if (o->json) {
         printf("{\"type\":\"%s\",\"kernel\":\"%s\",\"threads\":%u,\"vocab\":%u,"
-               "\"weight_bytes\":%llu,", m->type, b->solo.ops->name, team_threads(b->solo.team), m->vocab,
-               (unsigned long long)m->weight_bytes);
+               "\"weight_bytes\":%llu,", m->type, b->solo.ops->name, team_threads(b->solo.team),
+               m->vocab, (unsigned long long)m->weight_bytes);
         figure_json("prefill", o->prompt, b->prefill_s, o->rounds);
         putchar(',');
         figure_json("decode", o->answer, b->decode_s, o->rounds);

@@ -1,16 +1,16 @@
 /* attention.c - see attention.h.
  *
- * A piece of work is some tokens of one sequence that follow each other × one head of keys and values,
- * with all the query heads that share it: a page of keys is read once for all of them while it is in
- * the first cache. Each query's scores, softmax and weighted sum are its own, page by page in the same
- * order, so the cutting changes no result. Scores of all positions are kept (not the running maximum
- * of flash attention): contexts here are thousands, which fits the second cache, and the sum is exact
- * in one order.
+ * A piece of work is some tokens of one sequence that follow each other × one head of keys and
+ * values, with all the query heads that share it: a page of keys is read once for all of them while
+ * it is in the first cache. Each query's scores, softmax and weighted sum are its own, page by page
+ * in the same order, so the cutting changes no result. Scores of all positions are kept (not the
+ * running maximum of flash attention): contexts here are thousands, which fits the second cache, and
+ * the sum is exact in one order.
  *
  * Weights of values are rounded to f16, as llama.cpp without flash attention does: behind attention
  * comes a conversion to int8, where a number that is off by little may fall to the other side of a
- * rounding, and after some layers that is a difference in the second digit of a logit. With the same
- * rounding both engines agree in four. */
+ * rounding, and after some layers that is a difference in the second digit of a logit. With the
+ * same rounding both engines agree in four, until one of them falls to the other side. */
 #include "model/attention.h"
 
 #include <math.h>
