@@ -21,7 +21,7 @@ struct run_options {
     int ids, ignore_end, prompt_set, file_set;
 };
 
-struct run {
+struct run_text {
     struct run_options o;
     struct solo solo;
     struct tokenizer *tokenizer;
@@ -57,7 +57,7 @@ static char *file_text(const char *path, size_t *bytes)
 }
 
 /* The exit status, as all of these. */
-static int ids_read(struct run *r, const char *text)
+static int ids_read(struct run_text *r, const char *text)
 {
     const char *at = text + strspn(text, " ,\t\r\n");
     r->prompt = malloc((strlen(text) / 2 + 1) * sizeof(*r->prompt));
@@ -75,7 +75,7 @@ static int ids_read(struct run *r, const char *text)
     return 0;
 }
 
-static int text_read(struct run *r, const char *text, size_t bytes)
+static int text_read(struct run_text *r, const char *text, size_t bytes)
 {
     const unsigned flags = TOKENIZE_BOS | TOKENIZE_SPECIAL;
     r->prompt = malloc((bytes + 8) * sizeof(*r->prompt));
@@ -87,7 +87,7 @@ static int text_read(struct run *r, const char *text, size_t bytes)
     return 0;
 }
 
-static int prompt_read(struct run *r)
+static int prompt_read(struct run_text *r)
 {
     size_t bytes = r->o.prompt ? strlen(r->o.prompt) : 0;
     char *text = r->o.file_set ? file_text(r->o.prompt_path, &bytes) : NULL;
@@ -108,12 +108,12 @@ static int prompt_read(struct run *r)
 
 static void logits_write(void *context, const float *logits)
 {
-    struct run *r = context;
+    struct run_text *r = context;
     const size_t vocab = r->solo.model->vocab;
     if (fwrite(logits, sizeof(*logits), vocab, r->logits) != vocab) r->logits_failed = 1;
 }
 
-static void token_print(struct run *r, int32_t token)
+static void token_print(struct run_text *r, int32_t token)
 {
     char piece[PIECE_BYTES];
     if (r->o.ids) {
@@ -125,7 +125,7 @@ static void token_print(struct run *r, int32_t token)
     fflush(stdout);
 }
 
-static int run_generate(struct run *r)
+static int run_generate(struct run_text *r)
 {
     struct sampler sampler;
     sampler_init(&sampler, &r->o.sampler);
@@ -190,7 +190,7 @@ static int run_options_read(int argc, char **argv, struct run_options *o)
     return 0;
 }
 
-static int run_open(struct run *r)
+static int run_open(struct run_text *r)
 {
     struct fail why;
     struct gguf *g;
@@ -210,7 +210,7 @@ failed:
 
 static int command_run_run(int argc, char **argv)
 {
-    struct run r = { 0 };
+    struct run_text r = { 0 };
     const int bad = run_options_read(argc, argv, &r.o);
     if (bad) return bad;
     sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "sonde-engine" });
