@@ -20,29 +20,32 @@ enum {
     ALONE_BYTES = 32 * 1024,     /* of weights times tokens: a few microseconds */
 };
 
-/* Of all since sonde was told last. One record a pass, as for the other operations of a pass: one for
- * each product cost half a percent of a token of a small model, since a product reads its weights
- * through the caches, and the histogram's cells have to be fetched again after it. */
-struct matmul_time { struct sonde_device_op op; uint64_t ticks; };
+/* Of a pass. Sonde is told at its end, of each product the mean of the pass, so that their number and
+ * their time in all are exact: telling each when it is done cost half a percent of a token of a small
+ * model, since a product reads its weights through the caches, and the histogram's cells have to be
+ * fetched again after it. The clock is read once for all products of one input. */
+struct matmul_time { struct sonde_device_op op; uint64_t ticks, count; };
 
 struct matmul {
     struct team *team;
     const struct kernel_ops *ops;
     char *acts;
     size_t acts_bytes_max;
+    int timed;
     struct matmul_time product, quantize;
 };
 
-static void time_tell(struct matmul_time *t)
+void matmul_pass_begin(struct matmul *m, int timed)
 {
-    if (t->ticks) sonde_device_op_record(t->op, sonde_ticks_ns(t->ticks));
-    t->ticks = 0;
+    m->timed = timed;
+    m->product.ticks = m->product.count = m->quantize.ticks = m->quantize.count = 0;
 }
 
-void matmul_tell(struct matmul *m)
+uint64_t matmul_pass_end(struct matmul *m)
 {
-    time_tell(&m->product);
-    time_tell(&m->quantize);
+    sonde_device_op_record_mean(m->product.op, sonde_ticks_ns(m->product.ticks), m->product.count);
+    sonde_device_op_record_mean(m->quantize.op, sonde_ticks_ns(m->quantize.ticks), m->quantize.count);
+    return m->product.ticks + m->quantize.ticks;
 }
 
 int matmul_create(struct team *team, const struct kernel_ops *ops, void *acts,
@@ -83,13 +86,11 @@ static void convert_token(void *arg, uint32_t token, uint32_t thread)
 
 static void matmul_convert(struct matmul *m, struct matmul_convert *c, uint32_t count)
 {
-    const uint64_t begin = sonde_ticks();
     if ((uint64_t)count * c->cols * sizeof(float) <= ALONE_BYTES) {
         for (uint32_t t = 0; t < count; t++) convert_token(c, t, 0);
     } else {
         team_run(m->team, count, convert_token, c);
     }
-    m->quantize.ticks += sonde_ticks() - begin;
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -113,7 +114,6 @@ static void multiply_piece(void *arg, uint32_t piece, uint32_t thread)
 
 static void matmul_multiply(struct matmul *m, struct matmul_pass *p)
 {
-    const uint64_t begin = sonde_ticks();
     const struct weight *w = p->product->w;
     const uint64_t wanted = (uint64_t)team_threads(m->team) * PIECES_PER_THREAD * PIECE_ROWS;
     const uint32_t groups = (uint32_t)(w->rows / wanted) + 1;
@@ -124,7 +124,6 @@ static void matmul_multiply(struct matmul *m, struct matmul_pass *p)
         const uint32_t pieces = (w->rows + p->rows_a_piece - 1) / p->rows_a_piece;
         team_run(m->team, pieces, multiply_piece, p);
     }
-    m->product.ticks += sonde_ticks() - begin;
 }
 
 /* Tokens are taken in parts if their activations do not fit all at once. */
@@ -137,7 +136,9 @@ static void matmul_part(struct matmul *m, const float *x, size_t x_stride, uint3
         const struct weight *w = products[i].w;
         struct matmul_convert c = { m->ops, w->type, x, x_stride,
                                     m->ops->acts_bytes(w->type, w->cols), w->cols, m->acts };
+        const uint64_t begin = m->timed ? sonde_ticks() : 0;
         matmul_convert(m, &c, count);
+        const uint64_t converted = m->timed ? sonde_ticks() : 0;
         for (uint32_t j = i; j < products_count; j++) {
             if (!acts_same(w->type, products[j].w->type)) continue;
             struct matmul_product product = products[j];
@@ -145,7 +146,12 @@ static void matmul_part(struct matmul *m, const float *x, size_t x_stride, uint3
             struct matmul_pass p = { m->ops, m->acts, &product, count, 0 };
             matmul_multiply(m, &p);
             done |= 1u << j;
+            m->product.count++;
         }
+        if (!m->timed) continue;
+        m->product.ticks += sonde_ticks() - converted;
+        m->quantize.ticks += converted - begin;
+        m->quantize.count++;
     }
 }
 

@@ -29,11 +29,6 @@ static const char *const op_names[FORWARD_OPS] = {
     [FORWARD_LOGITS] = "logits",
 };
 
-/* Those that sonde is told by this file: products are told by math/matmul.c. */
-static const enum forward_op device_ops[] = { FORWARD_NORM, FORWARD_ROPE, FORWARD_ATTENTION,
-                                              FORWARD_ACTIVATION, FORWARD_EMBED };
-enum { DEVICE_OPS = sizeof(device_ops) / sizeof(device_ops[0]) };
-
 struct forward_time { uint64_t ticks, calls; };
 
 /* Scratch, one block of the pool each. */
@@ -56,10 +51,15 @@ struct forward {
     struct attention_row *rows;  /* where each row is */
     uint32_t *row_token;         /* which token of the batch a row is */
 
-    struct sonde_device_op device[DEVICE_OPS];
-    int timed, times_on;         /* this pass reads the clock; times are kept */
+    /* What sonde is told of every pass; products are told by math/matmul.c. Norms, rope, activations
+     * and the like are one operation, "other": reading the clock around each of them would cost more
+     * than telling them apart is worth, except on demand. */
+    struct sonde_device_op attention_op, other_op;
+    int timed;                   /* sonde is told of this pass */
+    uint64_t pass_begin, attention_ticks, attention_count;
+
+    int times_on;                /* on demand, by layer and operation */
     uint64_t before;             /* ticks, when the last operation ended */
-    uint64_t pass_ticks[FORWARD_OPS];
     struct forward_time *times;  /* (layers + 1) × FORWARD_OPS */
 
     /* of the pass */
@@ -175,7 +175,8 @@ int forward_create(const struct model *m, struct kv *kv, struct team *team,
     f->pool = activations;
     f->batch_max = batch_max;
     f->logits_max = logits_max_for(kv_slots(kv), batch_max);
-    for (int i = 0; i < DEVICE_OPS; i++) f->device[i] = sonde_device_op("cpu", op_names[device_ops[i]]);
+    f->attention_op = sonde_device_op("cpu", "attention");
+    f->other_op = sonde_device_op("cpu", "other");
     if (forward_allocate(f, why)) {
         forward_destroy(f);
         return -1;
@@ -219,31 +220,31 @@ void forward_times(const struct forward *f, uint32_t layer, enum forward_op op, 
 /* What was done since the last one of these was this operation. */
 static void op_done(struct forward *f, enum forward_op op)
 {
-    if (!f->timed) return;
-    const uint64_t now = sonde_ticks(), ticks = now - f->before;
-    f->before = now;
-    f->pass_ticks[op] += ticks;
     if (!f->times_on) return;
+    const uint64_t now = sonde_ticks();
     struct forward_time *t = &f->times[f->layer * FORWARD_OPS + op];
-    t->ticks += ticks;
+    t->ticks += now - f->before;
     t->calls++;
+    f->before = now;
 }
 
 static void pass_begin(struct forward *f)
 {
-    f->timed = f->times_on || sonde_is_enabled();
-    if (!f->timed) return;
-    memset(f->pass_ticks, 0, sizeof(f->pass_ticks));
-    f->before = sonde_ticks();
+    f->timed = sonde_is_enabled();
+    matmul_pass_begin(f->matmul, f->timed);
+    if (!f->timed && !f->times_on) return;
+    f->attention_ticks = f->attention_count = 0;
+    f->pass_begin = f->before = sonde_ticks();
 }
 
 static void pass_end(struct forward *f)
 {
-    matmul_tell(f->matmul);
     if (!f->timed) return;
-    for (int i = 0; i < DEVICE_OPS; i++) {
-        sonde_device_op_record(f->device[i], sonde_ticks_ns(f->pass_ticks[device_ops[i]]));
-    }
+    const uint64_t products = matmul_pass_end(f->matmul);
+    const uint64_t all = sonde_ticks() - f->pass_begin;
+    sonde_device_op_record_mean(f->attention_op, sonde_ticks_ns(f->attention_ticks),
+                                f->attention_count);
+    sonde_device_op_record(f->other_op, sonde_ticks_ns(all - products - f->attention_ticks));
 }
 
 /* ---- Work by token ---------------------------------------------------------------------------- */
@@ -426,7 +427,12 @@ static void layer_attention(struct forward *f)
     rows_run(f, row_query);
     op_done(f, FORWARD_ROPE);
 
+    const uint64_t begin = f->timed ? sonde_ticks() : 0;
     attention_run(&f->attention, f->rows, f->layer, f->q16, f->q);
+    if (f->timed) {
+        f->attention_ticks += sonde_ticks() - begin;
+        f->attention_count++;
+    }
     op_done(f, FORWARD_ATTENTION);
     if (y->attn_sub_norm) {
         rows_run(f, row_attn_sub_norm);

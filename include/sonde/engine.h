@@ -33,6 +33,16 @@ static inline void sonde_device_op_record(struct sonde_device_op op, uint64_t ns
 {
     sonde_hist_record(op.seconds, ns);
 }
+/* count operations that took ns in all, where a clock reading for each would cost too much: number
+ * and sum are exact, percentiles are of means. */
+static inline void sonde_device_op_record_mean(struct sonde_device_op op, uint64_t ns, uint64_t count)
+{
+    for (uint64_t left = count; left; left--) {
+        const uint64_t share = ns / left;
+        sonde_hist_record(op.seconds, share);
+        ns -= share;
+    }
+}
 /* device: the one that could not; reason: "unsupported", "out_of_memory", …; NULL = "other". The
  * operation itself is recorded for the device that did it. */
 SONDE_API void sonde_device_fallback(const char *device, const char *reason);
