@@ -242,6 +242,7 @@ static int loader_copy(struct model_loader *l)
         if (!(m->rope_factors[i] > 0)) return fail_set(l->why, "rope_freqs.weight holds a number ≤ 0");
     }
     if (!m->output.data) m->output = m->tok_embd;
+    gguf_forget_pages(l->g);
     return 0;
 }
 
