@@ -428,11 +428,6 @@ void gguf_close(struct gguf *g)
     free(g);
 }
 
-void gguf_forget_pages(const struct gguf *g)
-{
-    if (g->mapped) madvise((void *)(uintptr_t)g->data, g->bytes, MADV_DONTNEED);
-}
-
 uint64_t gguf_file_bytes(const struct gguf *g)
 {
     return g->bytes;

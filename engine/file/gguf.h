@@ -37,10 +37,6 @@ int gguf_open_memory(const void *data, size_t bytes, const char *name, struct gg
                      struct fail *why);
 void gguf_close(struct gguf *g); /* NULL is fine */
 
-/* What was read of a mapped file need not stay in memory: who has copied its tensors says so. It is
- * read again when somebody looks at it. */
-void gguf_forget_pages(const struct gguf *g);
-
 uint64_t gguf_file_bytes(const struct gguf *g);
 const char *gguf_name(const struct gguf *g); /* as it was opened, for sentences; cut if very long */
 

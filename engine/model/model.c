@@ -242,7 +242,6 @@ static int loader_copy(struct model_loader *l)
         if (!(m->rope_factors[i] > 0)) return fail_set(l->why, "rope_freqs.weight holds a number ≤ 0");
     }
     if (!m->output.data) m->output = m->tok_embd;
-    gguf_forget_pages(l->g);
     return 0;
 }
 
@@ -285,7 +284,7 @@ int model_load(struct gguf *g, struct buddy *weights, struct model **out, struct
     if (loader_plan(&l) || loader_copy(&l)) goto failed;
     model_name_type(m);
     free(l.pieces);
-    m->file = g;
+    gguf_close(g); /* all of it is copied: it must not stay in memory a second time */
     *out = m;
     return 0;
 
@@ -299,7 +298,6 @@ void model_destroy(struct model *m)
 {
     if (!m) return;
     buddy_free(m->pool, m->block);
-    gguf_close(m->file);
     free(m->layer);
     free(m);
 }

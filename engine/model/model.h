@@ -44,7 +44,6 @@ struct model {
     const float *output_norm;
     struct model_layer *layer;
     uint64_t weight_bytes;
-    struct gguf *file;           /* owned */
     struct buddy *pool;          /* borrowed */
     void *block;                 /* all tensors, of the pool */
 };
@@ -57,7 +56,7 @@ enum { MODEL_WEIGHT_ALIGN = 64 };
 uint64_t model_bytes_needed(const struct gguf *g);
 uint64_t model_pool_bytes(const struct gguf *g);
 
-/* Takes over the file on success. weights: the pool that tensors are copied to; it has to stay for
+/* Closes the file on success. weights: the pool that tensors are copied to; it has to stay for
  * as long as the model, which gives its block back. */
 int model_load(struct gguf *g, struct buddy *weights, struct model **out, struct fail *why);
 void model_destroy(struct model *m);
