@@ -8,6 +8,7 @@
 #include "sonde/sonde.h"
 
 #define Z_95 1.959964
+enum { OBJECTS_MIN = 8 };        /* growth of fewer may be what is in flight just now */
 
 /* Bytes in use at a tick; 0 before there were any. */
 static double value_at(const struct sonde_series *s, uint32_t tick)
@@ -45,6 +46,17 @@ static void mark_site(struct sonde_heap_site *s, uint32_t tick)
     s->mark_count = live > 0 ? s->live_count.value * s->mark_bytes / live : 0;
 }
 
+/* Is growth from this tick on that of more than a few objects, of the size that they have here? */
+static int grown_by_many(const struct sonde_heap *h, const struct sonde_heap_site *s, uint32_t tick,
+                         double slope)
+{
+    const uint32_t per = s->growth.per_point ? s->growth.per_point : 1;
+    const double end = (double)s->growth.first + (double)s->growth.count * per;
+    const double from = tick > s->growth.first ? tick : s->growth.first;
+    const double count = s->alloc_count.value, size = count > 0 ? s->alloc_bytes.value / count : 0;
+    return slope * (end - from) * h->tick_s >= OBJECTS_MIN * size;
+}
+
 /* Since the mark. An automatic one is where all memory in use calmed down, which need not be where
  * this site did: if what is left is too little to say, or a cache was full by then, the whole curve
  * tells. */
@@ -58,7 +70,11 @@ static void judge_site(const struct sonde_heap *h, struct sonde_heap_site *s, ui
         if (g.verdict == SONDE_HEAP_UNKNOWN ||
             (g.verdict == SONDE_HEAP_STABLE && all.verdict == SONDE_HEAP_CACHE)) {
             g = all;
+            tick = 0;
         }
+    }
+    if (g.verdict == SONDE_HEAP_LEAK && h->full && !grown_by_many(h, s, tick, g.slope)) {
+        g.verdict = SONDE_HEAP_UNKNOWN;
     }
     s->verdict = (uint32_t)g.verdict;
     s->slope = g.slope;

@@ -41,6 +41,7 @@ enum {
 #define SHARE_MIN 0.35   /* of the whole growth that is in the last half, where that is not clear */
 #define SLOWER 0.7       /* slope at the end over that at the start */
 #define GIVEN_BACK 0.5   /* of the growth */
+#define FLOOR_SHARE 0.25 /* of the growth of means that the lows have to have */
 #define Z_95 1.959964    /* two-sided */
 #define Z_GROWTH 2.3263  /* one-sided 1 % */
 #define Z_WHOLE 2.5758   /* 0.5 %: a second chance to be wrong */
@@ -266,6 +267,19 @@ static enum sonde_heap_verdict unsure(const struct curve *c)
     return rises && !has_stopped(c) ? SONDE_HEAP_UNKNOWN : SONDE_HEAP_STABLE;
 }
 
+/* What leaks is never given back, so the lows of the curve rise with its means. Means alone may climb
+ * for as long as one looks: a site of which hardly ever anything is in use when it is counted, buffers
+ * of requests, has as many values of zero at the end as at the start. Between the first quarter and
+ * the last. */
+static int lows_rise(const struct curve *c)
+{
+    const uint32_t quarter = c->n / 4;
+    const double *last = c->y + c->n - quarter;
+    double risen = 0;
+    for (uint32_t i = 0; i < quarter; i++) risen += (last[i] - c->y[i]) / quarter;
+    return lowest(last, quarter) - lowest(c->y, quarter) >= FLOOR_SHARE * risen;
+}
+
 static enum sonde_heap_verdict verdict_of(const struct curve *c, const struct fit *late,
                                           double noise)
 {
@@ -282,6 +296,7 @@ static enum sonde_heap_verdict verdict_of(const struct curve *c, const struct fi
     /* It has been here before, and gave it back then. */
     if (fall_of(c->y, c->n) > GIVEN_BACK * grown) return SONDE_HEAP_UNKNOWN;
     if (all < SAMPLES_MIN * weight_of(c, noise)) return SONDE_HEAP_UNKNOWN;
+    if (!(noise > 0) && !lows_rise(c)) return SONDE_HEAP_UNKNOWN;
     return slows_down(c) || has_stopped(c) ? SONDE_HEAP_CACHE : SONDE_HEAP_LEAK;
 }
 

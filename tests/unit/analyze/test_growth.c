@@ -100,6 +100,10 @@ static double requests(double t, double n) /* come and go by chance; each has 51
     state_of[0] += come - left;
     return n > 0 ? 524288 * state_of[0] : 0;
 }
+static double in_flight(double t, double n) /* seldom any when it is counted */
+{
+    return t < n && uniform() < 0.2 ? 64 * (1 + floor(3 * uniform())) : 0;
+}
 static double sawtooth(double t, double n) /* of any period and phase, with a fall in sight */
 {
     if (t < 1) {
@@ -155,6 +159,7 @@ static const struct {
     { "slower churn", slower_churn, FINE, 0.97, 0 },
     { "random walk", random_walk, FINE, 0.97, 0 },
     { "requests", requests, FINE, 0.98, 524288 * 4.5 },
+    { "few requests in flight", in_flight, FINE, 0.98, 0 },
     { "sawtooth", sawtooth, FINE, 0.98, 0 },
     { "one jump", one_jump, V(UNKNOWN) | V(STABLE), 1, 0 },
     { "two jumps", two_jumps, V(UNKNOWN) | V(STABLE), 1, 0 },
@@ -415,6 +420,23 @@ static void profile_without_a_mark(void **state)
     sonde_profile_destroy(p);
 }
 
+/* The same growth: of 100,000 objects, or of less than one. */
+static void profile_of_few_objects(void **state)
+{
+    (void)state;
+    struct sonde_profile *p = profile_of_sites();
+    struct sonde_heap_site *s = &p->heap->sites[2];
+    p->heap->full = 1;
+    s->alloc_bytes.value = 8e5;
+    s->alloc_count.value = 1e5;
+    assert_int_equal(sonde_growth_judge_profile(p), 0);
+    assert_int_equal(s->verdict, SONDE_HEAP_LEAK);
+    s->alloc_count.value = 1;
+    assert_int_equal(sonde_growth_judge_profile(p), 0);
+    assert_int_equal(s->verdict, SONDE_HEAP_UNKNOWN);
+    sonde_profile_destroy(p);
+}
+
 static void profile_with_a_mark(void **state)
 {
     (void)state;
@@ -503,6 +525,7 @@ int main(void)
         cmocka_unit_test(slope_is_by_seconds),
         cmocka_unit_test(warm_up_ends),
         cmocka_unit_test(profile_without_a_mark),
+        cmocka_unit_test(profile_of_few_objects),
         cmocka_unit_test(profile_with_a_mark),
         cmocka_unit_test(profile_of_what_ended),
         cmocka_unit_test(profile_edges),
