@@ -37,11 +37,10 @@ static inline void sonde_device_op_record(struct sonde_device_op op, uint64_t ns
  * and sum are exact, percentiles are of means. */
 static inline void sonde_device_op_record_mean(struct sonde_device_op op, uint64_t ns, uint64_t count)
 {
-    for (uint64_t left = count; left; left--) {
-        const uint64_t share = ns / left;
-        sonde_hist_record(op.seconds, share);
-        ns -= share;
-    }
+    if (!count) return;
+    const uint64_t mean = ns / count;
+    sonde_hist_record_many(op.seconds, mean, count - 1);
+    sonde_hist_record(op.seconds, ns - mean * (count - 1));
 }
 /* device: the one that could not; reason: "unsupported", "out_of_memory", …; NULL = "other". The
  * operation itself is recorded for the device that did it. */

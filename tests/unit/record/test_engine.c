@@ -51,6 +51,15 @@ CHILD_TEST(devices)
     NEED_EQ(again.off, op.seconds.off);
     NEED_EQ(hist_count(again, &sum), 10);
     NEED_EQ(sum, 1000);
+    sonde_device_op_record_mean(op, 0, 0);
+    sonde_device_op_record_mean(op, 70, 1);
+    sonde_device_op_record_mean(op, 1007, 10); /* what does not divide is not lost */
+    NEED_EQ(hist_count(again, &sum), 21);
+    NEED_EQ(sum, 2077);
+    const struct sonde_device_op first = sonde_device_op("cuda0", "copy"); /* no block of buckets yet */
+    sonde_device_op_record_mean(first, 300, 3);
+    NEED_EQ(hist_count(first.seconds, &sum), 3);
+    NEED_EQ(sum, 300);
     NEED_EQ(sonde_device_op("cuda0", "matmul").seconds.off, op.seconds.off); /* defined once */
     NEED(sonde_device_op("cpu", "matmul").seconds.off != op.seconds.off);
     NEED_EQ(sonde_device_op(NULL, "matmul").seconds.off, sonde_device_op("cpu", "matmul").seconds.off);
