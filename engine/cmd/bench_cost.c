@@ -219,7 +219,7 @@ int bench_cost(const struct solo_options *o, uint32_t prompt_count, uint32_t sec
                 !sonde_is_enabled() ? "recording is off: see SONDE_ENABLED and SONDE_DIR" : why.text);
         free(c);
         free(prompt);
-        return 1;
+        return 2;
     }
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->ended, NULL);

@@ -197,15 +197,14 @@ static int bench_open(struct bench *b)
     struct fail why;
     struct gguf *g;
     if (gguf_open(b->o.solo.model_path, &g, &why) || solo_open(&b->solo, g, &b->o.solo, &why)) {
-        fprintf(stderr, "sonde-engine bench: %s: %s\n", b->o.solo.model_path, why.text);
-        return -1;
+        return command_bad_model("bench", b->o.solo.model_path, why.text);
     }
     const uint32_t count = b->o.prompt + b->o.answer;
     b->tokens = malloc(count * sizeof(*b->tokens));
     for (uint32_t i = 0; b->tokens && i < count; i++) {
         b->tokens[i] = (int32_t)((i * 37 + 11) % b->solo.model->vocab);
     }
-    return b->tokens ? 0 : -1;
+    return b->tokens ? 0 : 1;
 }
 
 static int command_bench_run(int argc, char **argv)
@@ -215,8 +214,9 @@ static int command_bench_run(int argc, char **argv)
     if (bad) return bad;
     sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "sonde-engine" });
     if (b.o.instrumentation) return bench_cost(&b.o.solo, b.o.prompt, b.o.rounds, b.o.json);
-    if (bench_open(&b)) return 1;
-    const int rc = bench_rounds(&b);
+    int rc = bench_open(&b);
+    if (rc) return rc;
+    rc = bench_rounds(&b);
     if (rc) {
         fprintf(stderr, "sonde-engine bench: %u tokens do not fit a context of %u%s%s\n",
                 b.o.prompt + b.o.answer, b.solo.context, b.solo.notice[0] ? ": " : "", b.solo.notice);
@@ -231,7 +231,7 @@ static int command_bench_run(int argc, char **argv)
 const struct command command_bench = {
     .name = "bench",
     .usage = "-m FILE [options]",
-    .summary = "Measure tokens per second, and where the time goes.",
+    .summary = "measure tokens per second, and where the time goes",
     .help = "  -m, --model FILE      a GGUF file\n"
             "  -p, --prompt N        tokens of the prompt (512)\n"
             "  -n, --tokens N        tokens of the answer (128)\n"

@@ -91,7 +91,7 @@ static int prompt_read(struct run_text *r)
 {
     size_t bytes = r->o.prompt ? strlen(r->o.prompt) : 0;
     char *text = r->o.file_set ? file_text(r->o.prompt_path, &bytes) : NULL;
-    if (r->o.file_set && !text) return 1;
+    if (r->o.file_set && !text) return 2;
     const char *prompt = text ? text : r->o.prompt;
     const int bad = r->o.ids ? ids_read(r, prompt) : text_read(r, prompt, bytes);
     free(text);
@@ -101,7 +101,7 @@ static int prompt_read(struct run_text *r)
     }
     if (r->prompt_count) return 0;
     fprintf(stderr, "sonde-engine run: the prompt is empty\n");
-    return 1;
+    return 2;
 }
 
 /* ---- Tokens ----------------------------------------------------------------------------------- */
@@ -204,8 +204,7 @@ static int run_open(struct run_text *r)
     return 0;
 
 failed:
-    fprintf(stderr, "sonde-engine run: %s: %s\n", r->o.solo.model_path, why.text);
-    return -1;
+    return command_bad_model("run", r->o.solo.model_path, why.text);
 }
 
 static int command_run_run(int argc, char **argv)
@@ -214,16 +213,17 @@ static int command_run_run(int argc, char **argv)
     const int bad = run_options_read(argc, argv, &r.o);
     if (bad) return bad;
     sonde_open(&(struct sonde_config){ .size = sizeof(struct sonde_config), .name = "sonde-engine" });
-    if (run_open(&r)) {
+    int rc = run_open(&r);
+    if (rc) {
         tokenizer_destroy(r.tokenizer);
-        return 1;
+        return rc;
     }
-    int rc = prompt_read(&r);
+    rc = prompt_read(&r);
     if (!rc && r.o.logits_path && !(r.logits = fopen(r.o.logits_path, "wb"))) {
         fprintf(stderr, "sonde-engine run: cannot write %s: %s\n", r.o.logits_path, strerror(errno));
-        rc = 1;
+        rc = 2;
     }
-    if (!rc && run_generate(&r)) rc = 1;
+    if (!rc && run_generate(&r)) rc = 2;
     if (r.logits && (fclose(r.logits) || r.logits_failed)) {
         fprintf(stderr, "sonde-engine run: cannot write %s\n", r.o.logits_path);
         rc = 1;
@@ -237,7 +237,7 @@ static int command_run_run(int argc, char **argv)
 const struct command command_run = {
     .name = "run",
     .usage = "-m FILE {-p TEXT | -f FILE} [options]",
-    .summary = "Go on with a text, on the terminal.",
+    .summary = "continue a text, on the terminal",
     .help = "  -m, --model FILE      a GGUF file\n"
             "  -p, --prompt TEXT     what to go on with\n"
             "  -f, --file FILE       the same, from a file; - is standard input\n"

@@ -126,7 +126,7 @@ static int command_serve_run(int argc, char **argv)
 const struct command command_serve = {
     .name = "serve",
     .usage = "-m FILE [--listen HOST:PORT] [options]",
-    .summary = "Answer requests over HTTP, as OpenAI's server does.",
+    .summary = "answer requests over HTTP, as OpenAI's server does",
     .help = "  -m, --model FILE       a GGUF file\n"
             "  -l, --listen HOST:PORT (127.0.0.1:8080); port 0 is any that is free: it is printed\n"
             "  -t, --threads N        that compute (as many as there are CPUs)\n"

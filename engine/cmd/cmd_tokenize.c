@@ -287,14 +287,12 @@ static int tokenize_run(int argc, char **argv)
     struct fail why;
     struct gguf *file;
     if (gguf_open(z.model, &file, &why)) {
-        fprintf(stderr, "sonde-engine tokenize: %s\n", why.text);
-        return 1;
+        return command_bad_model("tokenize", z.model, why.text);
     }
     int rc = tokenizer_load(file, &z.tokenizer, &why);
     gguf_close(file);
     if (rc) {
-        fprintf(stderr, "sonde-engine tokenize: %s: %s\n", z.model, why.text);
-        return 1;
+        return command_bad_model("tokenize", z.model, why.text);
     }
     rc = input_tokenize(&z);
     free(z.tokens);
@@ -305,7 +303,7 @@ static int tokenize_run(int argc, char **argv)
 const struct command command_tokenize = {
     .name = "tokenize",
     .usage = "-m FILE [OPTION …] [TEXT | <TEXT]",
-    .summary = "tokens of a text, by the vocabulary of a model",
+    .summary = "print the tokens of a text, by the vocabulary of a model",
     .help = "  -m, --model FILE   a GGUF file; one with a vocabulary only will do\n"
             "  --special          texts of control tokens, as <s>, are those tokens\n"
             "  --no-bos           without the begin and end of text that the vocabulary asks for\n"

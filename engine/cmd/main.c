@@ -28,6 +28,13 @@ int command_bad(const char *name, const char *format, ...)
     return 2;
 }
 
+int command_bad_model(const char *name, const char *path, const char *why)
+{
+    const int named = !strncmp(why, path, strlen(path));
+    fprintf(stderr, "sonde-engine %s: %s%s%s\n", name, named ? "" : path, named ? "" : ": ", why);
+    return 2;
+}
+
 static void help_print(FILE *to)
 {
     fputs("usage: sonde-engine COMMAND …\n"

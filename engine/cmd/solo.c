@@ -64,7 +64,7 @@ static int solo_compute(struct solo *s, const struct solo_options *o, struct fai
     s->context = o->context ? o->context : most;
     s->batch = o->batch;
     s->ops = kernel_choose();
-    if (!s->ops) return fail_set(why, "SONDE_ENGINE_KERNEL names no kernel that this CPU can run");
+    if (!s->ops) return kernel_refuse(why);
     if (solo_limit(s, threads, o->memory_limit, why)) return -1;
     const struct forward_bytes scratch =
         forward_bytes_needed(s->model, 1, s->context, threads, s->ops, s->batch);

@@ -46,7 +46,8 @@ static int socket_listen(const struct addrinfo *a, struct fail *why, const char 
                    sizeof(send_bytes)); /* connections have it too */
     }
     if (fd >= 0 && !bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
-    fail_set(why, "cannot listen on %s: %s", text, strerror(errno));
+    fail_set(why, "cannot listen on %s: %s%s", text, strerror(errno),
+             errno == EADDRINUSE ? ": choose another port with --listen, 0 is any that is free" : "");
     if (fd >= 0) close(fd);
     return -1;
 }

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/fail.h"
 #include "file/weight.h"
 
 struct kernel_ops {
@@ -58,6 +59,7 @@ struct kernel_ops {
 /* The best one that is usable; or the one that SONDE_ENGINE_KERNEL names, NULL if there is no such
  * or it is not usable here. */
 const struct kernel_ops *kernel_choose(void);
+int kernel_refuse(struct fail *why); /* -1: why it chose none */
 const struct kernel_ops *kernel_named(const char *name);
 /* All there are, best first, NULL at the end; those not usable here too. */
 const struct kernel_ops *const *kernel_all(void);

@@ -24,22 +24,4 @@ static void multiply(const struct weight *w, uint32_t begin, uint32_t end, const
     }
 }
 
-const struct kernel_ops kernel_avx2 = {
-    .name = "avx2",
-    .usable = usable,
-    .acts_bytes = acts_row_bytes,
-    .acts_from_floats = acts_from_floats_avx2,
-    .matmul = multiply,
-    .row_to_floats = weight_row_to_floats,
-    .rms_norm = rms_norm,
-    .add = add,
-    .scale = scale,
-    .silu_mul = silu_mul,
-    .relu2_mul = relu2_mul,
-    .f16_from_floats = f16_from_floats,
-    .dot_f16 = dot_f16,
-    .softmax = softmax,
-    .add_f16 = add_f16,
-    .scores_f16 = scores_f16,
-    .weighted_sum_f16 = weighted_sum_f16,
-};
+const struct kernel_ops kernel_avx2 = KERNEL_OPS(avx2, multiply);

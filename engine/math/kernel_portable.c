@@ -65,22 +65,4 @@ static void weighted_sum_f16(const uint16_t *values, const float *weights, uint3
     }
 }
 
-const struct kernel_ops kernel_portable = {
-    .name = "portable",
-    .usable = usable,
-    .acts_bytes = acts_row_bytes,
-    .acts_from_floats = acts_from_floats_portable,
-    .matmul = matmul_portable,
-    .row_to_floats = weight_row_to_floats,
-    .rms_norm = rms_norm,
-    .add = add,
-    .scale = scale,
-    .silu_mul = silu_mul,
-    .relu2_mul = relu2_mul,
-    .f16_from_floats = f16_from_floats,
-    .dot_f16 = dot_f16,
-    .softmax = softmax,
-    .add_f16 = add_f16,
-    .scores_f16 = scores_f16,
-    .weighted_sum_f16 = weighted_sum_f16,
-};
+const struct kernel_ops kernel_portable = KERNEL_OPS(portable, matmul_portable);

@@ -8,6 +8,17 @@
 
 extern const struct kernel_ops kernel_portable, kernel_avx2, kernel_avx512;
 
+/* The table of a variant: its file has a static function for each that is named here. */
+#define KERNEL_OPS(variant, product)                                                              \
+    {                                                                                             \
+        .name = #variant, .usable = usable, .acts_bytes = acts_row_bytes,                         \
+        .acts_from_floats = acts_from_floats_##variant, .matmul = product,                        \
+        .row_to_floats = weight_row_to_floats, .rms_norm = rms_norm, .add = add, .scale = scale,  \
+        .silu_mul = silu_mul, .relu2_mul = relu2_mul, .f16_from_floats = f16_from_floats,         \
+        .dot_f16 = dot_f16, .softmax = softmax, .add_f16 = add_f16, .scores_f16 = scores_f16,     \
+        .weighted_sum_f16 = weighted_sum_f16,                                                     \
+    }
+
 #define KERNEL_MATMUL(name)                                                                       \
     void name(const struct weight *w, uint32_t begin, uint32_t end, const void *acts,             \
               uint32_t count, float *out, size_t out_stride)

@@ -104,8 +104,7 @@ static int engine_open(struct engine *e, struct fail *why)
 {
     if (options_fill(&e->o, why)) return -1;
     e->kernels = kernel_choose();
-    if (!e->kernels)
-        return fail_set(why, "SONDE_ENGINE_KERNEL names no kernels that this CPU can run");
+    if (!e->kernels) return kernel_refuse(why);
     if (e->o.event_log && event_log_create(e->o.event_log, &e->log, why)) return -1;
     if (model_open(e, why) || team_create(e->o.threads, &e->team, why) ||
         engine_memory_create(e, why) || (e->o.operations && operations_create(e, why))) {

@@ -21,6 +21,7 @@ struct event_log {
     int ending;
     struct engine_event *writing;       /* of the thread */
     FILE *file;
+    int failed;                  /* something could not be written, and that was said */
     uint64_t start;              /* ticks */
     pthread_t thread;
 };
@@ -107,7 +108,10 @@ static void *event_log_thread(void *arg)
         pthread_cond_broadcast(&l->emptied);
         pthread_mutex_unlock(&l->lock);
         for (size_t i = 0; i < count;) i = event_write(l, events, i, count);
-        if (count) fflush(l->file);
+        if (count && (fflush(l->file) || ferror(l->file)) && !l->failed) {
+            l->failed = 1;
+            perror("sonde-engine: the event log cannot be written, events are missing from it");
+        }
     }
     return NULL;
 }
@@ -155,7 +159,7 @@ void event_log_destroy(struct event_log *l)
     pthread_cond_signal(&l->filled);
     pthread_mutex_unlock(&l->lock);
     pthread_join(l->thread, NULL);
-    if (fclose(l->file)) perror("sonde-engine: the event log is not complete");
+    if (fclose(l->file) && !l->failed) perror("sonde-engine: the event log is not complete");
     pthread_cond_destroy(&l->filled);
     pthread_cond_destroy(&l->emptied);
     pthread_mutex_destroy(&l->lock);

@@ -33,13 +33,14 @@ refused 2 "SONDE_NUM_THREADS" env SONDE_NUM_THREADS=many "$engine" run -m m.gguf
 refused 2 "BITNET_SEED" env BITNET_SEED=x "$engine" bench -m m.gguf
 refused 2 "--repeat is '0'" "$engine" bench -m m.gguf --repeat 0
 refused 2 "leave nothing to measure" "$engine" bench -m m.gguf -p 0 -n 0
-refused 1 "no-such.gguf" "$engine" run -m no-such.gguf -p x
-refused 1 "does not fit a context of 4" "$engine" run -m m.gguf --ids -p "1 2 3 4 5" --ctx 4
-refused 1 "memory limit" env SONDE_MEMORY_LIMIT=1MB "$engine" run -m m.gguf -p x
-refused 1 "nothing/here" "$engine" run -m m.gguf -p x --logits nothing/here
+refused 2 "no-such.gguf" "$engine" run -m no-such.gguf -p x
+refused 2 "does not fit a context of 4" "$engine" run -m m.gguf --ids -p "1 2 3 4 5" --ctx 4
+refused 2 "memory limit" env SONDE_MEMORY_LIMIT=1MB "$engine" run -m m.gguf -p x
+refused 2 "nothing/here" "$engine" run -m m.gguf -p x --logits nothing/here
 head -c 1000 m.gguf >cut.gguf
-refused 1 "cut.gguf" "$engine" run -m cut.gguf -p x
-refused 1 "cut.gguf" "$engine" bench -m cut.gguf
+refused 2 "cut.gguf" "$engine" run -m cut.gguf -p x
+refused 2 "bench: cut.gguf: truncated" "$engine" bench -m cut.gguf
+refused 2 'SONDE_ENGINE_KERNEL is "abacus"' env SONDE_ENGINE_KERNEL=abacus "$engine" run -m m.gguf -p x
 
 # The same seed, the same text; however it is cut up and on however many threads; another seed another.
 text() { "$engine" run -m m.gguf -p "A prompt of some words" -n 40 --ignore-end --temp 0.9 --top-k 50 "$@"; }

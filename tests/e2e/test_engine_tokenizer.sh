@@ -51,7 +51,7 @@ for vocab in "$llama"/vocab/ggml-vocab-*.gguf; do
     name=${name%.gguf}
     case $name in
     bert-bge | gemma-4 | nomic-bert-moe)
-        status 1 "$engine" tokenize -m "$vocab" text
+        status 2 "$engine" tokenize -m "$vocab" text
         has "$name" "are not supported; 'llama' \(SentencePiece\) and 'gpt2' \(byte-level BPE\) are" err
         continue
         ;;
@@ -72,6 +72,6 @@ for pre in dbrx bailingmoe laguna seed-coder deepseek-v3 gpt-4o tekken bloom vik
     agree "gpt-2 with $pre" pre.gguf few.in
 done
 python3 "$SONDE_SOURCE/tests/llama/gguf_vocab.py" "$llama/vocab/ggml-vocab-gpt-2.gguf" no-such pre.gguf
-status 1 "$engine" tokenize -m pre.gguf text
+status 2 "$engine" tokenize -m pre.gguf text
 has no-such "the pre-tokenizer 'no-such' \(tokenizer.ggml.pre\) is not supported" err
 finish

@@ -420,6 +420,25 @@ static void profile_without_a_mark(void **state)
     sonde_profile_destroy(p);
 }
 
+/* More and more often something is in use when it is counted: means rise, zeros stay. */
+static double in_flight_more(double t, double n)
+{
+    return uniform() < 0.1 + 0.3 * t / n ? 64 * (1 + floor(3 * uniform())) : 0;
+}
+
+static void lows_that_stay_are_no_leaks(void **state)
+{
+    (void)state;
+    unsigned leaks = 0;
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        const struct sonde_series s = draw(in_flight_more, 60, seed);
+        struct sonde_growth g;
+        sonde_growth_judge(&s, 1, 0, 0, &g);
+        leaks += g.verdict == SONDE_HEAP_LEAK;
+    }
+    assert_int_equal(leaks, 0);
+}
+
 /* The same growth: of 100,000 objects, or of less than one. */
 static void profile_of_few_objects(void **state)
 {
@@ -525,6 +544,7 @@ int main(void)
         cmocka_unit_test(slope_is_by_seconds),
         cmocka_unit_test(warm_up_ends),
         cmocka_unit_test(profile_without_a_mark),
+        cmocka_unit_test(lows_that_stay_are_no_leaks),
         cmocka_unit_test(profile_of_few_objects),
         cmocka_unit_test(profile_with_a_mark),
         cmocka_unit_test(profile_of_what_ended),

@@ -15,6 +15,7 @@
 #include "present/top_data.h"
 #include "sonde/sonde.h"
 #include "unit/profile/engine_build.h"
+#include "unit/present/report_text.h"
 #include "unit/profile/profile_build.h"
 
 static struct sonde_profile *create(int samples, int programs)
@@ -38,21 +39,6 @@ static struct sonde_profile *create(int samples, int programs)
     for (size_t i = 0; i < b.count; i++) assert_int_equal(sonde_engine_run_add(p, &b.series[i]), 0);
     p->end_ns = 2000000000000000000ull;
     return p;
-}
-
-static char *report(const struct sonde_profile *p, struct sonde_report_options o)
-{
-    struct sonde_buf b;
-    struct sonde_err err = { "" };
-    sonde_buf_init(&b, 1 << 22);
-    o.filter.kind = -1;
-    if (sonde_profile_report(p, &o, &b, &err) != 0) fail_msg("%s", err.text);
-    return sonde_buf_take(&b);
-}
-
-static void has(const char *text, const char *what)
-{
-    if (!strstr(text, what)) fail_msg("no '%s' in:\n%s", what, text);
 }
 
 static void text_of_one_program(void **state)

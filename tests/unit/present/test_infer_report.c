@@ -12,6 +12,7 @@
 #include "present/profile_report.h"
 #include "sonde/sonde.h"
 #include "unit/profile/infer_build.h"
+#include "unit/present/report_text.h"
 #include "unit/profile/profile_build.h"
 
 static struct sonde_profile *create(int samples)
@@ -21,21 +22,6 @@ static struct sonde_profile *create(int samples)
     if (samples) build_sample(p, "main;forward", 1000000, 0, INFER_T0);
     infer_build(p, 100);
     return p;
-}
-
-static char *report(const struct sonde_profile *p, struct sonde_report_options o)
-{
-    struct sonde_buf b;
-    struct sonde_err err = { "" };
-    sonde_buf_init(&b, 1 << 22);
-    o.filter.kind = -1;
-    if (sonde_profile_report(p, &o, &b, &err) != 0) fail_msg("%s", err.text);
-    return sonde_buf_take(&b);
-}
-
-static void has(const char *text, const char *what)
-{
-    if (!strstr(text, what)) fail_msg("no '%s' in:\n%s", what, text);
 }
 
 /* Request n of 0 … 99: first token after 20 + n ms, in all 25 + 6n ms; the second was cancelled and
