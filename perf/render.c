@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/model.h"
+#include "model/model.h"
 #include "harness.h"
 #include "peers.h"
 #include "push/push.h"

@@ -5,7 +5,7 @@
 #include "analyze/engine.h"
 #include "analyze/window.h"
 #include "base/alloc.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "profile/profile.h"
 
 #define VALUE_MAX 1e18  /* what run files take */

@@ -3,7 +3,7 @@
 #ifndef SONDE_ANALYZE_HEALTH_H
 #define SONDE_ANALYZE_HEALTH_H
 
-#include "collect/model.h"
+#include "model/model.h"
 
 /* When it is not well; 0 = that does not matter. */
 struct sonde_health_options {

@@ -3,7 +3,7 @@
 #ifndef SONDE_ANALYZE_WINDOW_H
 #define SONDE_ANALYZE_WINDOW_H
 
-#include "collect/model.h"
+#include "model/model.h"
 
 enum sonde_trend { SONDE_TREND_UNKNOWN, SONDE_TREND_FLAT, SONDE_TREND_UP, SONDE_TREND_DOWN };
 

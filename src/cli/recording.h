@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "collect/cpu.h"
 #include "collect/mem.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "profile/infer.h"
 #include "profile/profile.h"
 

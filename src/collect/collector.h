@@ -6,7 +6,7 @@
 #define SONDE_COLLECT_COLLECTOR_H
 
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 struct sonde_collector;
 

@@ -19,7 +19,7 @@
 #ifndef SONDE_COLLECT_FOREIGN_H
 #define SONDE_COLLECT_FOREIGN_H
 
-#include "collect/model.h"
+#include "model/model.h"
 
 #define SONDE_FOREIGN_LABELS_MAX 48      /* of a series, ours included */
 #define SONDE_FOREIGN_TEXT_MAX 16384u    /* bytes of a series' labels */

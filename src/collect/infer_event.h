@@ -4,7 +4,7 @@
 #ifndef SONDE_COLLECT_INFER_EVENT_H
 #define SONDE_COLLECT_INFER_EVENT_H
 
-#include "collect/model.h"
+#include "model/model.h"
 #include "sonde/phases.h"
 
 /* Which fields mean something is said beside each; times and pid always do. */

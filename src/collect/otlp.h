@@ -19,7 +19,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 enum sonde_otlp_signal { SONDE_OTLP_METRICS, SONDE_OTLP_TRACES };
 

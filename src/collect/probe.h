@@ -4,7 +4,7 @@
 #define SONDE_COLLECT_PROBE_H
 
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 struct sonde_probe_env {
     struct sonde_model *model;      /* write lock held during read */

@@ -4,7 +4,7 @@
 #ifndef SONDE_COLLECT_PROBE_SERIES_H
 #define SONDE_COLLECT_PROBE_SERIES_H
 
-#include "collect/model.h"
+#include "model/model.h"
 
 /* A spec's scale that stands for 1 / sysconf(_SC_CLK_TCK). */
 #define SONDE_PROBE_CLOCK_TICKS (-1.0)

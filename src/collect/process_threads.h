@@ -10,7 +10,7 @@
 #ifndef SONDE_COLLECT_PROCESS_THREADS_H
 #define SONDE_COLLECT_PROCESS_THREADS_H
 
-#include "collect/model.h"
+#include "model/model.h"
 #include "collect/procfs.h"
 
 #define SONDE_THREADS_LISTED 256u

@@ -21,7 +21,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "collect/exposition.h"
+#include "model/exposition.h"
 #include "collect/foreign.h"
 #include "collect/probe_series.h"
 #include "sonde/sonde.h"

@@ -8,7 +8,7 @@
 #define SONDE_COLLECT_SCRAPE_H
 
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 enum { SONDE_SCRAPE_TARGETS_MAX = 256, SONDE_SCRAPE_LABELS_MAX = 16 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collect/model_private.h"
+#include "model/private.h"
 #include "collect/segment_private.h"
 
 static struct sonde_model_series *series_of(struct sonde_model *m, struct sonde_model_process *p,

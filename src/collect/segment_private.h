@@ -2,7 +2,7 @@
 #ifndef SONDE_COLLECT_SEGMENT_PRIVATE_H
 #define SONDE_COLLECT_SEGMENT_PRIVATE_H
 
-#include "collect/guard.h"
+#include "base/guarded_map.h"
 #include "collect/infer_event.h"
 #include "collect/segment_read.h"
 

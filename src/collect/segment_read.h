@@ -8,7 +8,7 @@
 #define SONDE_COLLECT_SEGMENT_READ_H
 
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "collect/tick_clock.h"
 #include "segment/mem.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "collect/guard.h"
+#include "base/guarded_map.h"
 #include "sonde/sonde.h"
 #include "unwind/arch_call.h"
 

@@ -12,7 +12,7 @@
 #ifndef SONDE_FRONT_FIGURES_H
 #define SONDE_FRONT_FIGURES_H
 
-#include "collect/model.h"
+#include "model/model.h"
 #include "front/front.h"
 
 struct sonde_figures;

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/pb.h"
-#include "present/export_name.h"
+#include "model/export_name.h"
 #include "push/otlp.h"
 #include "sonde/sonde.h"
 

@@ -13,7 +13,7 @@
 #define SONDE_PUSH_PUSH_H
 
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "profile/infer.h"
 #include "profile/profile.h"
 

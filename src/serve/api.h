@@ -5,7 +5,7 @@
 #define SONDE_SERVE_API_H
 
 #include "base/buf.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "present/requests.h"
 
 /* {"time","families":[{"name","type","kind","unit","help","source","series":[{"labels":{}}]}]} */

@@ -1,6 +1,6 @@
 /* api_engine.c - devices, pools and tokenizers of engines: see api.h. */
 #include "analyze/engine.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "present/engine_report.h"
 #include "serve/api.h"
 

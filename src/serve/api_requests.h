@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "present/requests.h"
 #include "store/store.h"
 

@@ -4,7 +4,7 @@
 #define SONDE_SERVE_EXPORT_H
 
 #include "base/buf.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 struct sonde_export_ops {
     const char *name;          /* --format NAME */

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/put.h"
-#include "present/classic.h"
-#include "present/export_name.h"
+#include "model/classic.h"
+#include "model/export_name.h"
 
 enum {
     NUMBER_MAX = 32,     /* bytes of any number */

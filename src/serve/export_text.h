@@ -4,7 +4,7 @@
 #define SONDE_SERVE_EXPORT_TEXT_H
 
 #include "base/buf.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 enum sonde_export_text { SONDE_TEXT_PROMETHEUS, SONDE_TEXT_OPENMETRICS };
 

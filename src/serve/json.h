@@ -3,7 +3,7 @@
 #define SONDE_SERVE_JSON_H
 
 #include "base/json.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 void sonde_json_labels(struct sonde_buf *out, const struct sonde_model_series *s);
 void sonde_json_value(struct sonde_buf *out, const struct sonde_model_series *s);

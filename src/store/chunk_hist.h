@@ -8,7 +8,7 @@
 #ifndef SONDE_STORE_CHUNK_HIST_H
 #define SONDE_STORE_CHUNK_HIST_H
 
-#include "collect/model.h"
+#include "model/model.h"
 #include "store/chunk.h"
 
 enum { SONDE_CHUNK_BUCKETS_MAX = 1 << 20 }; /* of all entries of a chunk */

@@ -6,7 +6,7 @@
 #define SONDE_STORE_EVENT_H
 
 #include "base/buf.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "profile/infer.h"
 #include "store/chunk.h"
 

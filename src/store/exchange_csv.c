@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "base/visible.h"
-#include "collect/exposition.h"
+#include "model/exposition.h"
 #include "sonde/sonde.h"
 #include "store/exchange.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "collect/exposition.h"
+#include "model/exposition.h"
 #include "sonde/sonde.h"
 #include "store/exchange.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "collect/guard.h"
+#include "base/guarded_map.h"
 #include "profile/format.h"
 #include "sonde/sonde.h"
 #include "store/run_private.h"

@@ -18,7 +18,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "profile/infer.h"
 
 struct sonde_store;

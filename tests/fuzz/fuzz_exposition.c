@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/exposition.h"
+#include "model/exposition.h"
 #include "collect/foreign.h"
 
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {

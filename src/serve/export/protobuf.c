@@ -13,9 +13,9 @@
 #include "base/alloc.h"
 #include "base/pb.h"
 #include "base/put.h"
-#include "present/classic.h"
+#include "model/classic.h"
 #include "serve/export.h"
-#include "present/export_name.h"
+#include "model/export_name.h"
 
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4, FAMILY_UNIT = 5 };
 enum { TYPE_COUNTER = 0, TYPE_GAUGE = 1, TYPE_UNTYPED = 3, TYPE_HISTOGRAM = 4 };

@@ -9,7 +9,7 @@
 
 #include "analyze/engine.h"
 #include "base/alloc.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
 #include "unit/profile/engine_build.h"

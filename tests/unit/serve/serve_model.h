@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "collect/model.h"
+#include "model/model.h"
 
 static inline struct sonde_model_family *family(struct sonde_model *m, enum sonde_type type,
                                                 const char *name, const char *help,

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "collect/model.h"
+#include "model/model.h"
 #include "unit/store/store_build.h"
 
 /* A total of others, tick by tick, as it is now and is asked for. */

@@ -1,5 +1,5 @@
 /* export_name.c - see export_name.h. */
-#include "present/export_name.h"
+#include "model/export_name.h"
 
 #include <ctype.h>
 #include <stdlib.h>

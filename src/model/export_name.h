@@ -14,11 +14,11 @@
  *    without _total is of type unknown in OpenMetrics then. Parts of a histogram or a summary are
  *    shown as what they are of, under one head.
  */
-#ifndef SONDE_PRESENT_EXPORT_NAME_H
-#define SONDE_PRESENT_EXPORT_NAME_H
+#ifndef SONDE_MODEL_EXPORT_NAME_H
+#define SONDE_MODEL_EXPORT_NAME_H
 
 #include "base/buf.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 struct sonde_export_name {
     char text[512];    /* of samples, without _bucket, _sum, _count */

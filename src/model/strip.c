@@ -1,11 +1,11 @@
-/* model_strip.c - labels without paths and the like (base/strip.h). Two folders may have the same base
+/* strip.c - labels without paths and the like (base/strip.h). Two folders may have the same base
  * name, and their series must not become one: the second that is seen is shown as "name~2". */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/strip.h"
-#include "collect/model_private.h"
+#include "model/private.h"
 
 enum { STRIPPED_MAX = 4096 }; /* then they are all "other" */
 

@@ -1,7 +1,7 @@
-/* guard.c - see guard.h. The registry is an array of slots that a signal handler can look
+/* guarded_map.c - see guard.h. The registry is an array of slots that a signal handler can look
  * through without a lock: a slot is taken by exchanging its `taken`, and holds a mapping while
  * `bytes` is not 0. */
-#include "collect/guard.h"
+#include "base/guarded_map.h"
 
 #include <errno.h>
 #include <pthread.h>

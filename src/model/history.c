@@ -1,4 +1,4 @@
-/* model_hist.c - values and recent history of the model's series.
+/* history.c - values and recent history of the model's series.
  *
  * History is what was added in each of the last SONDE_HISTORY ticks. A histogram's tick is kept
  * sparse, since a second of one histogram touches a few of its 6144 buckets: 8 bytes each
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collect/model_private.h"
+#include "model/private.h"
 
 /* ---- Values ------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
  * million. Families are kept sorted for exporters and found through a hash table; series are
  * found by a hash over family, process and labels. Adding a family moves the tail of the sorted
  * array, which is cheap since families are few and come early; a tree was rejected for that. */
-#include "collect/model.h"
+#include "model/model.h"
 
 #include <assert.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/strip.h"
 #include "collect/infer_event.h"
-#include "collect/model_private.h"
+#include "model/private.h"
 
 #define LABELS_MAX 64  /* of a series; far above what a segment or a probe can have */
 

@@ -4,13 +4,13 @@
  * Prometheus is followed in what is an error, and an error anywhere makes all of it worthless: a
  * text that is cut short must not look like one whose last series have ended. Exemplars and times
  * are checked and passed over. */
-#ifndef SONDE_COLLECT_EXPOSITION_H
-#define SONDE_COLLECT_EXPOSITION_H
+#ifndef SONDE_MODEL_EXPOSITION_H
+#define SONDE_MODEL_EXPOSITION_H
 
 #include <stddef.h>
 
 #include "base/err.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 enum sonde_exposition_type {
     SONDE_EXPOSITION_UNKNOWN, SONDE_EXPOSITION_COUNTER, SONDE_EXPOSITION_GAUGE,

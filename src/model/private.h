@@ -1,8 +1,8 @@
-/* model_private.h - what the files of the model share. */
-#ifndef SONDE_COLLECT_MODEL_PRIVATE_H
-#define SONDE_COLLECT_MODEL_PRIVATE_H
+/* private.h - what the files of the model share. */
+#ifndef SONDE_MODEL_PRIVATE_H
+#define SONDE_MODEL_PRIVATE_H
 
-#include "collect/model.h"
+#include "model/model.h"
 
 /* Text that spans point to, counted, so that names of processes long gone do not pile up. */
 struct sonde_model_intern {
@@ -36,7 +36,7 @@ uint64_t sonde_model_hash(uint64_t seed, const void *data, size_t len);
 /* Grow array to hold one more; 0 or SONDE_ENOMEM. */
 int sonde_model_grow(void **array, size_t *cap, size_t count, size_t item_bytes);
 
-/* model_strip.c. What a label's value is shown as (--strip); as long as the model lives. NULL: out of
+/* strip.c. What a label's value is shown as (--strip); as long as the model lives. NULL: out of
  * memory. */
 const char *sonde_model_strip(struct sonde_model *m, const char *name, const char *value);
 void sonde_model_strip_free(struct sonde_model *m);

@@ -3,7 +3,7 @@
  * Exponents are counted from SONDE__HIST_EXP_MIN: bit e of le_shown is the bound 2^(e - 40).
  * Fine bucket p lies in ((p-1)/64, p/64] of that scale, so the values <= bound e are all octaves
  * below e and bucket 0 of octave e. */
-#include "present/classic.h"
+#include "model/classic.h"
 
 #include <math.h>
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "collect/exposition.h"
+#include "model/exposition.h"
 #include "collect/foreign.h"
 #include "sonde/sonde.h"
 

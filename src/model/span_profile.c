@@ -1,5 +1,5 @@
 /* span_profile.c - spans of the model as those of a profile, which samples are joined with. */
-#include "collect/model.h"
+#include "model/model.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
 

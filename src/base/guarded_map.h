@@ -1,10 +1,10 @@
-/* guard.h - read-only mappings of files that somebody else may cut short at any moment.
+/* guarded_map.h - read-only mappings of files that somebody else may cut short at any moment.
  *
  * Touching a page behind the end of a mapped file raises SIGBUS, which would end the agent. A
  * process-wide handler finds the mapping, puts zeros under the rest of it and marks it damaged;
  * whoever reads it looks at the mark when done. A SIGBUS elsewhere goes where it went before. */
-#ifndef SONDE_COLLECT_GUARD_H
-#define SONDE_COLLECT_GUARD_H
+#ifndef SONDE_BASE_GUARDED_MAP_H
+#define SONDE_BASE_GUARDED_MAP_H
 
 #include <stddef.h>
 

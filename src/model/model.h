@@ -11,8 +11,8 @@
  * Memory is bounded: series_max, spans_max and per-series history of SONDE_HISTORY ticks. What
  * does not fit is counted in model->dropped_*.
  */
-#ifndef SONDE_COLLECT_MODEL_H
-#define SONDE_COLLECT_MODEL_H
+#ifndef SONDE_MODEL_MODEL_H
+#define SONDE_MODEL_MODEL_H
 
 #include <pthread.h>
 #include <stddef.h>
@@ -121,7 +121,7 @@ struct sonde_model_family {
     enum sonde_kind kind;
     double scale;                        /* counters and histograms: raw to exported unit */
     double divisor;                      /* 1 / scale where that is a whole number; else 0 */
-    uint64_t le_shown[2];                /* bounds exporters have shown: present/classic.h; grows
+    uint64_t le_shown[2];                /* bounds exporters have shown: model/classic.h; grows
                                             by atomic or under the read lock */
     const double *bounds;                /* classic buckets are these; NULL = what exporters choose */
     size_t bound_count;

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "collect/guard.h"
+#include "base/guarded_map.h"
 #include "sonde/sonde.h"
 
 enum { PAGES = 8, PAGE = 4096 };

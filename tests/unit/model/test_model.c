@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 static struct sonde_model *model_new(size_t series, size_t history, size_t spans)
 {

@@ -3,7 +3,7 @@
  * A line at a time, in one pass. Names and unescaped label values of a sample are put into one
  * buffer of bounded size; the family that TYPE, HELP and UNIT speak of is the last one that was
  * named, since all lines of a family stand together. */
-#include "collect/exposition.h"
+#include "model/exposition.h"
 
 #include <ctype.h>
 #include <locale.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/strip.h"
-#include "collect/model.h"
+#include "model/model.h"
 
 static void labels_are_stripped_and_stay_apart(void **state)
 {

@@ -1,4 +1,4 @@
-/* model_state.c - series that the agent itself counts, as bytes for the next agent and back (state.h).
+/* state.c - series that the agent itself counts, as bytes for the next agent and back (state.h).
  *
  *   families, each: name help unit source, type kind scale, bounds
  *     its series, each: process, labels (without the process's), when it was made, value
@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/state.h"
-#include "collect/model_private.h"
+#include "model/private.h"
 
 #define TEXT_MAX 4096u
 #define LABELS_MAX 32u

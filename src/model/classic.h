@@ -16,10 +16,10 @@
  * (le) over series with different bounds is wrong); dropping bounds to stay under 20 (a series
  * that ends makes rate() and histogram_quantile() wrong).
  */
-#ifndef SONDE_PRESENT_CLASSIC_H
-#define SONDE_PRESENT_CLASSIC_H
+#ifndef SONDE_MODEL_CLASSIC_H
+#define SONDE_MODEL_CLASSIC_H
 
-#include "collect/model.h"
+#include "model/model.h"
 
 #define SONDE_CLASSIC_MAX 97 /* powers of two from 2^-40 to 2^56 */
 

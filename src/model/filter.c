@@ -2,7 +2,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "collect/model.h"
+#include "model/model.h"
 
 const char *sonde_type_name(enum sonde_type t)
 {

@@ -1,9 +1,9 @@
-/* model_span.c - the ring of recent spans, and the names that spans share. */
+/* span.c - the ring of recent spans, and the names that spans share. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/strip.h"
-#include "collect/model_private.h"
+#include "model/private.h"
 
 #define PARTS_MAX ((size_t)1 << 20) /* of all spans in the ring: 16 MB */
 
