@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/buf.h"
 #include "base/config.h"
 #include "base/err.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/visible.h"
 #include "cli/cli.h"

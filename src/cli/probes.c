@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/log.h"
-#include "collect/llama.h"
+#include "infer/llama/llama.h"
 #include "sonde/sonde.h"
 
 enum { SPANS_MAX = 8192, NAME_BYTES = 48 };

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "collect/collector_private.h"
 #include "collect/foreign.h"
-#include "collect/infer_event.h"
+#include "infer/event.h"
 
 #define DRAINS_PER_TICK 10
 #define DRAIN_RECS (SONDE__RING_RECS / 8)  /* records a drain should find in a ring, at most … */

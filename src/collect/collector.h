@@ -30,7 +30,7 @@ struct sonde_collector_options {
     void (*on_tick)(struct sonde_model *m, void *arg);
     void *on_tick_arg;
     /* Called once with the new model, before anybody else knows it, to attach what makes something
-     * of inference events (infer_event.h). 0, or a negative SONDE_E…; NULL = nobody does. */
+     * of inference events (infer/event.h). 0, or a negative SONDE_E…; NULL = nobody does. */
     int (*attach)(struct sonde_model *m, const void *arg);
     const void *attach_arg;
 };

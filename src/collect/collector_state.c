@@ -38,7 +38,7 @@
 #include "base/state.h"
 #include "base/strip.h"
 #include "collect/collector_private.h"
-#include "collect/infer_event.h"
+#include "infer/event.h"
 
 #define NAME "agent.state"
 #define NAME_NEW "agent.state.new"

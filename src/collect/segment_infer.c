@@ -1,7 +1,7 @@
 /* segment_infer.c - inference events out of the rings, as "Span rings" in segment.h lays them out.
  *
  * Here only the bytes are checked: lengths, names, kinds, text. Whether events make sense together
- * is asked where they come together, for all sources alike (analyze/inference.h).
+ * is asked where they come together, for all sources alike (infer/tracker.h).
  *
  * Texts stand before what they belong to, in the same ring, and wait here for it; so do the parts
  * of a batch, which become events of their own that say all that has to be known of the batch, and

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collect/llama.h"
+#include "infer/llama/llama.h"
 #include "collect/segment_private.h"
 
 #define PARTS 1024u

@@ -3,7 +3,7 @@
 #define SONDE_COLLECT_SEGMENT_PRIVATE_H
 
 #include "base/guarded_map.h"
-#include "collect/infer_event.h"
+#include "infer/event.h"
 #include "collect/segment_read.h"
 
 #define SEGMENT_HEAP_SERIES 11u

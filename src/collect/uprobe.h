@@ -11,7 +11,7 @@
 #define SONDE_COLLECT_UPROBE_H
 
 #include "base/err.h"
-#include "collect/llama_call.h"
+#include "infer/llama/call.h"
 
 struct sonde_uprobe;
 struct sonde_uprobe_returns;

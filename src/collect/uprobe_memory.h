@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "collect/llama_call.h"
+#include "infer/llama/call.h"
 #include "collect/uprobe_symbols.h"
 
 #define SONDE_UPROBE_ROWS_MAX 65536u /* of a batch that are looked at; larger ones are not */

@@ -8,7 +8,7 @@
 #ifndef SONDE_COLLECT_UPROBE_PAIR_H
 #define SONDE_COLLECT_UPROBE_PAIR_H
 
-#include "collect/llama_call.h"
+#include "infer/llama/call.h"
 #include "collect/uprobe_memory.h"
 #include "unwind/arch_call.h"
 

@@ -1,6 +1,6 @@
 /* figures.h - an observer of the front that tells the agent's model what it sees.
  *
- * Requests to measured routes become inference events (analyze/inference.h, source "front"), so
+ * Requests to measured routes become inference events (infer/tracker.h, source "front"), so
  * that they are worked out like those of engines that tell about themselves: time to first token,
  * percentiles by model and route, objectives, timelines. What only a proxy knows are series of its
  * own: answers by status, bytes, connections, what went wrong on the way. And each of those

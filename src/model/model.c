@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/strip.h"
-#include "collect/infer_event.h"
+#include "infer/event.h"
 #include "model/private.h"
 
 #define LABELS_MAX 64  /* of a series; far above what a segment or a probe can have */

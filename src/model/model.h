@@ -230,8 +230,8 @@ struct sonde_model {
     void *on_span_arg;
     struct sonde_model_listener *listeners;
     struct sonde_foreign *foreign; /* where series come from besides (foreign.h): a list */
-    const struct sonde_infer_ops *infer_ops; /* infer_event.h; NULL = nobody wants events … */
-    void *infer;                  /* … and what they are called with: analyze/inference.h */
+    const struct sonde_infer_ops *infer_ops; /* infer/event.h; NULL = nobody wants events … */
+    void *infer;                  /* … and what they are called with: infer/tracker.h */
     struct sonde_model_index *index; /* private to model.c */
 };
 

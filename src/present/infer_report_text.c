@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "present/infer_report.h"
 #include "present/profile_report_private.h"
 #include "present/requests.h"

@@ -1,5 +1,5 @@
 /* infer.h - what is known of one inference request after it ended: the figures users ask for, and,
- * where it was kept, its timeline. The agent's model makes them (analyze/inference.h), run files
+ * where it was kept, its timeline. The agent's model makes them (infer/tracker.h), run files
  * keep them, reports and HTTP show them.
  *
  * A figure that is not known is 0, and a count beside it says so: no ttft_s without tokens_out (see
@@ -20,7 +20,7 @@
 enum { SONDE_INFER_LOST = SONDE_TIMEOUT + 1, SONDE_INFER_OUTCOMES };
 const char *sonde_infer_outcome_name(uint32_t outcome); /* "ok" …, "lost" */
 int sonde_infer_outcome_find(const char *name);         /* or -1 */
-/* Of enum sonde_infer_source (collect/infer_event.h): "api", "hook", "probe", "front". */
+/* Of enum sonde_infer_source (infer/event.h): "api", "hook", "probe", "front". */
 const char *sonde_infer_source_name(uint32_t source);
 int sonde_infer_source_find(const char *name);          /* or -1 */
 
@@ -57,7 +57,7 @@ struct sonde_infer_request {
     uint64_t id, trace_hi, trace_lo;
     uint64_t parent;                /* span that asked for it; 0 = none, or it was not kept */
     uint32_t pid;
-    uint32_t source;                /* enum sonde_infer_source of collect/infer_event.h */
+    uint32_t source;                /* enum sonde_infer_source of infer/event.h */
     uint32_t outcome, flags;
     const char *program, *model, *route, *backend;
     const char *error;              /* its type */

@@ -61,7 +61,7 @@ void sonde_push_destroy(struct sonde_push *p); /* NULL is fine; stops without fl
  * on this thread, sent by others. Any thread, p NULL: nothing happens. 0, or the first error. */
 int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile);
 
-/* A request that ended (on_done of analyze/inference.h; the model's write lock is held). */
+/* A request that ended (on_done of infer/tracker.h; the model's write lock is held). */
 void sonde_push_request(struct sonde_push *p, const struct sonde_infer_request *r);
 
 /* Send profile once, now, without a spool or another try: for `sonde push`. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "present/units.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "analyze/window.h"
 #include "base/alloc.h"
 #include "base/json.h"

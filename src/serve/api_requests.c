@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyze/heatmap.h"
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "analyze/shared.h"
 #include "base/alloc.h"
 #include "base/clock.h"

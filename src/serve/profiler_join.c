@@ -7,7 +7,7 @@
  * that waits for one of its own kind to end is the usual case of that.
  *
  * Rejected: handing an id down in the request. The engine has no place for it that comes back. */
-#include "collect/infer_event.h"
+#include "infer/event.h"
 #include "serve/profiler_private.h"
 
 #define EARLY_NS 5000000u     /* two clocks, and rounding */

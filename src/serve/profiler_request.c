@@ -9,11 +9,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/trace_id.h"
-#include "collect/infer_event.h"
+#include "infer/event.h"
 #include "serve/profiler_private.h"
 #include "sonde/sonde.h"
 

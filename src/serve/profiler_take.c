@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analyze/engine.h"
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "profile/infer.h"

@@ -1,6 +1,6 @@
 /* fuzz_segment_infer.c - damaged inference events, through the reader and the model: no figure is
  * negative or out of range, and everything stays within its bounds. */
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/utf8.h"
 #include "fuzz/fuzz_segment.h"
 #include "segment/llama.h"

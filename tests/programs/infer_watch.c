@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "collect/collector.h"
 
 static uint64_t span_count[SONDE_PHASE_COUNT];

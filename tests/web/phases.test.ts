@@ -43,7 +43,7 @@ test('a timeline by hand', () => {
 });
 
 test('waiting is all before the first work but encoding', () => {
-    // As the agent counts it (analyze/inference_done.c): the first work less arrival less encoding.
+    // As the agent counts it (infer/done.c): the first work less arrival less encoding.
     const timeline = [entry('encode', 0.002, 0.004), entry('prefill', 0.7, 0.8, { busy_s: 0.1, batch: 1 }), entry('decode', 0.85, 1, { busy_s: 0.1, batch: 1 })];
     const parts = partsOf(request(1, timeline))!;
     near(find(parts, 'queue').seconds, 0.7 - 0.002, 'queue');

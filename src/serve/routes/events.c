@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "analyze/heatmap.h"
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "base/clock.h"
 #include "base/trace_id.h"
 #include "serve/api.h"

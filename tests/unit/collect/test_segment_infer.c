@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/utf8.h"
-#include "collect/infer_event.h"
+#include "infer/event.h"
 #include "collect/segment_read.h"
 #include "segment/llama.h"
 #include "unit/collect/segment_fixture.h"

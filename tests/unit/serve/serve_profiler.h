@@ -2,7 +2,7 @@
 #ifndef TESTS_SERVE_PROFILER_H
 #define TESTS_SERVE_PROFILER_H
 
-#include "analyze/inference.h"
+#include "infer/tracker.h"
 #include "serve/profiler.h"
 #include "serve_collector.h"
 

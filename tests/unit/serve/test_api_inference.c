@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "serve/api.h"
 #include "sonde/sonde.h"
-#include "unit/analyze/infer_play.h"
+#include "unit/infer/infer_play.h"
 
 static struct play g;
 

@@ -14,7 +14,7 @@
 #include "serve/api.h"
 #include "serve/api_requests.h"
 #include "sonde/sonde.h"
-#include "unit/analyze/infer_play.h"
+#include "unit/infer/infer_play.h"
 #include "unit/analyze/random.h"
 #include "unit/store/store_build.h"
 

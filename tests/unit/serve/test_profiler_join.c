@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "collect/infer_event.h"
+#include "infer/event.h"
 #include "serve/profiler_private.h"
 
 #define T0 1700000000000000000ull

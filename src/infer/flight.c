@@ -1,0 +1,557 @@
+/* flight.c - requests in flight, found by source, pid and id, and in the order they were
+ * last heard of; what each event does to them.
+ *
+ * Events come in order of time. What cannot be (an end before its begin, a time before arrival,
+ * more reused than asked) is counted and left out, so that no duration is ever negative. */
+#include <stdio.h>
+#include <string.h>
+
+#include "infer/private.h"
+#include "base/alloc.h"
+
+static uint64_t hash_of(uint64_t id, uint32_t pid, uint32_t source)
+{
+    uint64_t h = id ^ ((uint64_t)pid << 32 | source);
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
+    h = (h ^ (h >> 27)) * 0x94d049bb133111ebull;
+    return h ^ (h >> 31);
+}
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+static struct infer_flight **slot_of(struct sonde_infer *x, uint64_t id, uint32_t pid,
+                                     uint32_t source)
+{
+    return &x->slots[hash_of(id, pid, source) & (x->slot_count - 1)];
+}
+
+static struct infer_flight *find(struct sonde_infer *x, const struct sonde_infer_event *e)
+{
+    struct infer_flight *f = *slot_of(x, e->id, e->pid, e->source);
+    while (f && (f->r.id != e->id || f->r.pid != e->pid || f->r.source != e->source)) f = f->chain;
+    return f;
+}
+
+static void list_remove(struct sonde_infer *x, struct infer_flight *f)
+{
+    if (f->before) f->before->after = f->after;
+    else x->oldest = f->after;
+    if (f->after) f->after->before = f->before;
+    else x->newest = f->before;
+}
+
+static void list_append(struct sonde_infer *x, struct infer_flight *f)
+{
+    f->before = x->newest;
+    f->after = NULL;
+    if (x->newest) x->newest->after = f;
+    else x->oldest = f;
+    x->newest = f;
+}
+
+static void heard(struct sonde_infer *x, struct infer_flight *f, uint64_t time_ns)
+{
+    if (time_ns > f->heard_ns) f->heard_ns = time_ns;
+    f->seen_ns = infer_now_ns(x);
+    if (x->newest == f) return;
+    list_remove(x, f);
+    list_append(x, f);
+}
+
+static void land(struct sonde_infer *x, struct infer_flight *f)
+{
+    list_remove(x, f);
+    x->flight_count--;
+    x->item_total -= f->item_cap;
+    f->item_cap = 0;
+}
+
+void infer_flight_link(struct sonde_infer *x, struct infer_flight *f)
+{
+    struct infer_flight **slot = slot_of(x, f->r.id, f->r.pid, f->r.source);
+    f->chain = *slot;
+    *slot = f;
+    list_append(x, f);
+    x->flight_count++;
+}
+
+static void flight_free(struct sonde_infer *x, struct infer_flight *f)
+{
+    struct infer_flight **link = slot_of(x, f->r.id, f->r.pid, f->r.source);
+    while (*link != f) link = &(*link)->chain;
+    *link = f->chain;
+    if (f->quiet_slot) x->quiet[f->quiet_slot - 1] = NULL;
+    else land(x, f);
+    sonde_infer_request_release(&f->r);
+    sonde_hist_value_free(f->itl);
+    sonde__free(f);
+}
+
+/* ---- Ends ----------------------------------------------------------------------------------- */
+
+/* It is kept for a while, should it go on. */
+void infer_flight_quiet(struct sonde_infer *x, struct infer_flight *f)
+{
+    struct infer_flight **slot = &x->quiet[x->quiet_next];
+    if (*slot) flight_free(x, *slot);
+    land(x, f);
+    *slot = f;
+    f->quiet_slot = x->quiet_next + 1;
+    x->quiet_next = (x->quiet_next + 1) % INFER_QUIET;
+}
+
+static void quiet_resume(struct sonde_infer *x, struct infer_flight *f)
+{
+    x->quiet[f->quiet_slot - 1] = NULL;
+    f->quiet_slot = 0;
+    list_append(x, f);
+    x->flight_count++;
+    infer_done_resume(x, f);
+    x->item_total += f->item_cap;
+    infer_count(x, SONDE_INFER_BAD_went_on);
+}
+
+static void quiet_drop(struct sonde_infer *x, const struct sonde_model_process *p)
+{
+    for (uint32_t i = 0; i < INFER_QUIET; i++) {
+        if (x->quiet[i] && (!p || x->quiet[i]->process == p)) flight_free(x, x->quiet[i]);
+    }
+}
+
+static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcome,
+                   uint64_t end_ns, const char *error, int may_go_on)
+{
+    const uint64_t h = hash_of(f->r.id, f->r.pid, f->r.source);
+    if (!x->ended) x->ended = sonde__calloc(INFER_ENDED, sizeof(*x->ended));
+    if (x->ended) {
+        x->ended[h % INFER_ENDED] = (struct infer_ended){ f->r.id, f->r.pid, f->r.source };
+    }
+    infer_finish(x, f, outcome, end_ns, error);
+    if (may_go_on) infer_flight_quiet(x, f);
+    else flight_free(x, f);
+}
+
+/* It was given up: what is known of it ends where it was last heard of. */
+void infer_lose(struct sonde_infer *x, struct infer_flight *f, const char *why)
+{
+    /* How it ended is not known, but not for the want of an end. */
+    if (f->process && f->r.arrived_ns <= f->process->gap_ns) {
+        infer_count(x, SONDE_INFER_BAD_overwritten);
+        flight_free(x, f);
+        return;
+    }
+    finish(x, f, SONDE_INFER_LOST, f->heard_ns, why, 0);
+}
+
+/* Its last events have been put in order by now. */
+static int gone(const struct sonde_infer *x, const struct sonde_model_process *p)
+{
+    return p && p->state != SONDE_PROCESS_RUNNING && x->now_s - p->ended_s >= 1;
+}
+
+void infer_age(struct sonde_infer *x, uint64_t before_ns)
+{
+    x->muted = 0;
+    for (struct infer_flight *f = x->oldest, *next; f; f = next) {
+        next = f->after;
+        if (f->seen_ns < before_ns) infer_lose(x, f, "not_heard_of");
+        else if (gone(x, f->process)) infer_lose(x, f, "process_ended");
+    }
+}
+
+void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p)
+{
+    x->muted = 0;
+    for (struct infer_flight *f = x->oldest, *next; f; f = next) {
+        next = f->after;
+        if (!p) flight_free(x, f);
+        else if (f->process == p) infer_lose(x, f, "process_ended");
+    }
+    quiet_drop(x, p);
+}
+
+/* ---- Beginnings ------------------------------------------------------------------------------- */
+
+static void on_request(struct sonde_infer *x, const struct infer_event *in)
+{
+    const struct sonde_infer_event *e = &in->e;
+    struct infer_flight *f = find(x, e);
+    if (e->id == 0) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    if (f && f->r.arrived_ns == e->begin_ns) {
+        infer_count(x, SONDE_INFER_BAD_duplicate);
+        return;
+    }
+    if (f && f->quiet_slot) {
+        flight_free(x, f);
+        f = NULL;
+    }
+    if (f) {
+        infer_count(x, SONDE_INFER_BAD_repeated_id);
+        infer_lose(x, f, "repeated_id");
+    }
+    if (x->flight_count >= x->o.running_max) infer_lose(x, x->oldest, "too_many");
+    f = sonde__calloc(1, sizeof(*f));
+    if (!f) {
+        infer_count(x, SONDE_INFER_BAD_queue_full);
+        return;
+    }
+    f->process = in->process;
+    f->group = infer_group_find(x, in->process, e->source, e->model, e->route);
+    f->model = infer_model_find(x, in->process, e->source, e->model);
+    f->heard_ns = e->time_ns;
+    f->seen_ns = infer_now_ns(x);
+    f->r = (struct sonde_infer_request){
+        .id = e->id, .trace_hi = e->trace_hi, .trace_lo = e->trace_lo, .parent = e->parent,
+        .pid = e->pid,
+        .source = e->source,
+        .flags = (e->profile ? SONDE_INFER_PROFILE : 0) |
+                 (e->value == 1 ? SONDE_INFER_INCOMPLETE : 0),
+        .program = in->process ? infer_name(x, in->process->program) : "", .model = e->model,
+        .route = e->route, .backend = "", .error = "", .invalid = "",
+        .arrived_ns = e->begin_ns, .tokens_max = e->tokens_max,
+    };
+    memcpy(f->r.own_id, e->text, sizeof(f->r.own_id));
+    infer_flight_link(x, f);
+    if (e->profile && x->o.on_begin) x->o.on_begin(&f->r, x->o.on_done_arg);
+}
+
+static const char tokens_name[] = "tokens";
+
+const char *infer_item_name(struct sonde_infer *x, uint32_t kind, const char *text)
+{
+    if (kind == SONDE_PHASE_NONE) return tokens_name;
+    return kind == SONDE_PHASE_NAMED ? infer_name(x, text) : sonde_phase_name(kind);
+}
+
+/* ---- In between ------------------------------------------------------------------------------- */
+
+static int has_ended(const struct sonde_infer *x, const struct sonde_infer_event *e)
+{
+    if (!x->ended || !e->id) return 0;
+    const struct infer_ended *d = &x->ended[hash_of(e->id, e->pid, e->source) % INFER_ENDED];
+    return d->id == e->id && d->pid == e->pid && d->source == e->source;
+}
+
+/* The request an event is about, or NULL: counted. */
+static struct infer_flight *whose(struct sonde_infer *x, const struct sonde_infer_event *e)
+{
+    struct infer_flight *f = find(x, e);
+    if (f && f->quiet_slot) {
+        if (e->type == SONDE_INFER_END || e->time_ns <= f->heard_ns) f = NULL;
+        else quiet_resume(x, f);
+    }
+    if (!f) {
+        infer_count(x, has_ended(x, e) ? SONDE_INFER_BAD_after_end
+                                       : SONDE_INFER_BAD_unknown_request);
+        return NULL;
+    }
+    if (e->time_ns < f->r.arrived_ns && e->type != SONDE_INFER_END) {
+        infer_count(x, SONDE_INFER_BAD_before_arrival);
+        return NULL;
+    }
+    if (e->begin_ns > e->time_ns) {
+        infer_count(x, SONDE_INFER_BAD_negative);
+        if (e->type != SONDE_INFER_END) return NULL;
+    }
+    heard(x, f, e->time_ns);
+    return f;
+}
+
+static void on_prompt(struct sonde_infer *x, struct infer_flight *f,
+                      const struct sonde_infer_event *e)
+{
+    struct sonde_infer_request *r = &f->r;
+    if (e->tokens > INFER_TOKENS_MAX || e->value > e->tokens) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    if (r->tokens_in) {
+        infer_count(x, SONDE_INFER_BAD_duplicate);
+        return;
+    }
+    r->tokens_in = e->tokens;
+    r->tokens_reused = e->value;
+    infer_add(x, f->group, SONDE_INFER_G_TOKENS_IN, e->tokens);
+    infer_add(x, f->group, SONDE_INFER_G_TOKENS_REUSED, e->value);
+    infer_add(x, f->group, SONDE_INFER_G_PREFIX_QUERIES, e->tokens);
+    infer_add(x, f->group, SONDE_INFER_G_PREFIX_HITS, e->value);
+    if (!x->muted) {
+        x->totals.tokens_in += e->tokens;
+        x->totals.tokens_reused += e->value;
+        x->cache_asked += e->tokens;
+    }
+    if (!f->model || x->muted) return;
+    f->model->tokens_in += e->tokens;
+    f->model->tokens_reused += e->value;
+    /* The front does not see what is computed, but is told in the end what was not reused. */
+    if (f->r.source == SONDE_INFER_FRONT) {
+        infer_model_add(x, f->model, INFER_M_PROMPT_TOKENS, e->tokens - e->value);
+    }
+}
+
+/* Of n that are added, those that have not been counted before. */
+static uint64_t beyond(uint64_t *owed, uint64_t n)
+{
+    const uint64_t paid = n < *owed ? n : *owed;
+    *owed -= paid;
+    return n - paid;
+}
+
+static void count_out(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
+{
+    f->r.tokens_out += n;
+    if (x->muted) return;
+    x->totals.tokens_out += n;
+    if (f->model) {
+        const uint64_t counted = beyond(&f->model->out_owed, n);
+        f->model->tokens_out += counted;
+        infer_model_add(x, f->model, INFER_M_PREDICTED_TOKENS, counted);
+    }
+    if (f->group) infer_add(x, f->group, SONDE_INFER_G_TOKENS_OUT, beyond(&f->group->out_owed, n));
+}
+
+/* Pieces of a stream were counted as tokens, and may have been more than those. Counters never go
+ * back: what is too much is owed, and taken off what comes next. */
+static void count_back(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
+{
+    f->r.tokens_out -= n;
+    x->totals.tokens_out -= n < x->totals.tokens_out ? n : x->totals.tokens_out;
+    if (f->model) f->model->out_owed += n;
+    if (f->group) f->group->out_owed += n;
+}
+
+static void on_usage(struct sonde_infer *x, struct infer_flight *f,
+                     const struct sonde_infer_event *e)
+{
+    const uint64_t out = e->tokens_out;
+    if (e->tokens != SONDE_INFER_UNSAID) {
+        struct sonde_infer_event prompt = *e;
+        if (prompt.value == SONDE_INFER_UNSAID) prompt.value = 0;
+        on_prompt(x, f, &prompt);
+    }
+    if (out == SONDE_INFER_UNSAID) return;
+    if (out > INFER_TOKENS_MAX || (out == 0 && f->r.tokens_out)) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    if (out > f->r.tokens_out) count_out(x, f, out - f->r.tokens_out);
+    else if (out < f->r.tokens_out) count_back(x, f, f->r.tokens_out - out);
+    f->exact = 1;
+}
+
+/* Seconds in a histogram of its own, for this request's percentiles. */
+static void keep_gap(struct infer_flight *f, uint64_t gap_ns, uint64_t n)
+{
+    f->r.itl_count += n;
+    if (f->r.itl_count == n || gap_ns < f->itl_ns_min) f->itl_ns_min = gap_ns;
+    if (gap_ns > f->itl_ns_max) f->itl_ns_max = gap_ns;
+    if (!f->itl) f->itl = sonde__calloc(1, sizeof(*f->itl));
+    if (!f->itl) return;
+    const uint64_t p = sonde__hist_bucket((double)gap_ns * 1e-9);
+    if (p < SONDE__HIST_BUCKETS) {
+        sonde_hist_value_add(f->itl, (uint32_t)p, n);
+    } else {
+        f->itl->zero += n;
+        f->itl->count += n;
+    }
+}
+
+static void on_first_token(struct sonde_infer *x, struct infer_flight *f, uint64_t time_ns)
+{
+    const uint64_t ttft_ns = time_ns - f->r.arrived_ns;
+    f->first_token_ns = f->last_token_ns = time_ns;
+    if (f->r.flags & SONDE_INFER_INCOMPLETE) return;
+    infer_record(x, f->group, SONDE_INFER_G_TTFT, ttft_ns, 1);
+    infer_exemplar(f->group, SONDE_INFER_G_TTFT, ttft_ns, &f->r, time_ns);
+}
+
+static void on_tokens(struct sonde_infer *x, struct infer_flight *f,
+                      const struct sonde_infer_event *e)
+{
+    if (e->tokens == 0 || e->tokens > INFER_TOKENS_MAX) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    if (f->first_token_ns && e->time_ns == f->last_token_ns && e->tid == f->last_token_tid) {
+        infer_count(x, SONDE_INFER_BAD_duplicate);
+        return;
+    }
+    f->last_token_tid = e->tid;
+    count_out(x, f, e->tokens);
+    if (!f->first_token_ns) {
+        on_first_token(x, f, e->time_ns);
+    } else if (e->time_ns < f->last_token_ns) {
+        infer_count(x, SONDE_INFER_BAD_out_of_order);
+    } else {
+        const uint64_t since_ns = e->time_ns - f->last_token_ns, gap_ns = since_ns / e->tokens;
+        keep_gap(f, gap_ns, e->tokens);
+        infer_record(x, f->group, SONDE_INFER_G_ITL, gap_ns, e->tokens);
+        if (!x->muted) infer_model_add(x, f->model, INFER_M_PREDICTED_SECONDS, since_ns);
+        f->last_token_ns = e->time_ns;
+    }
+    infer_item(x, f, &(struct sonde_infer_item){
+        .start_ns = e->time_ns, .end_ns = e->time_ns, .tokens = e->tokens, .name = tokens_name,
+        .kind = SONDE_PHASE_NONE, .count = 1 });
+}
+
+static void on_work(struct infer_flight *f, uint64_t begin_ns)
+{
+    if (!f->work_ns || begin_ns < f->work_ns) f->work_ns = begin_ns;
+}
+
+static void on_phase(struct sonde_infer *x, struct infer_flight *f,
+                     const struct sonde_infer_event *e)
+{
+    const uint32_t kind = e->kind < SONDE_PHASE_COUNT ? e->kind : SONDE_PHASE_NONE;
+    const uint64_t begin_ns = e->begin_ns > f->r.arrived_ns ? e->begin_ns : f->r.arrived_ns;
+    const uint64_t ns = e->time_ns - begin_ns;
+    if (e->tokens > INFER_TOKENS_MAX) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    const char *name = kind == SONDE_PHASE_NONE ? e->name : sonde_phase_name(kind);
+    const struct sonde_infer_item *last =
+        f->r.item_count ? &f->r.items[f->r.item_count - 1] : NULL;
+    if (last && last->name == name && last->start_ns == begin_ns &&
+        last->end_ns == e->time_ns) {
+        infer_count(x, SONDE_INFER_BAD_duplicate);
+        return;
+    }
+    f->phase_ns[kind] += ns;
+    f->r.phase_count[kind]++;
+    if (kind == SONDE_PHASE_PREFILL || kind == SONDE_PHASE_DECODE) {
+        on_work(f, begin_ns);
+        infer_computed(x, f->model, kind, e->tokens, ns);
+    } else if (kind == SONDE_PHASE_ENCODE && !f->work_ns) {
+        f->encode_ns += ns;
+    }
+    infer_item(x, f, &(struct sonde_infer_item){
+        .start_ns = begin_ns, .end_ns = e->time_ns, .busy_ns = ns, .tokens = e->tokens,
+        .name = name, .kind = kind == SONDE_PHASE_NONE ? SONDE_PHASE_NAMED : kind,
+        .count = 1 });
+}
+
+/* The share of a batch's time that is by tokens. */
+static void on_part(struct sonde_infer *x, struct infer_flight *f,
+                    const struct sonde_infer_event *e)
+{
+    const uint64_t tokens = e->tokens + e->tokens_out;
+    if (e->tokens > INFER_TOKENS_MAX || e->tokens_out > INFER_TOKENS_MAX || tokens == 0 ||
+        tokens > e->value) {
+        infer_count(x, SONDE_INFER_BAD_bad_value);
+        return;
+    }
+    const uint64_t begin_ns = e->begin_ns > f->r.arrived_ns ? e->begin_ns : f->r.arrived_ns;
+    const double each_ns = (double)(e->time_ns - begin_ns) / (double)e->value;
+    const uint64_t prefill_ns = (uint64_t)(each_ns * (double)e->tokens + 0.5);
+    const uint64_t decode_ns = (uint64_t)(each_ns * (double)e->tokens_out + 0.5);
+    if (e->tokens) {
+        f->phase_ns[SONDE_PHASE_PREFILL] += prefill_ns;
+        f->r.phase_count[SONDE_PHASE_PREFILL]++;
+    }
+    if (e->tokens_out) {
+        f->phase_ns[SONDE_PHASE_DECODE] += decode_ns;
+        f->r.phase_count[SONDE_PHASE_DECODE]++;
+    }
+    f->r.batches++;
+    on_work(f, begin_ns);
+    x->part_model = f->model;
+    x->part_begin_ns = e->begin_ns;
+    x->part_time_ns = e->time_ns;
+    const uint32_t kind =
+        e->tokens > e->tokens_out ? SONDE_PHASE_PREFILL : SONDE_PHASE_DECODE;
+    infer_item(x, f, &(struct sonde_infer_item){
+        .start_ns = begin_ns, .end_ns = e->time_ns, .busy_ns = prefill_ns + decode_ns,
+        .tokens = tokens, .name = sonde_phase_name(kind), .kind = kind, .count = 1,
+        .batch = e->requests });
+}
+
+static void on_attr(struct sonde_infer *x, struct infer_flight *f,
+                    const struct sonde_infer_event *e)
+{
+    struct sonde_infer_request *r = &f->r;
+    if (r->attr_count == SONDE_INFER_ATTRS_MAX) {
+        infer_count(x, SONDE_INFER_BAD_queue_full);
+        return;
+    }
+    if (!r->attrs) r->attrs = sonde__calloc(SONDE_INFER_ATTRS_MAX, sizeof(*r->attrs));
+    if (!r->attrs) return;
+    struct sonde_infer_attr *a = &r->attrs[r->attr_count++];
+    a->key = e->attr.key;
+    if (e->attr.type == SONDE__ATTR_INT) {
+        snprintf(a->value, sizeof(a->value), "%lld", (long long)e->attr.value.i);
+    } else if (e->attr.type == SONDE__ATTR_DOUBLE) {
+        snprintf(a->value, sizeof(a->value), "%.9g", e->attr.value.d);
+    } else {
+        snprintf(a->value, sizeof(a->value), "%s", e->attr.value.str);
+    }
+}
+
+static void on_end(struct sonde_infer *x, struct infer_flight *f, const struct sonde_infer_event *e)
+{
+    /* An end before what is known of it is where that was. */
+    uint64_t end_ns = e->time_ns;
+    if (end_ns < f->r.arrived_ns) end_ns = f->r.arrived_ns;
+    if (end_ns < f->last_token_ns) end_ns = f->last_token_ns;
+    uint32_t outcome = e->outcome < SONDE_INFER_OUTCOMES ? e->outcome : SONDE_ERROR;
+    const char *error = e->text;
+    if (outcome == SONDE_CANCELLED && f->r.source == SONDE_INFER_FRONT &&
+        strcmp(error, "bad_request") != 0) {
+        infer_client_gone(x, f, end_ns);
+    }
+    if (f->client_gone && outcome == SONDE_OK) {
+        outcome = SONDE_CANCELLED;
+        error = "client_closed";
+    }
+    finish(x, f, outcome, end_ns, error, e->value == 1);
+}
+
+void infer_on_event(struct sonde_infer *x, const struct infer_event *in)
+{
+    const struct sonde_infer_event *e = &in->e;
+    struct infer_flight *f;
+    x->muted = e->time_ns < x->from_ns;
+    switch (e->type) {
+    case SONDE_INFER_REQUEST: on_request(x, in); return;
+    case SONDE_INFER_BATCH:
+        if (!x->muted) infer_on_batch(x, in);
+        return;
+    case SONDE_INFER_LOAD:
+    case SONDE_INFER_MEMORY:
+    case SONDE_INFER_BACKEND:
+    case SONDE_INFER_KV:
+    case SONDE_INFER_WAITING: infer_on_model(x, in); return;
+    case SONDE_INFER_PHASE:
+        if (e->id == 0) {
+            if (!x->muted) infer_on_batch(x, in);
+            return;
+        }
+        break;
+    default: break;
+    }
+    if (e->type >= SONDE_INFER_EVENT_TYPES || !(f = whose(x, e))) return;
+    switch (e->type) {
+    case SONDE_INFER_END: on_end(x, f, e); break;
+    case SONDE_INFER_ATTR: on_attr(x, f, e); break;
+    case SONDE_INFER_PROMPT: on_prompt(x, f, e); break;
+    case SONDE_INFER_TOKENS: on_tokens(x, f, e); break;
+    case SONDE_INFER_USAGE: on_usage(x, f, e); break;
+    case SONDE_INFER_PHASE: on_phase(x, f, e); break;
+    default: on_part(x, f, e); break;
+    }
+}
+
+size_t sonde_infer_running(const struct sonde_infer *x, double now_s,
+                           struct sonde_infer_request *out, size_t max)
+{
+    size_t n = 0;
+    for (const struct infer_flight *f = x->oldest; f && n < max; f = f->after, n++) {
+        const uint64_t now_ns = (uint64_t)(now_s * 1e9);
+        infer_figures(f, now_ns > f->heard_ns ? now_ns : f->heard_ns, &out[n]);
+        out[n].flags |= SONDE_INFER_RUNNING;
+    }
+    return x->flight_count;
+}
