@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "cli/heap.h"
-#include "cli/recording.h"
+#include "agent/recording.h"
 #include "collect/discover.h"
 
 #define RATE_DEFAULT_HZ 1000

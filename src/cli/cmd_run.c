@@ -6,7 +6,7 @@
 #include "cli/foreign.h"
 #include "cli/heap.h"
 #include "cli/push.h"
-#include "cli/recording.h"
+#include "agent/recording.h"
 #include "cli/store.h"
 
 struct run_values {

@@ -17,8 +17,8 @@
 #include "front/figures.h"
 #include "front/front.h"
 #include "serve/listen.h"
-#include "serve/profiler.h"
-#include "serve/profiler_request.h"
+#include "agent/profiler.h"
+#include "agent/profiler_request.h"
 #include "serve/server.h"
 #include "sonde/sonde.h"
 

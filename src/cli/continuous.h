@@ -1,9 +1,9 @@
-/* continuous.h - what `serve` and `run` share about continuous profiling (serve/continuous.h). */
+/* continuous.h - what `serve` and `run` share about continuous profiling (agent/continuous.h). */
 #ifndef SONDE_CLI_CONTINUOUS_H
 #define SONDE_CLI_CONTINUOUS_H
 
 #include "cli/cli.h"
-#include "serve/continuous.h"
+#include "agent/continuous.h"
 
 /* A const char * in a command's values: the rate, "" = as the settings say, NULL = not given. */
 #define SONDE_OPT_CONTINUOUS(values, field)                                                      \

@@ -25,7 +25,7 @@
 #include "collect/discover.h"
 #include "collect/preloaded.h"
 #include "collect/proc_tree.h"
-#include "serve/profiler_request.h"
+#include "agent/profiler_request.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 

@@ -4,16 +4,16 @@
 
 #include "cli/child.h"
 #include "cli/foreign.h"
-#include "cli/outside.h"
-#include "cli/probes.h"
+#include "agent/rss_watch.h"
+#include "agent/uprobes.h"
 #include "cli/push.h"
-#include "cli/recording.h"
+#include "agent/recording.h"
 #include "cli/session.h"
 #include "cli/store.h"
 #include "cli/unseen.h"
 #include "collect/uprobe_returns.h"
-#include "serve/continuous.h"
-#include "serve/profiler.h"
+#include "agent/continuous.h"
+#include "agent/profiler.h"
 #include "serve/server.h"
 
 struct session {

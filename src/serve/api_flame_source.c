@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "profile/thin.h"
 #include "serve/api_flame_private.h"
-#include "serve/continuous.h"
+#include "agent/continuous.h"
 #include "serve/server.h"
 #include "sonde/sonde.h"
 #include "store/history.h"

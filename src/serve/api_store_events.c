@@ -10,7 +10,7 @@
 #include "profile/profile.h"
 #include "serve/api_store.h"
 #include "serve/json.h"
-#include "serve/marks.h"
+#include "agent/marks.h"
 #include "sonde/sonde.h"
 
 void sonde_api_put_counts(struct sonde_buf *out, const struct sonde_store_counts *c)

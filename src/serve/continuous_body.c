@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
-#include "serve/continuous_private.h"
+#include "agent/continuous_private.h"
 #include "sonde/sonde.h"
 
 enum { SHOWN_MAX = 60 };

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "serve/continuous_private.h"
+#include "agent/continuous_private.h"
 #include "sonde/sonde.h"
 
 /* What is wanted, whether it is so, and why not. */

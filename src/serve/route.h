@@ -15,8 +15,8 @@
 #include "present/flamegraph.h"
 #include "present/web.h"
 #include "serve/guard.h"
-#include "serve/profiler.h"
-#include "serve/sessions.h"
+#include "agent/profiler.h"
+#include "agent/sessions.h"
 #include "serve/stream.h"
 #include "store/store.h"
 

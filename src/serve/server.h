@@ -10,7 +10,7 @@
 #include "present/flamegraph.h"
 #include "serve/caller.h"
 #include "serve/guard.h"
-#include "serve/profiler.h"
+#include "agent/profiler.h"
 #include "store/store.h"
 
 struct sonde_server;

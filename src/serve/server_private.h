@@ -12,11 +12,11 @@
 
 #include "serve/quiet.h"
 #include "serve/rate.h"
-#include "serve/marks.h"
+#include "agent/marks.h"
 #include "serve/recent.h"
 #include "serve/route.h"
 #include "serve/server.h"
-#include "serve/sessions.h"
+#include "agent/sessions.h"
 #include "serve/stream.h"
 #include "serve/tls.h"
 

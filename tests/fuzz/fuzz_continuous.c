@@ -11,7 +11,7 @@ static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 };
 
 #include "fuzz/fuzz_seeds.h"
-#include "serve/continuous.h"
+#include "agent/continuous.h"
 
 static int is_from(double v, double min, double max) { return v == 0 || (v >= min && v <= max); }
 

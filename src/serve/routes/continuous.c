@@ -1,5 +1,5 @@
 /* continuous.c - /admin/profile/continuous: how continuous profiling stands, and changing it. */
-#include "serve/continuous.h"
+#include "agent/continuous.h"
 
 #include "serve/route.h"
 #include "sonde/sonde.h"

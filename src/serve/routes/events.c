@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "serve/marks.h"
+#include "agent/marks.h"
 #include "serve/route.h"
 #include "sonde/sonde.h"
 

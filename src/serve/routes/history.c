@@ -9,7 +9,7 @@
 #include "present/profile_report.h"
 #include "profile/format.h"
 #include "serve/api_history.h"
-#include "serve/continuous.h"
+#include "agent/continuous.h"
 #include "serve/route.h"
 #include "sonde/sonde.h"
 

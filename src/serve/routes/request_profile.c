@@ -13,7 +13,7 @@
 #include "present/profile_report.h"
 #include "present/requests.h"
 #include "profile/format.h"
-#include "serve/profiler_request.h"
+#include "agent/profiler_request.h"
 #include "serve/route.h"
 #include "serve/session_report.h"
 #include "sonde/sonde.h"

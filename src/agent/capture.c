@@ -1,0 +1,241 @@
+/* capture.c - see capture.h: what a taking gathers beside samples, and how it becomes a
+ * profile. Samples come from profiler_pool.c. */
+#include "agent/capture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "analyze/engine.h"
+#include "infer/tracker.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "profile/infer.h"
+#include "profile/thin.h"
+#include "agent/profiler_private.h"
+#include "sonde/sonde.h"
+
+#define SAMPLES_BYTES_MAX ((size_t)96 << 20)
+#define SPANS_BYTES_MAX ((size_t)64 << 20)  /* some million spans; the rest is counted */
+#define WHOLE_BYTES_MAX ((size_t)512 << 20) /* of the profile, with heaps and names */
+#define SETTLE_S 0.2 /* until what ended in that time is drained */
+
+/* ---- Spans and requests (model's lock held) --------------------------------------------------- */
+
+static void on_span(const struct sonde_model_span *span, void *arg)
+{
+    struct sonde_taking *t = arg;
+    if (sonde_model_span_add_to(span, t->spans)) t->dropped_spans++;
+}
+
+void profiler_take_on_request(struct sonde_profiler *p, const struct sonde_infer_request *r)
+{
+    struct sonde_infer_request flat = *r; /* which timelines are kept is known at the end */
+    flat.items = NULL;
+    flat.item_count = 0;
+    for (struct sonde_taking *t = p->pool.told; t; t = t->next_told) {
+        t->was_told = 1;
+        sonde_infer_run_add(t->spans, &flat); /* what does not fit is counted there */
+    }
+}
+
+static void listen_begin(struct sonde_profiler *p, struct sonde_taking *t)
+{
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    t->listener = (struct sonde_model_listener){ .on_span = on_span, .arg = t };
+    pthread_rwlock_wrlock(&m->lock);
+    sonde_model_listen(m, &t->listener);
+    t->next_told = p->pool.told;
+    p->pool.told = t;
+    pthread_rwlock_unlock(&m->lock);
+}
+
+static void listen_end(struct sonde_profiler *p, struct sonde_taking *t)
+{
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    struct sonde_taking **at = &p->pool.told;
+    pthread_rwlock_wrlock(&m->lock);
+    sonde_model_unlisten(m, &t->listener);
+    while (*at != t) at = &(*at)->next_told;
+    *at = t->next_told;
+    pthread_rwlock_unlock(&m->lock);
+}
+
+/* ---- The profile ------------------------------------------------------------------------------ */
+
+/* Spans, requests, models of a time that is over or goes on. */
+static int add_context(struct sonde_profiler *p, struct sonde_taking *t, struct sonde_profile *to)
+{
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    pthread_rwlock_rdlock(&m->lock);
+    const int told = t->was_told;
+    int rc = sonde_profile_merge(to, t->spans);
+    const struct sonde_infer *x = sonde_infer_of(m);
+    if (!rc && told && x) rc = sonde_infer_complete_run(x, to);
+    if (!rc) rc = sonde_engine_complete_run(m, to);
+    pthread_rwlock_unlock(&m->lock);
+    /* Whoever does not tell of requests may still have a model that remembers them. */
+    return rc || told ? rc : profiler_requests(p, t->from_ns, to);
+}
+
+static int name(struct sonde_profiler *p, struct sonde_profile *profile)
+{
+    struct profiler_pool *q = &p->pool;
+    pthread_mutex_lock(&q->naming);
+    int rc = q->symbolizer ? 0 : sonde_symbolizer_create(&q->symbolizer);
+    if (!rc) rc = sonde_symbolize(q->symbolizer, profile);
+    pthread_mutex_unlock(&q->naming);
+    /* Without a child to read files in there are no names, but all else. */
+    return rc == SONDE_EIO ? 0 : rc;
+}
+
+/* profile has the samples, heap what is left of a heap that is gone. */
+static int complete(struct sonde_profiler *p, struct sonde_taking *t, uint64_t dropped,
+                    const struct sonde_profile *heap, uint64_t to_ns,
+                    struct sonde_profile *profile, struct sonde_err *err)
+{
+    profile->bytes_max = WHOLE_BYTES_MAX;
+    sonde_profile_cut(profile, t->from_ns, to_ns);
+    int rc = t->o.no_spans ? 0 : add_context(p, t, profile);
+    if (!rc && heap) rc = sonde_profile_merge(profile, heap);
+    if (!rc && t->o.memory) rc = profiler_heap_add(p, t->from_ns, to_ns, profile);
+    if (!rc) rc = name(p, profile);
+    profile->dropped_samples = dropped;
+    profile->start_ns = t->from_ns;
+    profile->end_ns = to_ns;
+    if (!t->o.no_cpu && !(profile->rate_hz > 0)) profile->rate_hz = t->o.rate_hz; /* nothing ran */
+    return rc ? sonde_err_set(err, rc, "no memory to put the profile together") : 0;
+}
+
+/* ---- From begin to end ------------------------------------------------------------------------ */
+
+static void destroy(struct sonde_taking *t)
+{
+    sonde_profile_destroy(t->samples);
+    sonde_profile_destroy(t->spans);
+    sonde_profile_destroy(t->heap);
+    sonde__free(t);
+}
+
+int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_options *o,
+                         struct sonde_taking **out, struct sonde_err *err)
+{
+    struct sonde_taking *t = sonde__calloc(1, sizeof(*t));
+    if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
+    t->o = *o;
+    t->o.no_cpu |= p->o.no_cpu;
+    if (!(t->o.rate_hz > 0)) t->o.rate_hz = p->o.rate_hz;
+    int rc = sonde_profile_create(SAMPLES_BYTES_MAX, &t->samples);
+    if (!rc) {
+        rc = sonde_profile_create(o->spans_bytes_max ? o->spans_bytes_max : SPANS_BYTES_MAX,
+                                  &t->spans);
+    }
+    if (rc) sonde_err_set(err, rc, "no memory for a profile");
+    else rc = profiler_pool_add(p, t, err);
+    if (rc) {
+        destroy(t);
+        return rc;
+    }
+    if (t->o.memory) profiler_heap_watch(p);
+    if (!t->o.no_spans) listen_begin(p, t);
+    *out = t;
+    return 0;
+}
+
+int sonde_profiler_end(struct sonde_profiler *p, struct sonde_taking *t,
+                       struct sonde_profile **out, struct sonde_err *err)
+{
+    const uint64_t to_ns = sonde_clock_ns(CLOCK_REALTIME);
+    int rc = 0;
+    if (out) profiler_pause(p, SETTLE_S, NULL, NULL, NULL); /* cut short, if the agent ends */
+    profiler_pool_remove(p, t);
+    if (!t->o.no_spans) listen_end(p, t);
+    if (out) {
+        rc = complete(p, t, t->dropped, t->heap, to_ns, t->samples, err);
+        if (!rc) {
+            *out = t->samples;
+            t->samples = NULL;
+        }
+    }
+    destroy(t);
+    return rc;
+}
+
+/* Lock held. */
+static int copy_profile(const struct sonde_profile *from, struct sonde_profile **out)
+{
+    struct sonde_profile *copy = NULL;
+    int rc = sonde_profile_create(WHOLE_BYTES_MAX, &copy);
+    if (!rc) rc = sonde_profile_merge(copy, from);
+    if (rc) sonde_profile_destroy(copy);
+    else *out = copy;
+    return rc;
+}
+
+int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_taking *t,
+                        struct sonde_profile **out, struct sonde_err *err)
+{
+    struct profiler_pool *q = &p->pool;
+    struct sonde_profile *copy = NULL, *heap = NULL;
+    const uint64_t to_ns = sonde_clock_ns(CLOCK_REALTIME);
+    pthread_mutex_lock(&q->lock);
+    profiler_pool_drain(p);
+    const uint64_t dropped = t->dropped;
+    int rc = copy_profile(t->samples, &copy);
+    if (!rc && t->heap) rc = copy_profile(t->heap, &heap);
+    pthread_mutex_unlock(&q->lock);
+    if (rc) sonde_err_set(err, rc, "no memory to copy the profile");
+    else rc = complete(p, t, dropped, heap, to_ns, copy, err);
+    sonde_profile_destroy(heap);
+    if (rc) sonde_profile_destroy(copy);
+    else *out = copy;
+    return rc;
+}
+
+void profiler_take_keep_heaps(struct sonde_profiler *p)
+{
+    struct profiler_pool *q = &p->pool;
+    const uint64_t now = sonde_clock_ns(CLOCK_REALTIME);
+    pthread_mutex_lock(&q->lock);
+    for (size_t i = 0; i < q->count; i++) {
+        struct sonde_taking *t = q->takings[i];
+        if (!t->o.memory || t->heap || sonde_profile_create(WHOLE_BYTES_MAX, &t->heap)) continue;
+        if (profiler_heap_add(p, t->from_ns, now, t->heap)) {
+            sonde_profile_destroy(t->heap);
+            t->heap = NULL;
+        }
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
+void sonde_profiler_taking_status(struct sonde_profiler *p, struct sonde_taking *t,
+                                  struct sonde_taking_status *out)
+{
+    struct profiler_pool *q = &p->pool;
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    *out = (struct sonde_taking_status){ .since_ns = t->from_ns };
+    pthread_mutex_lock(&q->lock);
+    profiler_pool_drain(p);
+    if (!t->o.no_cpu && q->source_count) {
+        struct sonde_cpu_status cpu;
+        sonde_cpu_status(q->sources[0].cpu, &cpu);
+        out->rate_hz = cpu.rate_hz;
+        out->processes = q->source_count;
+        snprintf(out->note, sizeof(out->note), "%s", cpu.note);
+    }
+    if (q->refused_count) snprintf(out->note, sizeof(out->note), "%.255s", q->why.text);
+    for (uint32_t i = 0; i < t->samples->samples_count; i++) {
+        out->samples += t->samples->samples[i].count;
+    }
+    out->dropped_samples = t->dropped;
+    out->slice_s = (double)t->slice_ns * 1e-9;
+    out->bytes = t->samples->bytes;
+    pthread_mutex_unlock(&q->lock);
+    pthread_rwlock_rdlock(&m->lock);
+    const struct sonde_infer_run *run = t->spans->infer;
+    out->spans = t->spans->spans_count;
+    out->dropped_spans = t->dropped_spans;
+    out->requests = run ? run->request_count : 0;
+    out->dropped_requests = run ? run->dropped : 0;
+    out->bytes += t->spans->bytes;
+    pthread_rwlock_unlock(&m->lock);
+}

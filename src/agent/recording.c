@@ -1,0 +1,140 @@
+/* recording.c - see recording.h. */
+#include "agent/recording.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "analyze/growth.h"
+#include "profile/symbolize.h"
+#include "sonde/sonde.h"
+
+#define SPANS_BYTES_MAX ((size_t)512 << 20)
+
+int sonde_engine_find(const char *name)
+{
+    static const struct { const char *name; enum sonde_cpu_engine_kind kind; } engines[] = {
+#define SONDE__X(id, text, help) { text, SONDE_CPU_##id },
+        SONDE_CPU_ENGINES(SONDE__X)
+#undef SONDE__X
+    };
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        if (!strcmp(engines[i].name, name)) return (int)engines[i].kind;
+    }
+    return -1;
+}
+
+int sonde_recording_keep_spans(struct sonde_recording *r)
+{
+    return r->spans ? 0 : sonde_profile_create(SPANS_BYTES_MAX, &r->spans);
+}
+
+void sonde_recording_on_span(const struct sonde_model_span *span, void *arg)
+{
+    struct sonde_recording *r = arg;
+    if (r->spans && sonde_model_span_add_to(span, r->spans)) r->spans_dropped++;
+}
+
+void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg)
+{
+    struct sonde_recording *recording = arg;
+    if (!recording->spans) return;
+    /* Which timelines are worth keeping is known at the end. */
+    struct sonde_infer_request flat = *r;
+    flat.items = NULL;
+    flat.item_count = 0;
+    sonde_infer_run_add(recording->spans, &flat); /* what does not fit is counted there */
+}
+
+static void describe_host(struct sonde_profile *p)
+{
+    struct utsname u;
+    if (uname(&u) != 0) return;
+    char text[512];
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    snprintf(text, sizeof(text), "%s, %s %s %s, %ld CPU%s", u.nodename, u.sysname, u.release,
+             u.machine, cpus, cpus == 1 ? "" : "s");
+    p->host = sonde_profile_cstring(p, text);
+}
+
+static int symbolize(struct sonde_profile *p)
+{
+    struct sonde_symbolizer *s;
+    int rc = sonde_symbolizer_create(&s);
+    if (rc) return rc;
+    rc = sonde_symbolize(s, p);
+    sonde_symbolizer_destroy(s);
+    return rc;
+}
+
+static int stop_cpu(struct sonde_recording *r)
+{
+    struct sonde_cpu *cpu = r->cpu;
+    struct sonde_cpu_status status;
+    r->cpu = NULL;
+    if (!cpu) return 0;
+    const int rc = sonde_cpu_stop_status(cpu, &r->samples, &status);
+    memcpy(r->note, status.note, sizeof(r->note));
+    memcpy(r->known, status.known, sizeof(r->known));
+    r->known_count = status.known_count;
+    return rc;
+}
+
+static int stop_mem(struct sonde_recording *r)
+{
+    struct sonde_mem *mem = r->mem;
+    struct sonde_mem_status status;
+    r->mem = NULL;
+    if (!mem) return 0;
+    sonde_mem_status(mem, &status);
+    memcpy(r->heap_note, status.note, sizeof(r->heap_note));
+    const int rc = sonde_mem_stop(mem, &r->heap);
+    if (rc || status.running) return rc;
+    sonde_profile_destroy(r->heap);
+    r->heap = NULL;
+    return 0;
+}
+
+int sonde_recording_stop(struct sonde_recording *r)
+{
+    const int cpu = stop_cpu(r), mem = stop_mem(r);
+    return cpu ? cpu : mem;
+}
+
+/* Both kinds of samples in one profile: r->samples. */
+static int join(struct sonde_recording *r)
+{
+    if (!r->samples) {
+        r->samples = r->heap;
+        r->heap = NULL;
+    }
+    if (!r->samples) return sonde_profile_create(0, &r->samples);
+    return r->heap ? sonde_profile_merge(r->samples, r->heap) : 0;
+}
+
+int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,
+                           struct sonde_err *err)
+{
+    int rc = sonde_recording_stop(r);
+    if (!rc) rc = join(r);
+    if (!rc && r->spans) rc = sonde_profile_merge(r->samples, r->spans);
+    if (!rc) describe_host(r->samples); /* before names are found, which strips them if so asked */
+    if (!rc) rc = symbolize(r->samples);
+    if (!rc && r->leaks) rc = sonde_growth_judge_profile(r->samples);
+    if (!rc) {
+        *out = r->samples;
+        r->samples = NULL;
+    }
+    sonde_recording_cancel(r);
+    return rc ? sonde_err_set(err, rc, "no memory to put the recording together") : 0;
+}
+
+void sonde_recording_cancel(struct sonde_recording *r)
+{
+    sonde_recording_stop(r);
+    sonde_profile_destroy(r->samples);
+    sonde_profile_destroy(r->heap);
+    sonde_profile_destroy(r->spans);
+    r->samples = r->heap = r->spans = NULL;
+}

@@ -1,0 +1,51 @@
+/* recording.h - what `record`, `run` and `attach` keep of a process: its CPU samples, by an engine
+ * of collect/cpu.h, its heap, by collect/mem.h, and all its spans, as the collector drains them;
+ * one profile in the end. */
+#ifndef SONDE_AGENT_RECORDING_H
+#define SONDE_AGENT_RECORDING_H
+
+#include "base/err.h"
+#include "collect/cpu.h"
+#include "collect/mem.h"
+#include "model/model.h"
+#include "profile/infer.h"
+#include "profile/profile.h"
+
+struct sonde_recording {
+    struct sonde_cpu *cpu;         /* NULL = not sampling */
+    struct sonde_mem *mem;         /* NULL = the heap is not profiled */
+    struct sonde_profile *samples; /* what cpu saw, once stopped */
+    struct sonde_profile *heap;    /* what mem saw, once stopped; NULL = it never found the heap */
+    struct sonde_profile *spans;   /* NULL = spans are not kept */
+    uint64_t spans_dropped;        /* for lack of memory */
+    char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */
+    uint32_t known[SONDE_CPU_KNOWN_MAX], known_count; /* processes that were sampled in the end */
+    char heap_note[SONDE_MEM_NOTE_MAX]; /* alike, of the heap */
+    int leaks;                     /* judge growth */
+};
+
+/* Keep spans from now on. 0 or SONDE_ENOMEM. */
+int sonde_recording_keep_spans(struct sonde_recording *r);
+
+/* For sonde_collector_options.on_span; arg is the recording. */
+void sonde_recording_on_span(const struct sonde_model_span *span, void *arg);
+
+/* For sonde_infer_options.on_done, alike. */
+void sonde_recording_on_request(const struct sonde_infer_request *r, void *arg);
+
+/* Stop sampling. Spans that are drained after this still join. */
+int sonde_recording_stop(struct sonde_recording *r);
+
+/* Hand over samples, heap and spans, symbolized and judged, with facts about the host. r is empty
+ * after this. */
+int sonde_recording_finish(struct sonde_recording *r, struct sonde_profile **out,
+                           struct sonde_err *err);
+
+/* Without a result. */
+void sonde_recording_cancel(struct sonde_recording *r);
+
+/* How the engine of --engine is called: "auto", …; -1 = unknown. */
+int sonde_engine_find(const char *name);
+#define SONDE_ENGINE_CHOICES "auto|perf|timer"
+
+#endif

@@ -1,0 +1,449 @@
+/* request_profile.c - what is sampled for requests, and what of it is of one: see profiler_request.h.
+ *
+ * Only the thread of profiler_request.c comes here, and who ends it. What is kept is copied to a
+ * profile of its own with just the stacks that it needs: what was sampled meanwhile of other
+ * requests may be a thousand times as much. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "infer/tracker.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "profile/select.h"
+#include "agent/profiler_private.h"
+#include "sonde/sonde.h"
+
+#define RATE_HZ 1000                           /* of engines that are started for a request */
+#define ENGINE_BYTES_MAX ((size_t)64 << 20)
+#define WINDOW_BYTES_MAX ((size_t)64 << 20)    /* of everything that was sampled meanwhile */
+#define KEPT_BYTES_MAX ((size_t)8 << 20)       /* of what is left of it */
+#define LATE_NS 2000000u                       /* is worth telling */
+
+__attribute__((format(printf, 2, 3)))
+static void note(struct sonde_request_profile *r, const char *format, ...)
+{
+    va_list args;
+    if (r->note_count == SONDE_REQUEST_PROFILE_NOTES) return;
+    va_start(args, format);
+    vsnprintf(r->notes[r->note_count++], sizeof(r->notes[0]), format, args);
+    va_end(args);
+}
+
+/* ---- Sampling --------------------------------------------------------------------------------- */
+
+static void stop_engine(struct profiler_requests *q, size_t i)
+{
+    struct sonde_profile *unused = NULL;
+    if (sonde_cpu_stop(q->engines[i].cpu, &unused) == 0) sonde_profile_destroy(unused);
+    q->engines[i] = q->engines[--q->engine_count];
+}
+
+void profiler_cut_stop(struct sonde_profiler *p)
+{
+    struct profiler_requests *q = &p->requests;
+    while (q->engine_count) stop_engine(q, q->engine_count - 1);
+}
+
+static size_t find_engine(const struct profiler_requests *q, uint32_t pid)
+{
+    size_t i = 0;
+    while (i < q->engine_count && q->engines[i].pid != pid) i++;
+    return i;
+}
+
+/* Engines for what runs and has none, an end to those of what does not. */
+static void start_engines(struct sonde_profiler *p)
+{
+    struct profiler_requests *q = &p->requests;
+    uint32_t pids[PROFILER_PROCESSES_MAX];
+    const size_t count = profiler_processes(p, 0, pids, PROFILER_PROCESSES_MAX);
+    for (size_t i = q->engine_count; i-- > 0;) {
+        size_t k = 0;
+        while (k < count && pids[k] != q->engines[i].pid) k++;
+        if (k == count) stop_engine(q, i);
+    }
+    if (!count) {
+        sonde_err_set(&q->why, SONDE_ENOENT, "no process of this user records with libsonde, so "
+                      "there is none to sample");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (find_engine(q, pids[i]) < q->engine_count) continue;
+        const struct sonde_cpu_options o = { .pid = pids[i], .rate_hz = RATE_HZ,
+                                             .depth_max = p->o.depth_max, .dir = p->o.dir,
+                                             .profile_bytes_max = ENGINE_BYTES_MAX };
+        struct sonde_cpu *cpu;
+        if (sonde_cpu_start(&o, &cpu, &q->why) != 0) continue;
+        q->engines[q->engine_count++] = (struct profiler_engine){
+            .pid = pids[i], .cpu = cpu, .since_ns = sonde_clock_ns(CLOCK_REALTIME) };
+    }
+}
+
+uint64_t profiler_cut_start(struct sonde_profiler *p)
+{
+    struct profiler_requests *q = &p->requests;
+    pthread_mutex_lock(&p->lock);
+    const int runs = p->cpu != NULL;
+    pthread_mutex_unlock(&p->lock);
+    profiler_heap_watch(p);
+    if (runs) {
+        profiler_cut_stop(p);
+        return 1;
+    }
+    start_engines(p);
+    uint64_t since_ns = 1;
+    for (size_t i = 0; i < q->engine_count; i++) {
+        if (q->engines[i].since_ns > since_ns) since_ns = q->engines[i].since_ns;
+    }
+    return since_ns;
+}
+
+/* *sampled: there was something to take from. */
+static int take_cpu(struct sonde_profiler *p, uint64_t from_ns, struct sonde_profile *into,
+                    int *sampled)
+{
+    struct profiler_requests *q = &p->requests;
+    struct sonde_profile *one = NULL;
+    struct sonde_cpu *cpu = profiler_cpu_take(p);
+    int rc = 0;
+    *sampled = cpu || q->engine_count;
+    if (cpu) {
+        rc = sonde_cpu_snapshot(cpu, from_ns, &one);
+        profiler_cpu_give(p);
+        if (!rc) rc = sonde_profile_merge(into, one);
+        sonde_profile_destroy(one);
+        return rc;
+    }
+    for (size_t i = 0; !rc && i < q->engine_count; i++) {
+        rc = sonde_cpu_snapshot(q->engines[i].cpu, from_ns, &one);
+        if (rc) break;
+        rc = sonde_profile_merge(into, one);
+        sonde_profile_destroy(one);
+    }
+    return rc;
+}
+
+/* ---- Whose is it (read lock held) ------------------------------------------------------------- */
+
+static int same_trace(const struct sonde_infer_request *a, const struct sonde_profiler_request *r)
+{
+    return a->trace_hi == r->trace_hi && a->trace_lo == r->trace_lo;
+}
+
+/* 1 if an engine says that it did it for this very request. */
+static int has_child(const struct sonde_infer *x, uint64_t id)
+{
+    for (size_t age = 0; age < sonde_infer_done_count(x); age++) {
+        if (sonde_infer_done(x, age)->parent == id) return 1;
+    }
+    return 0;
+}
+
+/* If it is of that time. exact: what was done for it is known by its parent. Others of the same
+ * trace lose it here: by their traces they would be taken for this one. */
+static int add_request(const struct sonde_infer_request *d, const struct sonde_request_profile *r,
+                       int exact, const struct profiler_joined *joined, struct sonde_profile *into)
+{
+    const uint64_t end_ns = d->arrived_ns + (uint64_t)(d->total_s * 1e9);
+    if (end_ns < r->request.arrived_ns || d->arrived_ns > r->ended_ns) return 0;
+    struct sonde_infer_request copy = *d;
+    copy.flags &= ~SONDE_INFER_WENT_ON; /* it replaces nothing here */
+    if (d == joined->request) {
+        copy.trace_hi = r->request.trace_hi;
+        copy.trace_lo = r->request.trace_lo;
+        return sonde_infer_run_add(into, &copy);
+    }
+    const int mine = same_trace(d, &r->request) &&
+                     (d->id == r->request.id || d->parent == r->request.id ||
+                      (!exact && d->source != r->request.source));
+    if (!mine) {
+        copy.items = NULL;
+        copy.item_count = 0;
+        if (same_trace(d, &r->request)) copy.trace_hi = copy.trace_lo = 0;
+    }
+    return sonde_infer_run_add(into, &copy);
+}
+
+/* What an engine that knows of no traces did for it is of its trace from now on. */
+static void join_spans(const struct profiler_joined *joined, struct sonde_request_profile *r,
+                       struct sonde_profile *into)
+{
+    const struct sonde_infer_request *d = joined->request;
+    if (!d) return;
+    for (uint32_t i = 0; i < into->spans_count; i++) {
+        struct sonde_profile_span *s = &into->spans[i];
+        if (s->trace_hi != d->trace_hi || s->trace_lo != d->trace_lo) continue;
+        s->trace_hi = r->request.trace_hi;
+        s->trace_lo = r->request.trace_lo;
+    }
+    if (joined->others) {
+        note(r, "%s does not say which request it serves: this was found by time and tokens, and %u "
+             "other%s would fit about as well: samples may be those of another",
+             d->program[0] ? d->program : "the server", joined->others,
+             joined->others == 1 ? "" : "s");
+    }
+}
+
+/* The request itself, as whoever began it saw it and as the engine behind did; and all others of
+ * that time, so that what is theirs is known; those that have not ended have spans already. */
+static int add_requests(const struct sonde_infer *x, struct sonde_request_profile *r,
+                        struct sonde_profile *into)
+{
+    const int exact = has_child(x, r->request.id);
+    const size_t done = sonde_infer_done_count(x), running = sonde_infer_running(x, 0, NULL, 0);
+    struct sonde_infer_request *run = sonde__calloc(running + 1, sizeof(*run));
+    const struct sonde_infer_request **list = sonde__calloc(done + running + 1, sizeof(*list));
+    struct profiler_joined joined = { 0 };
+    int rc = run && list ? 0 : SONDE_ENOMEM;
+    size_t count = 0;
+    if (!rc) {
+        sonde_infer_running(x, sonde_clock_s(CLOCK_REALTIME), run, running);
+        for (size_t age = done; age-- > 0;) list[count++] = sonde_infer_done(x, age);
+        for (size_t i = 0; i < running; i++) list[count++] = &run[i];
+        if (!exact && r->request.source == SONDE_INFER_FRONT) profiler_join(list, count, r, &joined);
+        join_spans(&joined, r, into);
+    }
+    for (size_t i = 0; !rc && i < count; i++) rc = add_request(list[i], r, exact, &joined, into);
+    sonde__free(list);
+    sonde__free(run); /* what they point to is the model's */
+    return rc;
+}
+
+/* A request to a route that is not measured is no inference request: it stands in for one. */
+static int add_plain(const struct sonde_request_profile *r, struct sonde_profile *into)
+{
+    for (size_t i = 0; into->infer && i < into->infer->request_count; i++) {
+        if (into->infer->requests[i].id == r->request.id) return 0;
+    }
+    return sonde_infer_run_add(into, &(struct sonde_infer_request){
+        .id = r->request.id, .trace_hi = r->request.trace_hi, .trace_lo = r->request.trace_lo,
+        .source = r->request.source, .flags = SONDE_INFER_PROFILE, .program = "", .model = "",
+        .route = "", .backend = "", .error = "", .invalid = "",
+        .arrived_ns = r->request.arrived_ns,
+        .total_s = (double)(r->ended_ns - r->request.arrived_ns) * 1e-9 });
+}
+
+static int add_context(struct sonde_profiler *p, struct sonde_request_profile *r,
+                       struct sonde_profile *into)
+{
+    struct sonde_model *m = sonde_collector_model(p->o.collector);
+    int rc = profiler_spans(p, r->request.arrived_ns, into);
+    pthread_rwlock_rdlock(&m->lock);
+    const struct sonde_infer *x = sonde_infer_of(m);
+    if (!rc && x) rc = add_requests(x, r, into);
+    pthread_rwlock_unlock(&m->lock);
+    return rc ? rc : add_plain(r, into);
+}
+
+/* ---- A profile of its own --------------------------------------------------------------------- */
+
+struct copying {
+    const struct sonde_profile *from;
+    struct sonde_profile *to;
+    uint32_t *stack, *location, *module, *thread; /* owned; ids in to, by those in from */
+};
+
+static uint32_t copy_text(struct copying *c, uint32_t id)
+{
+    return sonde_profile_cstring(c->to, sonde_profile_str(c->from, id));
+}
+
+static uint32_t copy_module(struct copying *c, uint32_t id)
+{
+    if (!id || c->module[id]) return c->module[id];
+    struct sonde_profile_module m = c->from->modules[id];
+    m.path = copy_text(c, m.path);
+    m.build_id = copy_text(c, m.build_id);
+    m.open_path = copy_text(c, m.open_path);
+    return c->module[id] = sonde_profile_module(c->to, &m);
+}
+
+/* Nothing has names yet but what has no address. */
+static uint32_t copy_location(struct copying *c, uint32_t id)
+{
+    if (c->location[id]) return c->location[id];
+    const struct sonde_profile_location *l = &c->from->locations[id];
+    if (l->line_count && !l->address) {
+        const struct sonde_profile_function *f =
+            &c->from->functions[c->from->lines[l->line].function];
+        const char *name = sonde_profile_str(c->from, f->name);
+        return c->location[id] = sonde_profile_named_location(c->to, name, strlen(name));
+    }
+    return c->location[id] =
+               sonde_profile_location(c->to, copy_module(c, l->module), l->address);
+}
+
+static uint32_t copy_thread(struct copying *c, uint32_t id)
+{
+    if (!id || c->thread[id]) return c->thread[id];
+    const struct sonde_profile_thread *t = &c->from->threads[id];
+    return c->thread[id] =
+               sonde_profile_thread(c->to, t->pid, t->tid, sonde_profile_str(c->from, t->name));
+}
+
+/* Callers come before what they call: so those that are needed are marked backwards, and made
+ * forwards. */
+static int copy_stacks(struct copying *c)
+{
+    const struct sonde_profile *p = c->from;
+    for (uint32_t i = 0; i < p->samples_count; i++) c->stack[p->samples[i].stack] = 1;
+    for (uint32_t i = p->stacks_count; i-- > 1;) {
+        if (c->stack[i]) c->stack[p->stacks[i].parent] = 1;
+    }
+    c->stack[0] = 0;
+    for (uint32_t i = 1; i < p->stacks_count; i++) {
+        if (!c->stack[i]) continue;
+        c->stack[i] = sonde_profile_stack(c->to, c->stack[p->stacks[i].parent],
+                                          copy_location(c, p->stacks[i].location));
+        if (!c->stack[i]) return SONDE_ENOMEM;
+    }
+    return 0;
+}
+
+static int copy_samples(struct copying *c)
+{
+    for (uint32_t i = 0; i < c->from->samples_count; i++) {
+        struct sonde_profile_sample s = c->from->samples[i];
+        s.stack = c->stack[s.stack];
+        s.thread = copy_thread(c, s.thread);
+        const int rc = sonde_profile_add_sample(c->to, &s);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+static int copy_spans(struct copying *c, const struct sonde_profiler_request *r)
+{
+    for (uint32_t i = 0; i < c->from->spans_count; i++) {
+        struct sonde_profile_span s = c->from->spans[i];
+        if (s.trace_hi != r->trace_hi || s.trace_lo != r->trace_lo) continue;
+        s.thread = copy_thread(c, s.thread);
+        s.name = copy_text(c, s.name);
+        const int rc = sonde_profile_add_span(c->to, &s);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+static int copy_requests(struct copying *c, const struct sonde_profiler_request *r)
+{
+    const struct sonde_infer_run *run = c->from->infer;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < run->request_count; i++) {
+        if (same_trace(&run->requests[i], r)) rc = sonde_infer_run_add(c->to, &run->requests[i]);
+    }
+    return rc;
+}
+
+static int copy_all(struct copying *c, const struct sonde_profiler_request *r)
+{
+    const struct sonde_profile *p = c->from;
+    c->stack = sonde__calloc(p->stacks_count + 1u, sizeof(*c->stack));
+    c->location = sonde__calloc(p->locations_count + 1u, sizeof(*c->location));
+    c->module = sonde__calloc(p->modules_count + 1u, sizeof(*c->module));
+    c->thread = sonde__calloc(p->threads_count + 1u, sizeof(*c->thread));
+    int rc = c->stack && c->location && c->module && c->thread ? 0 : SONDE_ENOMEM;
+    if (!rc) rc = copy_stacks(c);
+    if (!rc) rc = copy_samples(c);
+    if (!rc) rc = copy_spans(c, r);
+    if (!rc) rc = copy_requests(c, r);
+    if (!rc) {
+        c->to->rate_hz = p->rate_hz;
+        c->to->achieved_hz = p->achieved_hz;
+        c->to->lost_records = p->lost_records;
+        c->to->dropped_samples = p->dropped_samples;
+        c->to->program = copy_text(c, p->program);
+        c->to->command = copy_text(c, p->command);
+        c->to->engine = copy_text(c, p->engine);
+    }
+    sonde__free(c->stack);
+    sonde__free(c->location);
+    sonde__free(c->module);
+    sonde__free(c->thread);
+    return rc;
+}
+
+/* ---- The whole -------------------------------------------------------------------------------- */
+
+/* all becomes what is of the request; what is not known is told. */
+static int select_own(struct sonde_request_profile *r, struct sonde_profile *all)
+{
+    char id[24];
+    struct sonde_err err = { "" };
+    snprintf(id, sizeof(id), "%016llx", (unsigned long long)r->request.id);
+    const int had = all->samples_count != 0;
+    const int rc = sonde_profile_select(all, &(struct sonde_select){ .request = id }, NULL, &err);
+    if (rc != SONDE_ENOENT) return rc;
+    all->samples_count = 0;
+    if (had) {
+        note(r, "no sample is of this request: what serves it must say so, by sonde_request_begin "
+             "and sonde_phase_begin with the traceparent it gets, or by spans of that trace");
+    }
+    return 0;
+}
+
+/* When the first that worked for it began to; its own arrival if that is not known. */
+static uint64_t begun_ns(const struct sonde_request_profile *r, const struct sonde_profile *all)
+{
+    uint64_t first = 0;
+    for (size_t i = 0; all->infer && i < all->infer->request_count; i++) {
+        const struct sonde_infer_request *d = &all->infer->requests[i];
+        if (!same_trace(d, &r->request) || d->id == r->request.id) continue;
+        if (!first || d->arrived_ns < first) first = d->arrived_ns;
+    }
+    return first ? first : r->request.arrived_ns;
+}
+
+/* The front holds back what is profiled, so all of it is sampled though sampling begins later. */
+static void tell_late(struct sonde_request_profile *r, const struct sonde_profile *all,
+                      uint64_t sampled_ns)
+{
+    if (sampled_ns <= r->request.arrived_ns + LATE_NS) return;
+    const uint64_t until = sampled_ns < r->ended_ns ? sampled_ns : r->ended_ns;
+    const double ms = (double)(until - r->request.arrived_ns) * 1e-6;
+    if (sampled_ns <= begun_ns(r, all)) {
+        note(r, "the front held the request back for %.0f ms, until sampling had begun; those that "
+             "follow within half a minute need not wait", ms);
+    } else {
+        note(r, "sampling began %.0f ms after the request: nothing was sampled before; those that "
+             "follow within half a minute are sampled from their beginning", ms);
+    }
+}
+
+static int collect(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns,
+                   struct sonde_profile *all)
+{
+    int sampled = 0, heaps = 0;
+    int rc = take_cpu(p, r->request.arrived_ns, all, &sampled);
+    if (!rc) rc = profiler_heap_window(p, r->request.arrived_ns, r->ended_ns, all, &heaps);
+    if (!rc) rc = add_context(p, r, all);
+    if (rc) return rc;
+    if (!sampled) note(r, "the CPU was not sampled: %s", p->requests.why.text);
+    else tell_late(r, all, sampled_ns);
+    if (!heaps) {
+        note(r, "allocations are not known: no heap is profiled; start the server with `sonde run`");
+    }
+    return select_own(r, all);
+}
+
+void profiler_cut(struct sonde_profiler *p, struct sonde_request_profile *r, uint64_t sampled_ns)
+{
+    struct profiler_requests *q = &p->requests;
+    struct sonde_profile *all = NULL, *own = NULL;
+    int rc = sonde_profile_create(WINDOW_BYTES_MAX, &all);
+    if (!rc) rc = sonde_profile_create(KEPT_BYTES_MAX, &own);
+    if (!rc) rc = collect(p, r, sampled_ns, all);
+    struct copying c = { .from = all, .to = own };
+    if (!rc) rc = copy_all(&c, &r->request);
+    if (!rc && !q->symbolizer) rc = sonde_symbolizer_create(&q->symbolizer);
+    /* Without a child to read files in there are no names, but all else. */
+    if (!rc) rc = sonde_symbolize(q->symbolizer, own) == SONDE_ENOMEM ? SONDE_ENOMEM : 0;
+    sonde_profile_destroy(all);
+    if (rc) {
+        sonde_profile_destroy(own);
+        return;
+    }
+    own->start_ns = r->request.arrived_ns;
+    own->end_ns = r->ended_ns;
+    r->profile = own;
+}

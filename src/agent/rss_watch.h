@@ -1,0 +1,30 @@
+/* rss_watch.h - the memory of a process that was not started for it, as far as it can be seen from
+ * outside: how much is resident, whether that grows, and in which mappings. */
+#ifndef SONDE_AGENT_RSS_WATCH_H
+#define SONDE_AGENT_RSS_WATCH_H
+
+#include "base/buf.h"
+#include "collect/smaps.h"
+#include "profile/series.h"
+
+#define SONDE_OUTSIDE_TICK_S 0.25
+
+struct sonde_outside {
+    uint32_t pid;
+    double start_s, next_s;      /* CLOCK_MONOTONIC */
+    struct sonde_series rss;     /* a value a tick */
+    uint64_t rss_first, rss_last, rss_peak, pss_last;
+    struct sonde_smaps first, last; /* empty = could not be read */
+};
+
+/* From now on. Whatever cannot be read is left out in the end. */
+void sonde_outside_start(struct sonde_outside *o, uint32_t pid, double now_s);
+
+/* Look, if it is time to: to be called a few times a tick. */
+void sonde_outside_look(struct sonde_outside *o, double now_s);
+
+/* Look once more, and what there is to say, in lines. */
+void sonde_outside_tell(struct sonde_outside *o, double now_s, int ascii, struct sonde_buf *out);
+void sonde_outside_release(struct sonde_outside *o); /* all zero is fine */
+
+#endif

@@ -1,0 +1,484 @@
+/* sessions.c - see sessions.h. */
+#include "agent/sessions.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "agent/session_findings.h"
+#include "serve/worker.h"
+#include "sonde/sonde.h"
+#include "store/run.h"
+
+#define PROFILE_BYTES_MAX ((size_t)1 << 30)
+
+struct session {
+    struct sonde_session_ask ask;
+    struct sonde_taking *taking;     /* NULL = it is being begun, or ended */
+    uint64_t end_ns;                 /* CLOCK_MONOTONIC; 0 = when it is told to */
+    int users;                       /* who look at it now */
+};
+
+struct sonde_sessions {
+    struct sonde_profiler *profiler;
+    const struct sonde_store_ops *ops;
+    struct sonde_store *store;
+    int memory;                      /* the store is ours, and of no file */
+    pthread_mutex_t lock;            /* of what follows */
+    pthread_cond_t wake;             /* something has changed */
+    struct session *list[SONDE_TAKINGS_MAX]; /* oldest first */
+    size_t count;
+    uint64_t last_id, newest_id;     /* of what was kept: without snapshots of memory, and of all */
+    double finding_s;                /* shorter ones are no findings; 0 = the default */
+    int no_findings;
+    struct sonde_worker worker;      /* ends sessions whose time is over */
+};
+
+/* ---- Keeping ---------------------------------------------------------------------------------- */
+
+int sonde_sessions_keep(struct sonde_sessions *s, const char *name, const char *kind,
+                        const struct sonde_profile *p, uint64_t *id, struct sonde_err *err)
+{
+    const struct sonde_store_profile row = {
+        .name = name, .kind = kind, .program = sonde_profile_str(p, p->program),
+        .start_s = (double)p->start_ns * 1e-9, .end_s = (double)p->end_ns * 1e-9,
+        .samples = p->samples_count,
+    };
+    struct sonde_buf data;
+    sonde_buf_init(&data, PROFILE_BYTES_MAX);
+    int rc = sonde_run_save_bytes(p, &data, err);
+    if (!rc) rc = s->ops->profile_put(s->store, &row, data.data, data.len, id, err);
+    sonde_buf_release(&data);
+    if (rc) return rc;
+    if (!s->no_findings) sonde_session_findings(s->ops, s->store, name, p, s->finding_s);
+    pthread_mutex_lock(&s->lock);
+    if (strcmp(kind, "memory") != 0 || !s->last_id) s->last_id = *id;
+    s->newest_id = *id;
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+struct sonde_store *sonde_sessions_store(struct sonde_sessions *s,
+                                         const struct sonde_store_ops **ops, int *memory)
+{
+    *ops = s->ops;
+    *memory = s->memory;
+    return s->store;
+}
+
+void sonde_sessions_set_findings(struct sonde_sessions *s, int off, double seconds_min)
+{
+    s->no_findings = off;
+    s->finding_s = seconds_min;
+}
+
+uint64_t sonde_sessions_newest(struct sonde_sessions *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const uint64_t id = s->newest_id;
+    pthread_mutex_unlock(&s->lock);
+    return id;
+}
+
+uint64_t sonde_sessions_last(struct sonde_sessions *s)
+{
+    pthread_mutex_lock(&s->lock);
+    const uint64_t id = s->last_id;
+    pthread_mutex_unlock(&s->lock);
+    return id;
+}
+
+/* ---- The list (lock held) --------------------------------------------------------------------- */
+
+static struct session *find(const struct sonde_sessions *s, const char *name)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (!strcmp(s->list[i]->ask.name, name)) return s->list[i];
+    }
+    return NULL;
+}
+
+static void take_out(struct sonde_sessions *s, const struct session *x)
+{
+    size_t i = 0;
+    while (s->list[i] != x) i++;
+    memmove(&s->list[i], &s->list[i + 1], (--s->count - i) * sizeof(s->list[0]));
+}
+
+/* "a, b" of those that run. */
+static void list_names(const struct sonde_sessions *s, char *out, size_t size)
+{
+    size_t len = 0;
+    *out = '\0';
+    for (size_t i = 0; i < s->count && len + SONDE_SESSION_NAME_BYTES + 2 < size; i++) {
+        len += (size_t)snprintf(out + len, size - len, "%s%s", i ? ", " : "", s->list[i]->ask.name);
+    }
+}
+
+/* The one that text says, with a user more; NULL = the newest. It cannot end before let_go. */
+static struct session *look_at(struct sonde_sessions *s, const char *text)
+{
+    struct session *x = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (text) x = find(s, text);
+    else if (s->count) x = s->list[s->count - 1];
+    if (x && !x->taking) x = NULL;
+    if (x) x->users++;
+    pthread_mutex_unlock(&s->lock);
+    return x;
+}
+
+static void let_go(struct sonde_sessions *s, struct session *x)
+{
+    pthread_mutex_lock(&s->lock);
+    x->users--;
+    pthread_cond_broadcast(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- Ending ----------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3)))
+static void note(struct sonde_session_done *d, const char *format, ...)
+{
+    va_list args;
+    if (d->note_count == SONDE_SESSION_NOTES) return;
+    va_start(args, format);
+    vsnprintf(d->notes[d->note_count++], sizeof(d->notes[0]), format, args);
+    va_end(args);
+}
+
+static void tell_limits(const struct sonde_taking_status *t, struct sonde_session_done *d)
+{
+    if (*t->note) note(d, "%.250s", t->note);
+    if (t->slice_s > 0) {
+        note(d, "the session was long: samples are added up by stack in slices of %.0f s, so those "
+             "of single spans are not known", t->slice_s);
+    }
+    if (t->dropped_samples) {
+        note(d, "%llu samples were dropped: there were too many different stacks",
+             (unsigned long long)t->dropped_samples);
+    }
+    if (t->dropped_spans || t->dropped_requests) {
+        note(d, "%llu spans and %llu requests were dropped: only the first 64 MiB of them are kept",
+             (unsigned long long)t->dropped_spans, (unsigned long long)t->dropped_requests);
+    }
+}
+
+/* x is out of the list, and gone after this. */
+static int finish(struct sonde_sessions *s, struct session *x, struct sonde_session_done *out,
+                  struct sonde_err *err)
+{
+    struct sonde_taking_status status;
+    struct sonde_err why = { "" };
+    *out = (struct sonde_session_done){ 0 };
+    snprintf(out->name, sizeof(out->name), "%s", x->ask.name);
+    sonde_profiler_taking_status(s->profiler, x->taking, &status);
+    tell_limits(&status, out);
+    const int rc = sonde_profiler_end(s->profiler, x->taking, &out->profile, err);
+    sonde__free(x);
+    if (rc) return rc;
+    if (sonde_sessions_keep(s, out->name, "session", out->profile, &out->id, &why) != 0) {
+        note(out, "it could not be kept: %.200s", why.text);
+    } else if (s->memory) {
+        note(out, "it is kept until this agent ends: start sonde with --store FILE to keep sessions "
+             "for longer, or fetch it from /admin/profiles/%llu?format=run",
+             (unsigned long long)out->id);
+    }
+    return 0;
+}
+
+/* Lock held: out of the list, once nobody looks at it. Its taking is the caller's from now on. */
+static void claim(struct sonde_sessions *s, struct session *x)
+{
+    struct sonde_taking *taking = x->taking;
+    x->taking = NULL;
+    while (x->users) pthread_cond_wait(&s->wake, &s->lock);
+    x->taking = taking;
+    take_out(s, x);
+}
+
+/* Lock held: 0 and which one is meant. */
+static int which(struct sonde_sessions *s, const char *name, struct session **out,
+                 struct sonde_err *err)
+{
+    char names[256];
+    *out = NULL;
+    if (name) {
+        *out = find(s, name);
+        if (*out && (*out)->taking) return 0;
+        return *out ? sonde_err_set(err, SONDE_EBUSY, "session \"%s\" is being started or stopped",
+                                    name)
+                    : SONDE_ENOENT;
+    }
+    list_names(s, names, sizeof(names));
+    if (s->count > 1) {
+        return sonde_err_set(err, SONDE_EBUSY, "%zu sessions run (%s): say which is to be stopped, "
+                             "{\"name\": \"%s\"}", s->count, names, s->list[0]->ask.name);
+    }
+    if (!s->count || !s->list[0]->taking) {
+        return sonde_err_set(err, SONDE_EBUSY, "no session runs: start one with POST "
+                             "/admin/profile/start");
+    }
+    *out = s->list[0];
+    return 0;
+}
+
+int sonde_sessions_end(struct sonde_sessions *s, const char *name, struct sonde_session_done *out,
+                       struct sonde_err *err)
+{
+    struct sonde_store_found kept;
+    struct session *x;
+    pthread_mutex_lock(&s->lock);
+    const int rc = which(s, name, &x, err);
+    if (!rc) claim(s, x);
+    pthread_mutex_unlock(&s->lock);
+    if (!rc) return finish(s, x, out, err);
+    if (rc != SONDE_ENOENT) return rc;
+    if (sonde_store_profile_find(s->ops, s->store, name, &kept, NULL) == 0) {
+        return sonde_err_set(err, SONDE_EBUSY, "session \"%s\" has ended: it is at /admin/profiles/"
+                             "%llu", name, (unsigned long long)kept.id);
+    }
+    return sonde_err_set(err, SONDE_ENOENT, "no session \"%.80s\" runs", name);
+}
+
+/* ---- The thread ------------------------------------------------------------------------------- */
+
+/* Lock held: the first whose time is over; until: when that is for another. */
+static struct session *overdue(const struct sonde_sessions *s, uint64_t *until)
+{
+    const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
+    for (size_t i = 0; i < s->count; i++) {
+        struct session *x = s->list[i];
+        if (!x->end_ns || !x->taking) continue;
+        if (x->end_ns <= now) return x;
+        if (x->end_ns < *until) *until = x->end_ns;
+    }
+    return NULL;
+}
+
+static void end_by_itself(struct sonde_sessions *s, struct session *x)
+{
+    struct sonde_session_done done;
+    struct sonde_err err = { "" };
+    char name[SONDE_SESSION_NAME_BYTES];
+    snprintf(name, sizeof(name), "%s", x->ask.name);
+    if (finish(s, x, &done, &err) != 0) {
+        sonde_log(SONDE_LOG_WARN, "session %s is lost: %s", name, err.text);
+        return;
+    }
+    if (!done.id) sonde_log(SONDE_LOG_WARN, "session %s: %s", name, done.notes[done.note_count - 1]);
+    sonde_profile_destroy(done.profile);
+}
+
+static void *work(void *arg)
+{
+    struct sonde_sessions *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!s->worker.stopping) {
+        uint64_t until = UINT64_MAX;
+        struct session *x = overdue(s, &until);
+        if (x) {
+            claim(s, x);
+            pthread_mutex_unlock(&s->lock);
+            end_by_itself(s, x);
+            pthread_mutex_lock(&s->lock);
+        } else if (until == UINT64_MAX) {
+            pthread_cond_wait(&s->wake, &s->lock);
+        } else {
+            const struct timespec t = sonde_clock_timespec(until);
+            pthread_cond_timedwait(&s->wake, &s->lock, &t);
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Lock held. */
+static int start_thread(struct sonde_sessions *s, struct sonde_err *err)
+{
+    if (sonde_worker_start(&s->worker, "sonde-sessions", work, s) == 0) return 0;
+    return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to end the session with");
+}
+
+/* ---- Beginning -------------------------------------------------------------------------------- */
+
+/* Lock held. */
+static void make_name(const struct sonde_sessions *s, char out[SONDE_SESSION_NAME_BYTES])
+{
+    const time_t now = time(NULL);
+    struct tm tm;
+    char when[32] = "";
+    if (gmtime_r(&now, &tm)) strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &tm);
+    snprintf(out, SONDE_SESSION_NAME_BYTES, "session-%s", when);
+    for (int i = 2; find(s, out); i++) {
+        snprintf(out, SONDE_SESSION_NAME_BYTES, "session-%s.%d", when, i);
+    }
+}
+
+/* A place in the list, so that nobody else takes the name meanwhile. */
+static int reserve(struct sonde_sessions *s, struct sonde_session_ask *ask, struct session *x,
+                   struct sonde_err *err)
+{
+    int rc = 0;
+    pthread_mutex_lock(&s->lock);
+    if (!*ask->name) make_name(s, ask->name);
+    if (s->worker.stopping) {
+        rc = sonde_err_set(err, SONDE_EOFF, "the agent ends");
+    } else if (find(s, ask->name)) {
+        rc = sonde_err_set(err, SONDE_EEXIST, "session \"%s\" runs already: stop it, or give this "
+                           "one another name", ask->name);
+    } else if (s->count == SONDE_TAKINGS_MAX) {
+        rc = sonde_err_set(err, SONDE_EBUSY, "%d sessions run, which is the limit: stop one",
+                           SONDE_TAKINGS_MAX);
+    } else if (ask->duration_s > 0) {
+        rc = start_thread(s, err);
+    }
+    if (!rc) {
+        x->ask = *ask;
+        s->list[s->count++] = x;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask,
+                         struct sonde_err *err)
+{
+    struct session *x = sonde__calloc(1, sizeof(*x));
+    struct sonde_taking *taking = NULL;
+    if (!x) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a session");
+    if (!sonde_profiler_has_cpu(s->profiler)) ask->cpu = 0;
+    int rc = reserve(s, ask, x, err);
+    if (rc) {
+        sonde__free(x);
+        return rc;
+    }
+    const struct sonde_taking_options o = { .rate_hz = ask->rate_hz, .no_cpu = !ask->cpu,
+                                            .memory = ask->memory, .wait = 1 };
+    rc = sonde_profiler_begin(s->profiler, &o, &taking, err);
+    pthread_mutex_lock(&s->lock);
+    if (rc) {
+        take_out(s, x);
+        sonde__free(x);
+    } else {
+        x->taking = taking;
+        if (ask->duration_s > 0) {
+            x->end_ns = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(ask->duration_s * 1e9);
+        }
+    }
+    pthread_cond_broadcast(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+/* ---- Looking ---------------------------------------------------------------------------------- */
+
+static int load(struct sonde_sessions *s, const char *text, struct sonde_session_found *out,
+                struct sonde_err *err)
+{
+    struct sonde_store_found row;
+    struct sonde_buf data;
+    int rc = sonde_store_profile_find(s->ops, s->store, text, &row, err);
+    if (rc) return rc;
+    sonde_buf_init(&data, PROFILE_BYTES_MAX);
+    rc = s->ops->profile_get(s->store, row.id, &data, err);
+    if (!rc) rc = sonde_run_load_bytes(data.data, data.len, row.name, &out->profile, err);
+    sonde_buf_release(&data);
+    out->id = row.id;
+    snprintf(out->label, sizeof(out->label), "%.100s", row.name);
+    return rc;
+}
+
+int sonde_sessions_find(struct sonde_sessions *s, const char *text,
+                        struct sonde_session_found *out, struct sonde_err *err)
+{
+    char id[24];
+    *out = (struct sonde_session_found){ 0 };
+    struct session *x = look_at(s, text);
+    if (x) {
+        snprintf(out->label, sizeof(out->label), "%.64s, so far", x->ask.name);
+        const int rc = sonde_profiler_peek(s->profiler, x->taking, &out->profile, err);
+        let_go(s, x);
+        return rc;
+    }
+    if (!text) {
+        const uint64_t last = sonde_sessions_last(s);
+        if (!last) return sonde_err_set(err, SONDE_ENOENT, "no session runs, and none has ended");
+        snprintf(id, sizeof(id), "%llu", (unsigned long long)last);
+        text = id;
+    }
+    return load(s, text, out, err);
+}
+
+size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row *out, size_t max)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = s->count; i-- > 0 && n < max;) {
+        struct session *x = s->list[i];
+        if (!x->taking) continue;
+        struct sonde_session_row *row = &out[n++];
+        *row = (struct sonde_session_row){ .duration_s = x->ask.duration_s, .cpu = x->ask.cpu,
+                                           .memory = x->ask.memory };
+        snprintf(row->name, sizeof(row->name), "%s", x->ask.name);
+        sonde_profiler_taking_status(s->profiler, x->taking, &row->status);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+/* ---- From begin to end ------------------------------------------------------------------------ */
+
+int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_store_ops *ops,
+                          struct sonde_store *store, struct sonde_sessions **out)
+{
+    struct sonde_sessions *s = sonde__calloc(1, sizeof(*s));
+    if (!s) return SONDE_ENOMEM;
+    s->profiler = profiler;
+    s->ops = store ? ops : &sonde_store_memory;
+    s->store = store;
+    s->memory = !store;
+    const struct sonde_store_options few = { 0 };
+    const int rc = store ? 0 : s->ops->open(&few, &s->store, NULL);
+    if (rc) {
+        sonde__free(s);
+        return rc;
+    }
+    sonde_clock_cond_init(&s->wake);
+    pthread_mutex_init(&s->lock, NULL);
+    *out = s;
+    return 0;
+}
+
+/* What nobody could look at any more is not put together. */
+static void end_all(struct sonde_sessions *s)
+{
+    while (s->count) {
+        struct session *x = s->list[s->count - 1];
+        take_out(s, x);
+        if (!s->memory) {
+            end_by_itself(s, x);
+            continue;
+        }
+        sonde_profiler_end(s->profiler, x->taking, NULL, NULL);
+        sonde__free(x);
+    }
+}
+
+void sonde_sessions_destroy(struct sonde_sessions *s)
+{
+    if (!s) return;
+    sonde_worker_stop(&s->worker, &s->lock, &s->wake);
+    end_all(s); /* no request is under way any more */
+    if (s->memory) s->ops->close(s->store);
+    pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->lock);
+    sonde__free(s);
+}
