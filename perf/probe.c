@@ -1,12 +1,12 @@
 /* probe.c - what a probe from outside costs the call that it is in: functions of this very program
- * that have the names of llama.cpp's are probed as in any other process (collect/uprobe.h). */
+ * that have the names of llama.cpp's are probed as in any other process (collect/uprobe/uprobe.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "collect/uprobe.h"
-#include "collect/uprobe_event.h"
+#include "collect/uprobe/uprobe.h"
+#include "collect/uprobe/event.h"
 #include "harness.h"
 
 /* By hand, since it counts how they begin: with what the kernel emulates, as most functions do, or

@@ -9,7 +9,7 @@
  *
  * What it costs is measured all along: CPU time of the threads that sample, and of this one, as the
  * kernel counts it; and what a sample costs who is sampled, which is tried out once
- * (collect/perf_cost.h). */
+ * (collect/cpu/perf_cost.h). */
 #ifndef SONDE_AGENT_CONTINUOUS_H
 #define SONDE_AGENT_CONTINUOUS_H
 

@@ -18,7 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "collect/perf_cost.h"
+#include "collect/cpu/perf_cost.h"
 #include "agent/continuous_private.h"
 #include "sonde/sonde.h"
 

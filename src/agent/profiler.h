@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 #include "collect/collector.h"
-#include "collect/cpu.h"
-#include "collect/mem.h"
+#include "collect/cpu/cpu.h"
+#include "collect/heap/heap.h"
 #include "profile/profile.h"
 
 struct sonde_profiler;

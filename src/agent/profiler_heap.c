@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "analyze/growth.h"
-#include "collect/smaps.h"
+#include "collect/proc/smaps.h"
 #include "profile/heap.h"
 #include "agent/profiler_private.h"
 #include "sonde/sonde.h"

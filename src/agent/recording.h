@@ -1,12 +1,12 @@
 /* recording.h - what `record`, `run` and `attach` keep of a process: its CPU samples, by an engine
- * of collect/cpu.h, its heap, by collect/mem.h, and all its spans, as the collector drains them;
+ * of collect/cpu/cpu.h, its heap, by collect/heap/heap.h, and all its spans, as the collector drains them;
  * one profile in the end. */
 #ifndef SONDE_AGENT_RECORDING_H
 #define SONDE_AGENT_RECORDING_H
 
 #include "base/err.h"
-#include "collect/cpu.h"
-#include "collect/mem.h"
+#include "collect/cpu/cpu.h"
+#include "collect/heap/heap.h"
 #include "model/model.h"
 #include "profile/infer.h"
 #include "profile/profile.h"

@@ -4,7 +4,7 @@
 #define SONDE_AGENT_RSS_WATCH_H
 
 #include "base/buf.h"
-#include "collect/smaps.h"
+#include "collect/proc/smaps.h"
 #include "profile/series.h"
 
 #define SONDE_OUTSIDE_TICK_S 0.25

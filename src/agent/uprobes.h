@@ -1,10 +1,10 @@
-/* uprobes.h - what llama.cpp does in a process, seen by uprobes (collect/uprobe.h), into the
+/* uprobes.h - what llama.cpp does in a process, seen by uprobes (collect/uprobe/uprobe.h), into the
  * inference events and spans of a collector's model. */
 #ifndef SONDE_AGENT_UPROBES_H
 #define SONDE_AGENT_UPROBES_H
 
 #include "collect/collector.h"
-#include "collect/uprobe.h"
+#include "collect/uprobe/uprobe.h"
 
 struct sonde_probes;
 

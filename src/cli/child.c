@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "collect/proc_tree.h"
+#include "collect/proc/tree.h"
 #include "sonde/sonde.h"
 
 static const int passed_on[] = { SIGTERM, SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1, SIGUSR2,

@@ -30,7 +30,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "collect/collector.h"
-#include "collect/cpu.h"
+#include "collect/cpu/cpu.h"
 #include "serve/server.h"
 
 enum { SONDE_EXIT_OK = 0, SONDE_EXIT_FAIL = 1, SONDE_EXIT_USAGE = 2, SONDE_EXIT_LIMIT = 3 };

@@ -13,7 +13,7 @@
 
 #include "cli/doctor.h"
 #include "collect/collector.h"
-#include "collect/probe.h"
+#include "collect/proc/probe.h"
 #include "present/units.h"
 #include "segment/segment.h"
 #include "serve/caller.h"
@@ -316,14 +316,14 @@ void sonde_doctor_port(struct sonde_doctor *d)
 /* ---- Probes ------------------------------------------------------------------------------- */
 
 #define SONDE_PROBE(id) extern const struct sonde_probe_ops sonde_probe_##id;
-#include "collect/probe_list.h"
+#include "collect/proc/probe_list.h"
 #undef SONDE_PROBE
 
 void sonde_doctor_probes(struct sonde_doctor *d)
 {
     static const struct sonde_probe_ops *const probes[] = {
 #define SONDE_PROBE(id) &sonde_probe_##id,
-#include "collect/probe_list.h"
+#include "collect/proc/probe_list.h"
 #undef SONDE_PROBE
     };
     const struct sonde_probe_env env = { .proc_root = "/proc", .sys_root = "/sys" };

@@ -8,8 +8,8 @@
 
 #include "cli/child.h"
 #include "cli/doctor.h"
-#include "collect/preloaded.h"
-#include "collect/mem.h"
+#include "collect/preload_targets.h"
+#include "collect/heap/heap.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 

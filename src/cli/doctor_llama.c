@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "cli/doctor.h"
-#include "collect/preloaded.h"
-#include "collect/uprobe_symbols.h"
+#include "collect/preload_targets.h"
+#include "collect/uprobe/symbols.h"
 
 enum { FILES_MAX = 512, PATH_BYTES = 1024 };
 

@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "cli/doctor.h"
-#include "collect/cpu.h"
-#include "collect/uprobe_event.h"
+#include "collect/cpu/cpu.h"
+#include "collect/uprobe/event.h"
 #include "present/units.h"
 
 #ifndef MADV_POPULATE_WRITE

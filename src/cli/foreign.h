@@ -4,8 +4,8 @@
 #define SONDE_CLI_FOREIGN_H
 
 #include "cli/cli.h"
-#include "collect/otlp.h"
-#include "collect/scrape.h"
+#include "collect/ingest/otlp.h"
+#include "collect/ingest/scrape.h"
 
 #define SONDE_OPT_SCRAPE(values, field)                                                          \
     { .name = "scrape", .type = SONDE_OPT_LIST, .value = "URL", .offset = offsetof(values, field), \

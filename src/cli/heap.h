@@ -1,5 +1,5 @@
 /* heap.h - what the commands that profile the heap share: options and how they become those of
- * collect/mem.h. */
+ * collect/heap/heap.h. */
 #ifndef SONDE_CLI_HEAP_H
 #define SONDE_CLI_HEAP_H
 
@@ -30,7 +30,7 @@ struct sonde_cli_heap {
 int sonde_cli_heap(const struct sonde_cli *cli, const struct sonde_cli_heap *v,
                    enum sonde_session_want wanted, struct sonde_session_options *o);
 
-/* Options of collect/mem.h from the settings, without pid. */
+/* Options of collect/heap/heap.h from the settings, without pid. */
 struct sonde_mem_options sonde_cli_mem_options(const struct sonde_cli *cli);
 
 #endif

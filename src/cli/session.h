@@ -6,8 +6,8 @@
 #define SONDE_CLI_SESSION_H
 
 #include "cli/cli.h"
-#include "collect/cpu.h"
-#include "collect/mem.h"
+#include "collect/cpu/cpu.h"
+#include "collect/heap/heap.h"
 
 /* An option of commands that start one. */
 #define SONDE_OPT_NO_INFERENCE(values, field)                                                    \

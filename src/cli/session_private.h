@@ -11,7 +11,7 @@
 #include "cli/session.h"
 #include "cli/store.h"
 #include "cli/unseen.h"
-#include "collect/uprobe_returns.h"
+#include "collect/uprobe/returns.h"
 #include "agent/continuous.h"
 #include "agent/profiler.h"
 #include "serve/server.h"

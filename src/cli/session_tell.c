@@ -17,7 +17,7 @@
 #include "base/visible.h"
 #include "cli/session_private.h"
 #include "collect/discover.h"
-#include "collect/proc_tree.h"
+#include "collect/proc/tree.h"
 #include "present/profile_report.h"
 #include "present/text.h"
 #include "present/units.h"

@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 #include "collect/discover.h"
-#include "collect/preloaded.h"
-#include "collect/proc_tree.h"
+#include "collect/preload_targets.h"
+#include "collect/proc/tree.h"
 #include "present/units.h"
 
 #define FIRST_S 0.05

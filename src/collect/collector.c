@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
-#include "collect/foreign.h"
+#include "collect/ingest/ingest.h"
 #include "infer/event.h"
 
 #define DRAINS_PER_TICK 10

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "collect/collector_private.h"
-#include "collect/preloaded.h"
+#include "collect/preload_targets.h"
 
 #define READ_BY_OTHERS_NS 2000000000u /* agents look for segments several times a second */
 #define DEAD_FILES_MAX 64u            /* kept for an agent that comes later: they are memory */

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "collect/collector.h"
 #include "collect/discover.h"
-#include "collect/probe.h"
+#include "collect/proc/probe.h"
 
 #define COLLECTOR_REFUSALS 64u
 #define COLLECTOR_PROBES 16u

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "collect/segment_read.h"
+#include "collect/segment/read.h"
 #include "segment/life.h"
 
 /* Open the directory of segments. It must belong to this user, also if that is root, and not be

@@ -10,7 +10,7 @@
  *    a counter x_total). Then the counter is shown there as type unknown: its samples keep
  *    their name. Rejected: renaming one of them, since Prometheus 2 asks for OpenMetrics first
  *    and both names are fine in every other format.
- *  - What came from elsewhere (collect/foreign.h) keeps the names that it had there. A counter
+ *  - What came from elsewhere (collect/ingest/ingest.h) keeps the names that it had there. A counter
  *    without _total is of type unknown in OpenMetrics then. Parts of a histogram or a summary are
  *    shown as what they are of, under one head.
  */

@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "collect/foreign.h"
+#include "collect/ingest/ingest.h"
 #include "sonde/sonde.h"
 
 enum { NUMBER_BYTES = 64, NAME_BYTES = 512, TEXT_BYTES = 1 << 16 };

@@ -195,7 +195,7 @@ int sonde_top_read_series(struct sonde_top_data *d, const char *text, size_t len
 
 /* ---- The host ------------------------------------------------------------------------------ */
 
-/* Names as in collect/probe_host.c. */
+/* Names as in collect/proc/probe_host.c. */
 static const struct { const char *name, *stat; double scale; size_t offset; } host_figures[] = {
 #define FIGURE(name, stat, scale, field) \
     { name, stat, scale, offsetof(struct sonde_top_host, field) }

@@ -11,7 +11,7 @@
 #include "analyze/health.h"
 #include "base/buf.h"
 #include "collect/collector.h"
-#include "collect/otlp.h"
+#include "collect/ingest/otlp.h"
 #include "present/flamegraph.h"
 #include "present/web.h"
 #include "serve/guard.h"

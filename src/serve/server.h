@@ -6,7 +6,7 @@
 #include "analyze/health.h"
 #include "base/err.h"
 #include "collect/collector.h"
-#include "collect/otlp.h"
+#include "collect/ingest/otlp.h"
 #include "present/flamegraph.h"
 #include "serve/caller.h"
 #include "serve/guard.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collect/scrape.h"
+#include "collect/ingest/scrape.h"
 #include "serve/param.h"
 
 static const char *header(const struct sonde_server_call *c, const char *name)

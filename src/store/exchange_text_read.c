@@ -2,7 +2,7 @@
  *
  * First every sample name with its labels is a series of numbers, found through a hash table, since
  * those of a histogram take turns. Then parts of histograms that have our bounds are put together
- * again; what has other bounds stays the counters that it is (collect/foreign.h says why). Last it is
+ * again; what has other bounds stays the counters that it is (collect/ingest/ingest.h says why). Last it is
  * found out of counters what whole numbers of what they count. */
 #include <math.h>
 #include <stdlib.h>

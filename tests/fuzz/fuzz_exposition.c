@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "model/exposition.h"
-#include "collect/foreign.h"
+#include "collect/ingest/ingest.h"
 
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }

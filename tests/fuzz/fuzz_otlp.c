@@ -1,7 +1,7 @@
 /* fuzz_otlp.c - requests of OTLP. The first byte: bit 0, traces or metrics; bit 1, JSON or protobuf. */
 #include <string.h>
 
-#include "collect/otlp.h"
+#include "collect/ingest/otlp.h"
 
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }

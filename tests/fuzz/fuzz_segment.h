@@ -18,9 +18,9 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
-#include "collect/segment_read.h"
+#include "collect/segment/read.h"
 #include "fuzz/fuzz_check.h"
-#include "unit/collect/segment_build.h"
+#include "unit/collect/segment/segment_build.h"
 
 #define NAME "4242.777"
 #define PASSES 3

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "collect/uprobe_pair.h"
-#include "collect/uprobe_symbols.h"
+#include "collect/uprobe/pair.h"
+#include "collect/uprobe/symbols.h"
 #include "fuzz/fuzz_check.h"
-#include "unit/collect/uprobe_elf.h"
+#include "unit/collect/uprobe/uprobe_elf.h"
 
 enum { ELF, MEMORY, HITS, KINDS };
 #define FLAG_CUT 0x80u

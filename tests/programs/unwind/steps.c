@@ -1,5 +1,5 @@
 /* steps.c - runs through code that is hard to unwind, to be stepped through one instruction at a
- * time (tests/unit/collect/test_aspace_steps.c): recursion, alloca, large frames, realigned
+ * time (tests/unit/collect/aspace/test_steps.c): recursion, alloca, large frames, realigned
  * stacks, callbacks from libc, lazy binding, signal handlers, the vDSO, longjmp. Compiled with
  * -O2 -fomit-frame-pointer. Prints a sum, so that nothing is optimized away. */
 #include <alloca.h>

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collect/cpu.h"
+#include "collect/cpu/cpu.h"
 
 #define BURN_ARGS 16
 #define BURN_IMAGES 32

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "collect/preloaded.h"
+#include "collect/preload_targets.h"
 #include "unit/collect/cpu_burn.h"
 
 static char host_dir[64];         /* of segments */

@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "collect/collector.h"
 #include "collect/discover.h"
-#include "collect/preloaded.h"
-#include "unit/collect/segment_build.h"
+#include "collect/preload_targets.h"
+#include "unit/collect/segment/segment_build.h"
 
 static char dir[64];
 

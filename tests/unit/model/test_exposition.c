@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "model/exposition.h"
-#include "collect/foreign.h"
+#include "collect/ingest/ingest.h"
 #include "sonde/sonde.h"
 
 /* `type family|name{a=b}=value` of each sample, one a line. */

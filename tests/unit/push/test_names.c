@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "collect/scrape.h"
+#include "collect/ingest/scrape.h"
 #include "push/push_private.h"
 #include "sonde/sonde.h"
 

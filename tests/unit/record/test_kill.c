@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "collect/segment_read.h"
+#include "collect/segment/read.h"
 #include "unit/record/child.h"
 #include "unit/record/readback.h"
 

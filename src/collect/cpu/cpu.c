@@ -1,0 +1,496 @@
+/* cpu.c - choosing an engine, the thread that reads it, and handing out what it found.
+ *
+ * From start to stop the profile and the engine are the reading thread's alone: others ask it, and
+ * wait for the answer. A lock would do, but on a busy machine a caller that holds it and waits for
+ * a CPU keeps the reading thread waiting too, and rings run over. A snapshot is a quick copy of
+ * rows; the caller interns them into a profile of its own. */
+#include "collect/cpu/cpu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "collect/cpu/engine.h"
+#include "profile/thin.h"
+#include "sonde/sonde.h"
+
+enum { RATE_DEFAULT = 1000, RATE_MAX = 10000, DEPTH_DEFAULT = 128, DEPTH_MAX = 1024, NICE = -10 };
+#define PROFILE_BYTES_DEFAULT ((size_t)256 << 20)
+#define ROWS_SHARE 4u /* tables grow by doubling, and have indexes: more would not fit */
+#define COMMAND_MAX 4096u /* bytes kept of a command line */
+
+static const struct sonde_cpu_engine_ops *const engines[] = {
+#define SONDE_CPU_ENGINE(id) &sonde_cpu_engine_##id,
+#include "collect/cpu/engine_list.h"
+#undef SONDE_CPU_ENGINE
+};
+#define ENGINES (sizeof(engines) / sizeof(engines[0]))
+
+static const char *const engine_names[] = {
+#define SONDE__X(id, name, help) name,
+    SONDE_CPU_ENGINES(SONDE__X)
+#undef SONDE__X
+};
+
+enum question { NOTHING, STATUS, COPY, SINCE, END };
+
+struct sonde_cpu {
+    struct sonde_cpu_options options;   /* complete */
+    const struct sonde_cpu_engine_ops *ops;
+    struct sonde_cpu_engine *engine;    /* the reading thread's, as the profile */
+    struct sonde_profile *profile;
+    pthread_t thread;
+    int wake_fd;
+
+    pthread_mutex_t asking;             /* one caller at a time; taken before lock */
+    pthread_mutex_t lock;               /* of what follows */
+    pthread_cond_t answered;
+    enum question question;
+    struct sonde_cpu_status status;     /* the answer to any question */
+    struct sonde_profile *copy;         /* COPY, SINCE: rows go there */
+    struct sonde_cpu_cursor *cursor;    /* SINCE */
+    int forget;                         /* SINCE */
+    int copy_rc;
+    uint64_t forgotten;                 /* the reading thread's: samples that are not kept any more */
+};
+
+/* ---- The reading thread ---------------------------------------------------------------------- */
+
+static void *copy_rows(const void *rows, uint32_t count, size_t size)
+{
+    void *copy = sonde__alloc(count ? count * size : size);
+    if (copy && count) memcpy(copy, rows, count * size);
+    return copy;
+}
+
+static void free_rows(struct sonde_profile *view)
+{
+    sonde__free(view->strings);
+    sonde__free(view->modules);
+    sonde__free(view->functions);
+    sonde__free(view->lines);
+    sonde__free(view->locations);
+    sonde__free(view->stacks);
+    sonde__free(view->threads);
+    sonde__free(view->spans);
+    sonde__free(view->samples);
+}
+
+/* Rows of p as they are, without an index: enough to be merged from. Texts are p's own, which
+ * never move. */
+static int copy_profile(const struct sonde_profile *p, struct sonde_profile *view)
+{
+#define COPY_TABLE(table)                                                                      \
+    ((view->table = copy_rows(p->table, p->table##_count, sizeof(*p->table))) != NULL)
+    *view = *p;
+    view->index = NULL;
+    const int ok[] = { COPY_TABLE(strings),   COPY_TABLE(modules), COPY_TABLE(functions),
+                       COPY_TABLE(lines),     COPY_TABLE(locations), COPY_TABLE(stacks),
+                       COPY_TABLE(threads),   COPY_TABLE(spans),   COPY_TABLE(samples) };
+#undef COPY_TABLE
+    for (size_t i = 0; i < sizeof(ok) / sizeof(ok[0]); i++) {
+        if (!ok[i]) return SONDE_ENOMEM;
+    }
+    return 0;
+}
+
+/* With what has not ended yet, as far as it has come. */
+static int copy_now(struct sonde_cpu *c, struct sonde_profile *view)
+{
+    struct sonde_profile *p = c->profile;
+    const uint32_t ended = p->samples_count;
+    const uint64_t dropped = p->dropped_samples;
+    uint64_t weights[SONDE_SAMPLE_KIND_COUNT];
+    memcpy(weights, p->weights, sizeof(weights));
+    c->ops->open_ends(c->engine);
+    const int rc = copy_profile(p, view);
+    p->samples_count = ended;
+    p->dropped_samples = dropped;
+    memcpy(p->weights, weights, sizeof(weights));
+    return rc;
+}
+
+/* Only what is new, and figures of that alone. */
+static int copy_since(struct sonde_cpu *c, struct sonde_profile *view)
+{
+    struct sonde_profile *p = c->profile;
+    struct sonde_cpu_cursor *cursor = c->cursor;
+    const uint64_t all = c->forgotten + p->samples_count;
+    uint64_t skip = cursor->samples > c->forgotten ? cursor->samples - c->forgotten : 0;
+    if (skip > p->samples_count) skip = p->samples_count;
+    struct sonde_profile part = *p;
+    part.samples = p->samples + skip;
+    part.samples_count = p->samples_count - (uint32_t)skip;
+    part.lost_records = p->lost_records - cursor->lost;
+    part.dropped_samples = p->dropped_samples - cursor->dropped;
+    if (cursor->time_ns > part.start_ns) part.start_ns = cursor->time_ns;
+    const int rc = view ? copy_profile(&part, view) : 0;
+    if (rc) return rc;
+    *cursor = (struct sonde_cpu_cursor){ .samples = all, .lost = p->lost_records,
+                                         .dropped = p->dropped_samples, .time_ns = p->end_ns };
+    if (c->forget) {
+        c->forgotten = all;
+        p->samples_count = 0;
+        memset(p->weights, 0, sizeof(p->weights));
+        if (c->ops->emptied) c->ops->emptied(c->engine);
+        /* Stacks that nobody has had for long are in the way of new ones one day. */
+        if (sonde_profile_rows_bytes(p) > p->bytes_max / ROWS_SHARE) {
+            sonde_profile_forget(p);
+            c->ops->forget(c->engine);
+        }
+    }
+    return 0;
+}
+
+/* Figures, also what the profile says of itself. */
+static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
+{
+    struct sonde_cpu_counts counts;
+    c->ops->counts(c->engine, &counts);
+    *out = (struct sonde_cpu_status){
+        .engine = engine_names[c->ops->kind],
+        .samples = counts.samples,
+        .lost = counts.lost,
+        .truncated = counts.truncated,
+        .rate_hz = c->options.rate_hz,
+        .unwound_frames = counts.unwound_frames,
+        .achieved_hz = counts.cpu_ns ? (double)counts.samples * 1e9 / (double)counts.cpu_ns : 0,
+        .cpu_s = sonde_clock_s(CLOCK_THREAD_CPUTIME_ID),
+    };
+    memcpy(out->known, counts.known, sizeof(out->known));
+    out->known_count = counts.known_count;
+    if (counts.note) snprintf(out->note, sizeof(out->note), "%s", counts.note);
+    c->profile->achieved_hz = out->achieved_hz;
+    c->profile->lost_records = counts.lost;
+    c->profile->end_ns = sonde_clock_ns(CLOCK_REALTIME);
+}
+
+static enum question next_question(struct sonde_cpu *c)
+{
+    pthread_mutex_lock(&c->lock);
+    const enum question q = c->question;
+    pthread_mutex_unlock(&c->lock);
+    return q;
+}
+
+static void answer(struct sonde_cpu *c, enum question q)
+{
+    struct sonde_cpu_status status;
+    struct sonde_profile *copy = c->copy; /* whoever asks has set it before */
+    uint64_t woken;
+    read_counts(c, &status);
+    const int rc = q == COPY ? copy_now(c, copy) : q == SINCE ? copy_since(c, copy) : 0;
+    if (read(c->wake_fd, &woken, sizeof(woken)) < 0) woken = 0; /* a signal was enough */
+    pthread_mutex_lock(&c->lock);
+    c->status = status;
+    c->copy_rc = rc;
+    c->question = NOTHING;
+    pthread_cond_broadcast(&c->answered);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void *read_loop(void *arg)
+{
+    struct sonde_cpu *c = arg;
+    /* Where that is permitted: it needs little, but when it must wait for a CPU, rings run over. */
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    enum question q = NOTHING;
+    while (q != END) {
+        c->ops->wait(c->engine, c->wake_fd);
+        q = next_question(c);
+        c->ops->drain(c->engine, q == END);
+        if (q != NOTHING) answer(c, q);
+    }
+    return NULL;
+}
+
+/* Ask the reading thread and wait. copy: where rows go; cursor and forget: of SINCE. */
+static int ask_since(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
+                     struct sonde_cpu_cursor *cursor, int forget, struct sonde_cpu_status *out)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&c->asking);
+    pthread_mutex_lock(&c->lock);
+    c->question = q;
+    c->copy = copy;
+    c->cursor = cursor;
+    c->forget = forget;
+    const ssize_t n = write(c->wake_fd, &one, sizeof(one));
+    (void)n; /* fails only when it is readable anyway */
+    while (c->question != NOTHING) pthread_cond_wait(&c->answered, &c->lock);
+    *out = c->status;
+    const int rc = c->copy_rc;
+    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->asking);
+    return rc;
+}
+
+static int ask(struct sonde_cpu *c, enum question q, struct sonde_profile *copy,
+               struct sonde_cpu_status *out)
+{
+    return ask_since(c, q, copy, NULL, 0, out);
+}
+
+static void free_cpu(struct sonde_cpu *c)
+{
+    if (c->engine) c->ops->destroy(c->engine);
+    sonde_profile_destroy(c->profile);
+    if (c->wake_fd >= 0) close(c->wake_fd);
+    pthread_mutex_destroy(&c->asking);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->answered);
+    sonde__free(c);
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+static int complete(const struct sonde_cpu_options *in, struct sonde_cpu_options *o,
+                    struct sonde_err *err)
+{
+    *o = *in;
+    if (!o->pid) return sonde_err_set(err, SONDE_EINVAL, "no process to sample was named");
+    if (o->rate_hz == 0) o->rate_hz = RATE_DEFAULT;
+    if (!(o->rate_hz >= 1 && o->rate_hz <= RATE_MAX)) {
+        return sonde_err_set(err, SONDE_EINVAL, "a rate of %g samples a second: from 1 to %d are "
+                             "possible", o->rate_hz, RATE_MAX);
+    }
+    if (!o->depth_max) o->depth_max = DEPTH_DEFAULT;
+    if (o->depth_max > DEPTH_MAX) {
+        return sonde_err_set(err, SONDE_EINVAL, "%u frames of a stack: at most %d are kept",
+                             o->depth_max, DEPTH_MAX);
+    }
+    if (!o->profile_bytes_max) o->profile_bytes_max = PROFILE_BYTES_DEFAULT;
+    return 0;
+}
+
+/* The engine asked for, or the first that can: what the others said is part of the error. */
+static int start_engine(struct sonde_cpu *c, int on_exec, struct sonde_err *err)
+{
+    struct sonde_err why, all = { "" };
+    int rc = SONDE_EINVAL;
+    sonde_err_set(&all, rc, "no engine \"%s\" is built in", engine_names[c->options.engine]);
+    for (size_t i = 0, tried = 0; i < ENGINES; i++) {
+        const int asked = c->options.engine == engines[i]->kind;
+        if (!asked && c->options.engine != SONDE_CPU_AUTO) continue;
+        rc = engines[i]->start(&c->options, on_exec, c->profile, &c->engine, &why);
+        if (!rc) {
+            c->ops = engines[i];
+            return 0;
+        }
+        if (tried++) {
+            sonde_err_set(&all, rc, "%s; %s: %s", all.text, engine_names[engines[i]->kind],
+                          why.text);
+        } else {
+            all = why;
+        }
+        if (rc != SONDE_EACCES && rc != SONDE_EOFF) break;
+    }
+    return sonde_err_set(err, rc, "%s", all.text);
+}
+
+static int start_thread(struct sonde_cpu *c, struct sonde_err *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the program's own threads */
+    const int error = pthread_create(&c->thread, NULL, read_loop, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) pthread_setname_np(c->thread, "sonde-cpu");
+    return error ? sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread: %s", strerror(error))
+                 : 0;
+}
+
+static int start(const struct sonde_cpu_options *options, int on_exec, struct sonde_cpu **out,
+                 struct sonde_err *err)
+{
+    struct sonde_cpu_options complete_options;
+    int rc = complete(options, &complete_options, err);
+    if (rc) return rc;
+    struct sonde_cpu *c = sonde__calloc(1, sizeof(*c));
+    if (!c) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
+    c->options = complete_options;
+    pthread_mutex_init(&c->asking, NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->answered, NULL);
+    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->wake_fd < 0) {
+        rc = sonde_err_set(err, SONDE_EFULL, "cannot start sampling: %s%s", strerror(errno),
+                           errno == EMFILE ? " (ulimit -n)" : "");
+        goto fail;
+    }
+    rc = sonde_profile_create(c->options.profile_bytes_max, &c->profile);
+    if (rc) {
+        sonde_err_set(err, rc, "cannot start sampling: %s", sonde_strerror(rc));
+        goto fail;
+    }
+    c->profile->start_ns = sonde_clock_ns(CLOCK_REALTIME);
+    c->profile->rate_hz = c->options.rate_hz;
+    rc = start_engine(c, on_exec, err);
+    if (rc) goto fail;
+    c->profile->engine = sonde_profile_cstring(c->profile, engine_names[c->ops->kind]);
+    if (!on_exec) sonde_cpu_describe(c->profile, c->options.pid, "");
+    rc = start_thread(c, err);
+    if (rc) goto fail;
+    *out = c;
+    return 0;
+fail:
+    free_cpu(c);
+    return rc;
+}
+
+int sonde_cpu_start(const struct sonde_cpu_options *options, struct sonde_cpu **out,
+                    struct sonde_err *err)
+{
+    return start(options, 0, out, err);
+}
+
+int sonde_cpu_start_on_exec(const struct sonde_cpu_options *options, struct sonde_cpu **out,
+                            struct sonde_err *err)
+{
+    return start(options, 1, out, err);
+}
+
+const char *sonde_cpu_environment(struct sonde_cpu *c, size_t *size)
+{
+    *size = 0;
+    return c->ops->environment ? c->ops->environment(c->engine, size) : NULL;
+}
+
+/* ---- What process it is ---------------------------------------------------------------------- */
+
+/* The first size - 1 bytes of a file of /proc/PID; how many. */
+static size_t read_proc(uint32_t pid, const char *name, char *out, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, out, size - 1) : 0;
+    if (fd >= 0) close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* What the program was started as: redis-server, where the file is another one that this is a link
+ * to. The command line may be a script's interpreter, or overwritten by the program; where it agrees
+ * with the name that the kernel took from the call of exec it is the one. NULL = the file's. */
+static const char *started_as(uint32_t pid, const char *file, char *command, char comm[32])
+{
+    enum { COMM = 15 }; /* bytes that the kernel keeps */
+    const size_t n = read_proc(pid, "comm", comm, 32);
+    if (n && comm[n - 1] == '\n') comm[n - 1] = '\0';
+    if (!strncmp(command, "/proc/", 6)) return NULL; /* /proc/self/exe says nothing */
+    command[strcspn(command, " :")] = '\0';
+    const char *slash = strrchr(command, '/');
+    const char *name = slash ? slash + 1 : command;
+    if (*name == '-') name++; /* a login shell */
+    if (!*name || !*comm || !strcmp(name, file) || strncmp(name, comm, COMM) != 0) return NULL;
+    return name;
+}
+
+int sonde_cpu_describe(struct sonde_profile *p, uint32_t pid, const char *name)
+{
+    static const char deleted[] = " (deleted)";
+    char path[64], file[COMMAND_MAX], text[COMMAND_MAX], first[COMMAND_MAX], comm[32];
+    snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+    const ssize_t len = readlink(path, file, sizeof(file) - 1);
+    file[len > 0 ? len : 0] = '\0';
+    char *tail = strstr(file, deleted);
+    if (tail && !tail[sizeof(deleted) - 1]) *tail = '\0';
+    const char *base = strrchr(file, '/');
+    const int named = base != NULL;
+
+    size_t n = read_proc(pid, "cmdline", text, sizeof(text));
+    snprintf(first, sizeof(first), "%s", text);
+    const char *started = named ? started_as(pid, base + 1, first, comm) : NULL;
+    p->program = sonde_profile_cstring(p, started ? started : named ? base + 1 : name);
+    while (n > 0 && !text[n - 1]) n--;
+    for (size_t i = 0; i < n; i++) {
+        if (!text[i]) text[i] = ' ';
+    }
+    if (n > 0) p->command = sonde_profile_string(p, text, n);
+    return named ? 0 : SONDE_ENOENT;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+void sonde_cpu_status(struct sonde_cpu *c, struct sonde_cpu_status *out)
+{
+    ask(c, STATUS, NULL, out);
+}
+
+int sonde_cpu_check(struct sonde_err *note)
+{
+    struct sonde_err why, all = { "no engine is built in" };
+    int rc = SONDE_EOFF;
+    for (size_t i = 0; i < ENGINES; i++) {
+        rc = engines[i]->check(&why);
+        sonde_err_set(&all, rc, i ? "%s; %s: %s" : "%.0s%s: %s", all.text,
+                      engine_names[engines[i]->kind], why.text);
+        if (!rc) break;
+    }
+    return sonde_err_set(note, rc, "%s", all.text);
+}
+
+/* A profile of its own, of the rows in view, which go. */
+static int from_view(struct sonde_profile *view, struct sonde_profile **out)
+{
+    struct sonde_profile *p = NULL;
+    int rc = sonde_profile_create(view->bytes_max, &p);
+    if (!rc) rc = sonde_profile_merge(p, view);
+    free_rows(view);
+    if (rc) sonde_profile_destroy(p);
+    else *out = p;
+    return rc;
+}
+
+int sonde_cpu_snapshot(struct sonde_cpu *c, uint64_t from_ns, struct sonde_profile **out)
+{
+    struct sonde_cpu_status status;
+    struct sonde_profile view;
+    const int rc = ask(c, COPY, &view, &status);
+    if (rc) {
+        free_rows(&view);
+        return rc;
+    }
+    view.samples_count = sonde_samples_cut(view.samples, view.samples_count, from_ns, 0);
+    if (view.start_ns < from_ns) view.start_ns = from_ns;
+    return from_view(&view, out);
+}
+
+int sonde_cpu_since(struct sonde_cpu *c, struct sonde_cpu_cursor *cursor, int forget,
+                    struct sonde_profile **out)
+{
+    struct sonde_cpu_status status;
+    struct sonde_profile view;
+    const int rc = ask_since(c, SINCE, out ? &view : NULL, cursor, forget, &status);
+    if (rc) {
+        free_rows(&view); /* fails only when it copies */
+        return rc;
+    }
+    return out ? from_view(&view, out) : 0;
+}
+
+int sonde_cpu_stop(struct sonde_cpu *c, struct sonde_profile **out)
+{
+    struct sonde_cpu_status status;
+    return sonde_cpu_stop_status(c, out, &status);
+}
+
+int sonde_cpu_stop_status(struct sonde_cpu *c, struct sonde_profile **out,
+                          struct sonde_cpu_status *status)
+{
+    ask(c, END, NULL, status);
+    pthread_join(c->thread, NULL);
+    *out = c->profile;
+    c->profile = NULL;
+    free_cpu(c);
+    return 0;
+}

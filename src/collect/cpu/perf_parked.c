@@ -1,0 +1,60 @@
+#include "collect/cpu/perf_parked.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+
+/* Looked at again so long after the sample; the last time for good. */
+static const uint64_t waits_ns[] = { 100000000u, 300000000u, 1000000000u };
+#define WAITS (sizeof(waits_ns) / sizeof(waits_ns[0]))
+
+int sonde_perf_lot_put(struct sonde_perf_lot *l, const struct perf_event_header *h, uint32_t pid,
+                       uint64_t time_ns)
+{
+    if (l->bytes + h->size > SONDE_PERF_PARKED_BYTES) return SONDE_EFULL;
+    struct sonde_perf_parked *p = sonde__alloc(sizeof(*p) + h->size);
+    if (!p) return SONDE_ENOMEM;
+    *p = (struct sonde_perf_parked){ .time_ns = time_ns, .due_ns = time_ns + waits_ns[0],
+                                     .pid = pid };
+    memcpy(&p->header, h, h->size);
+    sonde_perf_lot_back(l, p);
+    return 0;
+}
+
+void sonde_perf_lot_back(struct sonde_perf_lot *l, struct sonde_perf_parked *p)
+{
+    if (!l->last) l->last = &l->first;
+    p->next = NULL;
+    *l->last = p;
+    l->last = &p->next;
+    l->bytes += p->header.size;
+}
+
+struct sonde_perf_parked *sonde_perf_lot_take(struct sonde_perf_lot *l, uint64_t now_ns,
+                                              uint32_t pid, int *final)
+{
+    struct sonde_perf_parked **at = &l->first;
+    while (*at && (now_ns < (*at)->due_ns || (pid && (*at)->pid != pid))) at = &(*at)->next;
+    struct sonde_perf_parked *p = *at;
+    if (!p) return NULL;
+    *at = p->next;
+    if (l->last == &p->next) l->last = at;
+    l->bytes -= p->header.size;
+    *final = ++p->tries == WAITS || now_ns == UINT64_MAX;
+    if (p->tries < WAITS) p->due_ns = p->time_ns + waits_ns[p->tries];
+    return p;
+}
+
+void sonde_perf_lot_free(struct sonde_perf_parked *p) { sonde__free(p); }
+
+void sonde_perf_lot_release(struct sonde_perf_lot *l)
+{
+    while (l->first) {
+        struct sonde_perf_parked *p = l->first;
+        l->first = p->next;
+        sonde__free(p);
+    }
+    l->last = NULL;
+    l->bytes = 0;
+}

@@ -1,0 +1,557 @@
+#include "collect/cpu/perf_reader.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "sonde/sonde.h"
+#include "unwind/arch_call.h"
+
+#define KERNEL_FRAMES_MAX 256u
+
+int sonde_perf_reader_init(struct sonde_perf_reader *r, struct sonde_profile *p,
+                           const struct sonde_perf_set *set,
+                           const struct sonde_cpu_options *options)
+{
+    memset(r, 0, sizeof(*r));
+    r->p = p;
+    r->set = set;
+    r->pid = options->pid;
+    r->children = options->children;
+    r->period_ns = (uint64_t)(1e9 / options->rate_hz + 0.5);
+    r->ns_per_count = 1;
+    r->returns = options->returns;
+    int rc = sonde_cpu_stacks_create(p, options->depth_max, &r->stacks);
+    if (!rc) rc = sonde_perf_tasks_init(&r->tasks, r->stacks);
+    if (!rc) rc = sonde_perf_outer_create(options->returns, &r->outer);
+    if (rc) sonde_perf_reader_release(r);
+    return rc;
+}
+
+void sonde_perf_reader_release(struct sonde_perf_reader *r)
+{
+    if (r->tasks.threads) sonde_perf_tasks_release(&r->tasks);
+    sonde_perf_lot_release(&r->lot);
+    sonde_perf_outer_destroy(r->outer);
+    r->outer = NULL;
+    sonde_cpu_stacks_destroy(r->stacks);
+    r->stacks = NULL;
+}
+
+/* ---- Whose it is ----------------------------------------------------------------------------- */
+
+static int is_wanted(const struct sonde_perf_reader *r, uint32_t pid)
+{
+    return pid == r->pid || (r->children && pid && pid != UINT32_MAX);
+}
+
+/* The thread of a record; one whose beginning was missed is looked up. NULL = not of ours. */
+static struct sonde_perf_thread *thread_of(struct sonde_perf_reader *r, uint32_t pid, uint32_t tid)
+{
+    struct sonde_perf_thread *t = sonde_perf_tasks_thread(&r->tasks, tid);
+    if (t && t->process->pid == pid) return t;
+    if (!is_wanted(r, pid)) return NULL;
+    struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, pid);
+    if (!p) p = sonde_perf_tasks_find_process(&r->tasks, pid);
+    return p ? sonde_perf_tasks_add_thread(&r->tasks, p, tid, NULL) : NULL;
+}
+
+/* Its row in the profile's table. */
+static uint32_t row_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
+{
+    if (t->row) return t->row;
+    const uint32_t pid = t->process->pid;
+    /* A process is called as its first thread is, which may have no samples. */
+    struct sonde_perf_thread *first = sonde_perf_tasks_thread(&r->tasks, pid);
+    if (first && !first->row) first->row = sonde_profile_thread(r->p, pid, pid, first->name);
+    if (!t->row) t->row = sonde_profile_thread(r->p, pid, t->tid, t->name);
+    return t->row;
+}
+
+/* Samples of a thread that has events of more than one owner count once: those of the newest
+ * generation, and of the owner that was first in it. */
+static int is_owner(struct sonde_perf_thread *t, const struct sonde_perf_event *e)
+{
+    if (!t->owner || e->generation > t->generation) {
+        t->owner = e->owner;
+        t->generation = e->generation;
+    }
+    return t->owner == e->owner && t->generation == e->generation;
+}
+
+/* ---- Stacks ---------------------------------------------------------------------------------- */
+
+static size_t unwind(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                     const struct sonde_perf_record *rec, uint64_t back, int final,
+                     struct sonde_aspace_walk *w)
+{
+    struct sonde_perf_process *p = t->process;
+    struct sonde__regs regs = rec->u.sample.regs;
+    regs.ip -= back;
+    const struct sonde_aspace_outer *outer =
+        sonde_perf_outer_begin(r->outer, p->as, p->pid, t->tid, rec->time_ns, final, &t->words);
+    return sonde_aspace_unwind_outer(p->as, &regs, rec->u.sample.stack, regs.sp,
+                                     rec->u.sample.stack_len, SONDE_PERF_STACK_MAX, outer, r->ips,
+                                     SONDE_CPU_FRAMES_MAX, w);
+}
+
+/* What a sample is told of the stack that was just unwound. */
+static uint16_t walk_flags(const struct sonde_perf_reader *r, const struct sonde_aspace_walk *w)
+{
+    static const uint8_t whys[] = {
+        [SONDE_PERF_OUTER_NOTHING] = SONDE_CUT_CODE,
+        [SONDE_PERF_OUTER_GONE] = SONDE_CUT_GONE,
+        [SONDE_PERF_OUTER_DENIED] = SONDE_CUT_DENIED,
+        [SONDE_PERF_OUTER_CHANGED] = SONDE_CUT_CHANGED,
+        [SONDE_PERF_OUTER_HIDDEN] = SONDE_CUT_PROBED,
+        [SONDE_PERF_OUTER_EARLY] = SONDE_CUT_CHANGED,
+    };
+    switch (w->end) {
+    case SONDE_ASPACE_START: return w->mended ? SONDE_SAMPLE_MENDED : 0;
+    case SONDE_ASPACE_DEEP: return sonde_sample_cut_flags(SONDE_CUT_DEEP);
+    case SONDE_ASPACE_MEMORY:
+        return sonde_sample_cut_flags(
+            (enum sonde_sample_cut)whys[sonde_perf_outer_why(r->outer)]);
+    default: return sonde_sample_cut_flags(SONDE_CUT_CODE);
+    }
+}
+
+/* How far the copy should go, as this stack tells. */
+static void count_need(struct sonde_perf_reader *r, const struct sonde_perf_record *rec,
+                       const struct sonde_aspace_walk *w)
+{
+    const size_t len = rec->u.sample.stack_len;
+    const int full = len == rec->u.sample.stack_max; /* else it ends where the stack does */
+    const uint64_t missing = w->missing - rec->u.sample.regs.sp;
+    if (w->end == SONDE_ASPACE_START) {
+        r->needed[(w->used < SONDE_PERF_STACK_MAX ? w->used : SONDE_PERF_STACK_MAX - 1) /
+                  SONDE_PERF_STACK_STEP]++;
+        r->cut += full && w->used > len;
+    } else if (w->end == SONDE_ASPACE_MEMORY) {
+        r->cut += full && missing >= len && missing < SONDE_PERF_STACK_MAX;
+    }
+}
+
+/* The copy ends at a page that was never used, in the middle of a large frame. Once it is read it is
+ * there, as a page of zeros, and the next copy goes on. Only as far as the stack is known to. */
+static void fill_hole(struct sonde_perf_thread *t, const struct sonde_perf_record *rec, size_t used)
+{
+    const size_t page = 4096, len = rec->u.sample.stack_len;
+    const uint64_t at = rec->u.sample.regs.sp + len;
+    char bytes[SONDE_PERF_STACK_MAX / 4096];
+    struct iovec pages[sizeof(bytes)];
+    const struct iovec to = { bytes, sizeof(bytes) };
+    size_t n = 0;
+    if (len == rec->u.sample.stack_max || at % page || at == t->hole || used <= len) return;
+    t->hole = at;
+    for (; n < sizeof(bytes) && n * page < used - len; n++) {
+        pages[n] = (struct iovec){ (void *)(uintptr_t)(at + n * page), 1 };
+    }
+    /* Whatever cannot be read stays as it is. */
+    (void)!process_vm_readv((pid_t)t->process->pid, &to, 1, pages, n, 0);
+}
+
+/* It may be known later what is not known now. */
+#define STACK_LATER UINT32_MAX
+
+static uint32_t user_stack(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                           const struct sonde_perf_record *rec, int in_kernel, int final,
+                           uint16_t *flags)
+{
+    struct sonde_perf_process *p = t->process;
+    struct sonde_aspace_walk w;
+    size_t n = unwind(r, t, rec, 0, final, &w);
+    if (w.end != SONDE_ASPACE_START && in_kernel) {
+        /* In a system call ip is behind the instruction, which may be a function's last one, as in
+         * the return from a signal handler. */
+        n = unwind(r, t, rec, 1, final, &w);
+        if (w.end != SONDE_ASPACE_START) n = unwind(r, t, rec, 0, final, &w);
+    }
+    if (w.mended) {
+        r->outer_ns = rec->time_ns;
+        fill_hole(t, rec, w.used);
+    }
+    if (w.end == SONDE_ASPACE_MEMORY && !final &&
+        sonde_perf_outer_why(r->outer) == SONDE_PERF_OUTER_EARLY) {
+        return STACK_LATER;
+    }
+    r->seen++;
+    r->counts.unwound_frames += n;
+    *flags |= walk_flags(r, &w);
+    count_need(r, rec, &w);
+    return sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
+}
+
+/* Kernel frames on top of it. Markers between the addresses say what kind follows. */
+static uint32_t kernel_stack(struct sonde_perf_reader *r, uint32_t parent,
+                             const struct sonde_perf_record *rec)
+{
+    uint64_t ips[KERNEL_FRAMES_MAX];
+    size_t n = 0;
+    for (uint64_t i = 0; i < rec->u.sample.chain_count && n < KERNEL_FRAMES_MAX; i++) {
+        const uint64_t ip = rec->u.sample.chain[i];
+        if (ip >= PERF_CONTEXT_MAX) continue;
+        ips[n] = n ? ip - 1 : ip;
+        n++;
+    }
+    return sonde_cpu_stacks_add(r->stacks, NULL, 0, parent, ips, n);
+}
+
+/* A thread that is ending, or in the kernel between two programs, has no user part. Its registers
+ * are still those that it called exec with, and where addresses are not randomized the stack they
+ * point to is there as well: the new program's. */
+static int has_user_part(struct sonde_perf_process *p, const struct sonde_perf_record *rec,
+                         int in_kernel)
+{
+    const uint64_t ip = rec->u.sample.regs.ip;
+    if (!p || !rec->u.sample.has_user || !ip) return 0;
+    if (!in_kernel) p->in_exec = 0;
+    if (p->in_exec && !sonde_aspace_mapping(p->as, ip)) return 0;
+    return rec->u.sample.stack_len || !in_kernel;
+}
+
+/* ---- Within probes ---- */
+
+/* The kernel's page for probes: in its first SLOT bytes is what probed functions return to, in the
+ * others are copies of the instructions that probes are at. The thread is as it was at the probe, or
+ * just behind the return: the function that it is in, or its caller, is put in place of the page. */
+#define SLOT 128u
+#define PLACES 5u
+
+/* What functions return to: push rax, push rcx, push r11, mov eax, syscall, pop r11, pop rcx, ret. In
+ * the system call sp is for a while as it was before. Older kernels have a breakpoint at 0. Where the
+ * return address was, from sp on; returns how many places there are. */
+static uint32_t places_behind(uint64_t at, int64_t out[PLACES])
+{
+    if (at == 0) out[0] = -8;
+    else if (at == 1 || at == 16) out[0] = 0;
+    else if (at == 2 || at == 15) out[0] = 8;
+    else {
+        out[0] = 16;
+        out[1] = -8;
+        return 2;
+    }
+    return 1;
+}
+
+/* At a copy: it has been executed, or not. */
+static uint32_t places_at(uint64_t at, int64_t out[PLACES])
+{
+    const uint32_t count = at % SLOT ? PLACES : 1;
+    for (uint32_t i = 0; i < count; i++) out[i] = 8 * (int64_t)i;
+    return count;
+}
+
+static void step_out(struct sonde_perf_reader *r, struct sonde_perf_process *p,
+                     struct sonde_perf_record *rec)
+{
+    struct sonde__regs *regs = &rec->u.sample.regs;
+    struct sonde_uprobe_return call = { 0 }, one;
+    int64_t places[PLACES];
+    const uint64_t page = sonde_aspace_probes(p->as, regs->ip);
+    if (!page) return;
+    const uint64_t at = regs->ip - page;
+    const uint32_t count = at < SLOT ? places_behind(at, places) : places_at(at, places);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!sonde_uprobe_returns_find(r->returns, rec->tid, regs->sp + (uint64_t)places[i], page, 0,
+                                       rec->time_ns, &one) && one.time_ns >= call.time_ns) {
+            call = one;
+        }
+    }
+    if (!call.address) return;
+    const uint64_t sp = at < SLOT ? call.place + SONDE__ARCH_CALL_BYTES : call.place;
+    const uint64_t by = sp > regs->sp ? sp - regs->sp : 0;
+    if (by > rec->u.sample.stack_len) return;
+    rec->u.sample.stack = (const char *)rec->u.sample.stack + by;
+    rec->u.sample.stack_len -= by;
+    regs->sp = sp;
+    regs->ip = at < SLOT ? call.address : call.entry;
+}
+
+/* The stack of a sample; 0 = no memory for it. STACK_LATER, unless it is asked finally. */
+static uint32_t stack_of(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                         const struct sonde_perf_record *rec, int final, uint16_t *flags)
+{
+    struct sonde_perf_process *p = t ? t->process : NULL;
+    const int in_kernel = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+    const int has_user = has_user_part(p, rec, in_kernel);
+    struct sonde_perf_record mended;
+    if (has_user && r->returns) {
+        mended = *rec;
+        step_out(r, p, &mended);
+        rec = &mended;
+    }
+    uint32_t stack = has_user ? user_stack(r, t, rec, in_kernel, final, flags) : 0;
+    if (!has_user) stack = sonde_cpu_stacks_named(r->stacks, "[no user stack]");
+    if (stack == STACK_LATER) return stack;
+    if (stack && rec->u.sample.chain_count) stack = kernel_stack(r, stack, rec);
+    return stack;
+}
+
+/* 0, or SONDE_EBUSY: its stack is to be looked at later. Not when that is final. */
+static int take_clock(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                      const struct sonde_perf_record *rec, int final)
+{
+    struct sonde_profile_sample s = {
+        .time_ns = rec->time_ns + r->unix_ns,
+        .weight = (uint64_t)((double)rec->u.sample.period * r->ns_per_count + 0.5),
+        .thread = t ? row_of(r, t) : 0,
+        .count = 1,
+        .kind = SONDE_SAMPLE_CPU,
+    };
+    s.stack = stack_of(r, t, rec, final, &s.flags);
+    if (s.stack == STACK_LATER) return SONDE_EBUSY;
+    r->counts.samples++;
+    r->counts.truncated += s.flags & SONDE_SAMPLE_TRUNCATED;
+    r->counts.mended += (s.flags & SONDE_SAMPLE_MENDED) != 0;
+    sonde_profile_add_sample(r->p, &s); /* what does not fit is counted there */
+    return 0;
+}
+
+static int parse(const struct sonde_perf_reader *r, const struct perf_event_header *h,
+                 struct sonde_perf_record *out)
+{
+    const int callchain = r->set->options.callchain && !r->set->plan.exclude_kernel;
+    return sonde_perf_record_parse(h, callchain, out);
+}
+
+static void settle(struct sonde_perf_reader *r, uint64_t now_ns, uint32_t pid)
+{
+    struct sonde_perf_parked *p, *back = NULL;
+    int final;
+    while ((p = sonde_perf_lot_take(&r->lot, now_ns, pid, &final))) {
+        struct sonde_perf_record rec;
+        struct sonde_perf_thread *t = NULL;
+        if (!parse(r, &p->header, &rec)) t = sonde_perf_tasks_thread(&r->tasks, rec.tid);
+        if (t && t->process->pid == rec.pid && take_clock(r, t, &rec, final)) {
+            p->next = back;
+            back = p;
+        } else {
+            sonde_perf_lot_free(p);
+        }
+    }
+    while ((p = back)) {
+        back = p->next;
+        sonde_perf_lot_back(&r->lot, p);
+    }
+}
+
+void sonde_perf_reader_settle(struct sonde_perf_reader *r, uint64_t now_ns) { settle(r, now_ns, 0); }
+
+/* What is known of a process is about to change: what waits must do with what there is. */
+static void settle_process(struct sonde_perf_reader *r, uint32_t pid)
+{
+    if (r->lot.first) settle(r, UINT64_MAX, pid);
+}
+
+static void take_sample(struct sonde_perf_reader *r, const struct sonde_perf_record *rec,
+                        const struct perf_event_header *h)
+{
+    const struct sonde_perf_event *e = sonde_perf_set_find(r->set, rec->id);
+    /* A thread that is about to be gone has lost its number already. */
+    const int ending = rec->tid == UINT32_MAX;
+    /* Of a whole CPU: whatever runs there. */
+    if (e && e->owner == SONDE_PERF_WIDE && !sonde_perf_tasks_process(&r->tasks, rec->pid)) return;
+    struct sonde_perf_thread *t = ending ? NULL : thread_of(r, rec->pid, rec->tid);
+    if (!e || (!t && !ending) || (t && !is_owner(t, e))) return;
+    if (e->kind == SONDE_PERF_CLOCK) {
+        if (t) t->blocked = 0; /* it runs, so that it came back was lost */
+        if (take_clock(r, t, rec, 0) && sonde_perf_lot_put(&r->lot, h, rec->pid, rec->time_ns)) {
+            take_clock(r, t, rec, 1);
+        }
+    } else if (e->kind == SONDE_PERF_SWITCH && t) {
+        t->switch_flags = 0;
+        t->switch_stack = stack_of(r, t, rec, 1, &t->switch_flags);
+    }
+}
+
+/* ---- Off-CPU --------------------------------------------------------------------------------- */
+
+/* A sample of the time t was blocked, in all of it. */
+static void add_blocked(struct sonde_perf_reader *r, struct sonde_perf_thread *t,
+                        uint64_t weight, uint32_t count)
+{
+    const struct sonde_profile_sample s = {
+        .time_ns = t->out_ns + r->unix_ns,
+        .weight = weight,
+        .stack = t->out_stack ? t->out_stack
+                              : sonde_cpu_stacks_named(r->stacks, "[stack not sampled]"),
+        .thread = row_of(r, t),
+        .count = count,
+        .kind = SONDE_SAMPLE_OFFCPU,
+        .flags = t->out_flags,
+    };
+    sonde_profile_add_sample(r->p, &s);
+}
+
+static void take_switch(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_thread *t = thread_of(r, rec->pid, rec->tid);
+    if (!t) return;
+    if (rec->misc & PERF_RECORD_MISC_SWITCH_OUT) {
+        const int preempted = (rec->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) != 0;
+        if (preempted) t->blocked = 0;
+        /* Off twice: the record comes twice (then without a stack), or one between was lost. */
+        if (!preempted && (!t->blocked || t->switch_stack)) {
+            t->blocked = 1;
+            t->out_ns = rec->time_ns;
+            t->out_stack = t->switch_stack;
+            t->out_flags = t->switch_flags;
+            t->looked = 0;
+        }
+        t->switch_stack = 0;
+        return;
+    }
+    if (!t->blocked) return;
+    t->blocked = 0;
+    /* It had gone on before it was looked at: what was seen is where it was blocked next. */
+    if (t->looked && rec->time_ns < t->looked_ns) t->out_stack = t->out_flags = 0;
+    t->off_ns += rec->time_ns > t->out_ns ? rec->time_ns - t->out_ns : 0;
+    t->off_count++;
+    if (t->off_ns < r->period_ns) return;
+    add_blocked(r, t, t->off_ns, t->off_count);
+    t->off_ns = t->off_count = 0;
+}
+
+void sonde_perf_reader_blocked_since(struct sonde_perf_reader *r, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            t->blocked = (uint32_t)sonde_perf_is_blocked(t->process->pid, t->tid);
+            t->out_ns = now_ns;
+        }
+    }
+}
+
+static void look_at(struct sonde_perf_reader *r, struct sonde_perf_thread *t)
+{
+    struct sonde_perf_process *p = t->process;
+    struct sonde_aspace_walk w;
+    t->looked = 1;
+    t->looked_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    if (sonde_perf_blocked_read(p->pid, t->tid, &r->asleep)) return;
+    const struct sonde_aspace_outer *outer =
+        sonde_perf_outer_begin(r->outer, p->as, p->pid, t->tid, t->looked_ns, 1, &t->words);
+    const size_t n = sonde_aspace_unwind_outer(p->as, &r->asleep.regs, r->asleep.stack,
+                                               r->asleep.regs.sp, r->asleep.stack_len,
+                                               r->asleep.stack_len, outer, r->ips,
+                                               SONDE_CPU_FRAMES_MAX, &w);
+    r->counts.unwound_frames += n;
+    t->out_stack = sonde_cpu_stacks_add(r->stacks, p->as, p->layout, 0, r->ips, n);
+    t->out_flags = walk_flags(r, &w);
+}
+
+void sonde_perf_reader_look(struct sonde_perf_reader *r)
+{
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            if (t->blocked && !t->out_stack && !t->looked) look_at(r, t);
+        }
+    }
+}
+
+void sonde_perf_reader_forget(struct sonde_perf_reader *r)
+{
+    sonde_cpu_stacks_forget(r->stacks); /* without memory frames that are left out have no name */
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            t->row = t->switch_stack = t->out_stack = 0;
+            t->switch_flags = t->out_flags = 0;
+            t->looked = 0;
+        }
+    }
+}
+
+/* What is added up but no sample yet, and how long it is blocked now. */
+static void add_rest(struct sonde_perf_reader *r, struct sonde_perf_thread *t, uint64_t now_ns)
+{
+    const uint64_t open_ns = t->blocked && now_ns > t->out_ns ? now_ns - t->out_ns : 0;
+    if (t->off_ns + open_ns) add_blocked(r, t, t->off_ns + open_ns, t->off_count + t->blocked);
+}
+
+void sonde_perf_reader_open_ends(struct sonde_perf_reader *r, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < SONDE_PERF_BUCKETS; i++) {
+        for (struct sonde_perf_thread *t = r->tasks.threads[i]; t; t = t->next) {
+            add_rest(r, t, now_ns);
+        }
+    }
+}
+
+/* ---- Processes and threads ------------------------------------------------------------------- */
+
+static void take_fork(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    if (!is_wanted(r, rec->pid)) return;
+    struct sonde_perf_process *parent =
+        sonde_perf_tasks_process(&r->tasks, rec->u.task.parent_pid);
+    struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, rec->pid);
+    const struct sonde_perf_thread *maker =
+        sonde_perf_tasks_thread(&r->tasks, rec->u.task.parent_tid);
+    const int forked = !p && parent;
+    if (forked) p = sonde_perf_tasks_fork(&r->tasks, parent, rec->pid);
+    struct sonde_perf_thread *t =
+        p ? sonde_perf_tasks_add_thread(&r->tasks, p, rec->tid, maker ? maker->name : "") : NULL;
+    if (t && forked && maker && !t->words) t->words = sonde_perf_words_copy(maker->words);
+}
+
+static void take_exit(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_thread *t = sonde_perf_tasks_thread(&r->tasks, rec->tid);
+    if (!t || t->process->pid != rec->pid) return;
+    add_rest(r, t, rec->time_ns);
+    settle_process(r, rec->pid);
+    r->ended++;
+    sonde_perf_tasks_end(&r->tasks, t);
+}
+
+static void take_comm(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_thread *t = thread_of(r, rec->pid, rec->tid);
+    if (!t) return;
+    memcpy(t->name, rec->u.comm.name, sizeof(t->name));
+    if (t->row) sonde_profile_thread(r->p, rec->pid, rec->tid, t->name);
+    if (!(rec->misc & PERF_RECORD_MISC_COMM_EXEC)) return;
+    settle_process(r, rec->pid);
+    sonde_perf_tasks_exec(&r->tasks, t);
+    t->owner = 0; /* another thread may have taken this one's number */
+    if (rec->pid == r->pid) r->unnamed = sonde_cpu_describe(r->p, rec->pid, t->name) != 0;
+}
+
+static void take_map(struct sonde_perf_reader *r, const struct sonde_perf_record *rec)
+{
+    struct sonde_perf_process *p = sonde_perf_tasks_process(&r->tasks, rec->pid);
+    const char *base = strrchr(rec->u.map.path, '/');
+    settle_process(r, rec->pid);
+    if (p) sonde_perf_tasks_map(&r->tasks, p, &rec->u.map);
+    if (r->unnamed && rec->pid == r->pid && base) {
+        /* Its name is cut after 15 bytes; that of the file may be another's, by a link. What was
+         * started through /proc/self/exe is called exe. */
+        const char *name = sonde_profile_str(r->p, r->p->program);
+        if (!strcmp(name, "exe") || !strncmp(name, base + 1, strlen(name))) {
+            r->p->program = sonde_profile_cstring(r->p, base + 1);
+        }
+        r->unnamed = 0;
+    }
+}
+
+void sonde_perf_reader_take(struct sonde_perf_reader *r, const struct perf_event_header *h)
+{
+    struct sonde_perf_record rec;
+    if (parse(r, h, &rec)) {
+        r->bad_records++;
+        return;
+    }
+    switch (rec.type) {
+    case PERF_RECORD_SAMPLE: take_sample(r, &rec, h); break;
+    case PERF_RECORD_SWITCH: take_switch(r, &rec); break;
+    case PERF_RECORD_MMAP2: take_map(r, &rec); break;
+    case PERF_RECORD_COMM: take_comm(r, &rec); break;
+    case PERF_RECORD_FORK: take_fork(r, &rec); break;
+    case PERF_RECORD_EXIT: take_exit(r, &rec); break;
+    case PERF_RECORD_LOST:
+    case PERF_RECORD_LOST_SAMPLES: r->counts.lost += rec.u.lost; break;
+    default: break;
+    }
+}

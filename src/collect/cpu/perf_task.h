@@ -1,0 +1,85 @@
+/* perf_task.h - the processes and threads that are sampled, by number, with what must be known of
+ * each: code that is mapped, name, and since when it is blocked. */
+#ifndef SONDE_COLLECT_CPU_PERF_TASK_H
+#define SONDE_COLLECT_CPU_PERF_TASK_H
+
+#include "collect/aspace/aspace.h"
+#include "collect/cpu/stack.h"
+#include "collect/cpu/perf_outer.h"
+
+#define SONDE_PERF_TASKS_MAX 131072u /* of each at one time; the kernel's own limit is near */
+
+struct sonde_perf_process {
+    struct sonde_perf_process *next;
+    uint32_t pid;
+    uint32_t threads;          /* known ones */
+    struct sonde_aspace *as;   /* owned */
+    uint32_t layout;           /* number of its mappings, see stack.h */
+    uint32_t in_exec;          /* its program was replaced, and the new one not seen to run yet */
+};
+
+struct sonde_perf_thread {
+    struct sonde_perf_thread *next;
+    struct sonde_perf_process *process;
+    uint32_t tid;
+    uint32_t row;              /* in the profile's threads; 0 = no sample yet */
+    uint32_t owner, generation; /* whose events' samples count; owner 0 = the first to come */
+    char name[16];
+    struct sonde_perf_words *words; /* of its stack, beyond what is copied; owned; NULL = none */
+    uint64_t hole;             /* where a copy ended in its stack, filled; 0 = nowhere */
+
+    /* Off-CPU. Blocked intervals are added up until they make a sample. */
+    uint64_t out_ns;           /* blocked since, or when it was the last time */
+    uint32_t blocked;          /* it is now: 0 or 1 */
+    uint32_t switch_stack;     /* at the switch that comes next */
+    uint32_t out_stack;        /* where it is blocked; 0 = not known */
+    uint16_t switch_flags, out_flags;
+    uint32_t looked;           /* where it is blocked was looked up from outside: 0 or 1 */
+    uint64_t looked_ns;        /* when */
+    uint32_t off_count;
+    uint64_t off_ns;
+};
+
+struct sonde_perf_tasks {
+    struct sonde_modules *modules;      /* owned */
+    struct sonde_cpu_stacks *stacks;    /* borrowed */
+    struct sonde_perf_process **processes; /* SONDE_PERF_BUCKETS lists by pid */
+    struct sonde_perf_thread **threads;    /* by tid */
+    uint32_t process_count, thread_count;
+};
+#define SONDE_PERF_BUCKETS 1024u
+
+int sonde_perf_tasks_init(struct sonde_perf_tasks *t, struct sonde_cpu_stacks *stacks);
+void sonde_perf_tasks_release(struct sonde_perf_tasks *t);
+
+/* NULL = not known. */
+struct sonde_perf_process *sonde_perf_tasks_process(const struct sonde_perf_tasks *t, uint32_t pid);
+struct sonde_perf_thread *sonde_perf_tasks_thread(const struct sonde_perf_tasks *t, uint32_t tid);
+
+/* Known from now on: an empty process (NULL: no memory), and a thread of one, or the one that is
+ * known already; a tid that was another process's is that no more. name NULL = as /proc has it. */
+struct sonde_perf_process *sonde_perf_tasks_add_process(struct sonde_perf_tasks *t, uint32_t pid);
+struct sonde_perf_thread *sonde_perf_tasks_add_thread(struct sonde_perf_tasks *t,
+                                                      struct sonde_perf_process *p, uint32_t tid,
+                                                      const char *name);
+
+/* One that runs already: its mappings and, of each thread, the name are read from /proc. */
+struct sonde_perf_process *sonde_perf_tasks_find_process(struct sonde_perf_tasks *t, uint32_t pid);
+
+/* A process that parent started. */
+struct sonde_perf_process *sonde_perf_tasks_fork(struct sonde_perf_tasks *t,
+                                                 const struct sonde_perf_process *parent,
+                                                 uint32_t pid);
+
+/* The process has replaced its program: of its threads only this one is left. */
+void sonde_perf_tasks_exec(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread);
+void sonde_perf_tasks_map(struct sonde_perf_tasks *t, struct sonde_perf_process *p,
+                          const struct sonde_aspace_event *e);
+
+/* Mappings may have been missed: read those of every process again. */
+void sonde_perf_tasks_rescan(struct sonde_perf_tasks *t);
+
+/* The thread has ended, and with the last one its process. */
+void sonde_perf_tasks_end(struct sonde_perf_tasks *t, struct sonde_perf_thread *thread);
+
+#endif

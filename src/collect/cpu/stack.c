@@ -1,0 +1,179 @@
+#include "collect/cpu/stack.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "profile/intern.h"
+#include "sonde/sonde.h"
+
+#define PLACES 8192u /* a power of two */
+#define KERNEL_LAYOUT 1u
+#define KNOWN_MAX 65536u /* a program that loads and unloads code makes ever new ones */
+
+/* What an address was found to be. */
+struct place {
+    uint64_t ip;
+    uint32_t layout;   /* 0 = free */
+    uint32_t location;
+};
+
+/* What was made of a mapping. */
+struct known {
+    uint64_t mapping;
+    uint32_t module;
+};
+
+struct sonde_cpu_stacks {
+    struct sonde_profile *p;
+    uint32_t depth_max;
+    uint32_t layout;          /* last number given out */
+    uint32_t left_out;        /* location of that name */
+    uint32_t kernel;          /* module */
+    struct known *known;      /* by known_index */
+    uint32_t known_count, known_cap;
+    struct sonde_intern known_index;
+    size_t bytes;
+    struct place places[PLACES];
+};
+
+int sonde_cpu_stacks_create(struct sonde_profile *p, uint32_t depth_max,
+                            struct sonde_cpu_stacks **out)
+{
+    struct sonde_cpu_stacks *s = sonde__calloc(1, sizeof(*s));
+    if (!s) return SONDE_ENOMEM;
+    s->p = p;
+    s->depth_max = depth_max < 4 ? 4 : depth_max;
+    s->layout = KERNEL_LAYOUT;
+    if (sonde_cpu_stacks_forget(s)) {
+        sonde__free(s);
+        return SONDE_ENOMEM;
+    }
+    *out = s;
+    return 0;
+}
+
+int sonde_cpu_stacks_forget(struct sonde_cpu_stacks *s)
+{
+    static const char left_out[] = "[frames left out]";
+    memset(s->places, 0, sizeof(s->places));
+    sonde_intern_clear(&s->known_index);
+    s->known_count = 0;
+    s->kernel = 0;
+    s->left_out = sonde_profile_named_location(s->p, left_out, sizeof(left_out) - 1);
+    return s->left_out ? 0 : SONDE_ENOMEM;
+}
+
+void sonde_cpu_stacks_destroy(struct sonde_cpu_stacks *s)
+{
+    if (!s) return;
+    sonde_intern_release(&s->known_index);
+    sonde__free(s->known);
+    sonde__free(s);
+}
+
+uint32_t sonde_cpu_stacks_layout(struct sonde_cpu_stacks *s)
+{
+    if (++s->layout <= KERNEL_LAYOUT) { /* wrapped: numbers that are remembered come again */
+        memset(s->places, 0, sizeof(s->places));
+        s->layout = KERNEL_LAYOUT + 1;
+    }
+    return s->layout;
+}
+
+/* ---- Modules --------------------------------------------------------------------------------- */
+
+static uint32_t kernel_module(struct sonde_cpu_stacks *s)
+{
+    if (s->kernel) return s->kernel;
+    const struct sonde_profile_module m = { .path = sonde_profile_cstring(s->p, "[kernel]"),
+                                            .flags = SONDE_MODULE_KERNEL };
+    return s->kernel = sonde_profile_module(s->p, &m);
+}
+
+static uint32_t make_module(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint64_t ip)
+{
+    struct sonde_aspace_module m;
+    if (sonde_aspace_module(as, ip, &m)) return 0;
+    const struct sonde_profile_module row = {
+        .path = sonde_profile_cstring(s->p, m.path),
+        .build_id = sonde_profile_cstring(s->p, m.build_id),
+        .start = m.start,
+        .end = m.end,
+        .offset = m.offset,
+        .flags = m.flags,
+        .open_path = sonde_profile_cstring(s->p, m.open_path),
+    };
+    return sonde_profile_module(s->p, &row);
+}
+
+static void remember(struct sonde_cpu_stacks *s, uint32_t hash, struct known k)
+{
+    const struct sonde_budget b = { .used = &s->bytes, .max = SIZE_MAX };
+    if (s->known_count == KNOWN_MAX) {
+        sonde_intern_release(&s->known_index);
+        s->known_count = 0;
+    }
+    struct known *grown =
+        sonde_table_grow(s->known, s->known_count, &s->known_cap, sizeof(*grown), &b);
+    if (!grown) return;
+    s->known = grown;
+    if (sonde_intern_reserve(&s->known_index, &b)) return;
+    s->known[s->known_count++] = k;
+    sonde_intern_put(&s->known_index, hash, s->known_count);
+}
+
+/* The profile's module of the mapping at ip; 0 = none. */
+static uint32_t module_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint64_t ip)
+{
+    if (!as) return kernel_module(s);
+    const uint64_t mapping = sonde_aspace_mapping(as, ip);
+    if (!mapping) return 0;
+    const uint32_t hash = sonde_hash_end(mapping);
+    uint32_t at = hash, i;
+    while ((i = sonde_intern_next(&s->known_index, hash, &at))) {
+        if (s->known[i - 1].mapping == mapping) return s->known[i - 1].module;
+    }
+    const uint32_t module = make_module(s, as, ip);
+    if (module) remember(s, hash, (struct known){ mapping, module });
+    return module;
+}
+
+/* ---- Stacks ---------------------------------------------------------------------------------- */
+
+static uint32_t location_at(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint32_t layout,
+                            uint64_t ip)
+{
+    const uint64_t hash = (ip ^ (uint64_t)layout << 40) * SONDE_HASH_MUL;
+    struct place *place = &s->places[hash >> 51];
+    _Static_assert(PLACES == 1u << 13, "the hash has as many bits");
+    if (place->ip == ip && place->layout == layout) return place->location;
+    const uint32_t location = sonde_profile_location(s->p, module_at(s, as, ip), ip);
+    if (location) *place = (struct place){ ip, layout, location };
+    return location;
+}
+
+uint32_t sonde_cpu_stacks_add(struct sonde_cpu_stacks *s, struct sonde_aspace *as, uint32_t layout,
+                              uint32_t parent, const uint64_t *ips, size_t count)
+{
+    size_t gap_from = count, gap_to = count; /* frames that are left out, by index */
+    if (count > s->depth_max) {
+        gap_to = count - s->depth_max / 4;
+        gap_from = gap_to - (count - s->depth_max);
+    }
+    if (!as) layout = KERNEL_LAYOUT;
+    for (size_t i = count; i-- > 0;) {
+        if (i < gap_to && i >= gap_from) {
+            parent = sonde_profile_stack(s->p, parent, s->left_out);
+            i = gap_from;
+        } else {
+            parent = sonde_profile_stack(s->p, parent, location_at(s, as, layout, ips[i]));
+        }
+        if (!parent) return 0;
+    }
+    return parent;
+}
+
+uint32_t sonde_cpu_stacks_named(struct sonde_cpu_stacks *s, const char *name)
+{
+    return sonde_profile_stack(s->p, 0, sonde_profile_named_location(s->p, name, strlen(name)));
+}

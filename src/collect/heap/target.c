@@ -1,0 +1,312 @@
+/* target.c - one segment with a heap profile: what of it must be looked at while the process
+ * runs. Files of code are opened then, since paths mean what the process means by them and build
+ * ids can be read; nodes are looked at once, for code without a file. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "collect/heap/private.h"
+#include "profile/profile.h"
+#include "sonde/sonde.h"
+
+#define NAME_EVERY_NS 1000000000u
+#define ADDRESS ((1ull << 48) - 1)
+#define FORGET_NODES 65536u  /* read at once: a megabyte of them */
+#define FORGET_SITES 16384u  /* the same: two megabytes in each lane */
+#define FIND_AT_ONCE 64u
+
+double mem_count(const struct mem_target *t, uint64_t units)
+{
+    return (double)units / (double)(1ull << t->info.count_shift);
+}
+
+/* Room for count entries, new ones zero. 0 or SONDE_ENOMEM. */
+static int grow(void **array, uint32_t *cap, uint32_t count, size_t bytes)
+{
+    if (count <= *cap) return 0;
+    uint32_t next = *cap ? *cap * 2 : 64;
+    if (next < count) next = count;
+    char *grown = sonde__realloc(*array, next * bytes);
+    if (!grown) return SONDE_ENOMEM;
+    memset(grown + *cap * bytes, 0, (next - *cap) * bytes);
+    *array = grown;
+    *cap = next;
+    return 0;
+}
+
+static int no_memory(struct sonde_err *err)
+{
+    return sonde_err_set(err, SONDE_ENOMEM, "no memory for the heap profile");
+}
+
+/* ---- Code ------------------------------------------------------------------------------------ */
+
+/* The three texts in one block. */
+static int module_keep(struct mem_module *m, const struct sonde_aspace_module *from)
+{
+    const size_t path = strlen(from->path) + 1, id = strlen(from->build_id) + 1;
+    const size_t open = strlen(from->open_path) + 1;
+    char *text = sonde__alloc(path + id + open);
+    if (!text) return SONDE_ENOMEM;
+    *m = (struct mem_module){ .start = from->start, .end = from->end, .offset = from->offset,
+                              .flags = from->flags, .path = text, .build_id = text + path,
+                              .open_path = text + path + id };
+    memcpy(m->path, from->path, path);
+    memcpy(m->build_id, from->build_id, id);
+    memcpy(m->open_path, from->open_path, open);
+    return 0;
+}
+
+/* It is mapped, looked at, and then covered by whatever comes to be mapped there. */
+static int module_read(struct mem_target *t, uint32_t id, struct sonde_err *err)
+{
+    struct sonde_segment_map map;
+    struct sonde_aspace_module found;
+    char path[SONDE_MEM_PATH_MAX + 1];
+    const int rc = sonde_segment_mem_module(t->base.segment, id, &map, path, err);
+    if (rc != 0) return rc;
+    if (sonde_preloaded_map(&t->base, t->as, &map) != 0 ||
+        sonde_aspace_module(t->as, map.start, &found) != 0) {
+        found = (struct sonde_aspace_module){ .path = path, .start = map.start, .end = map.end,
+                                              .offset = map.offset };
+    }
+    return module_keep(&t->modules[id], &found) ? no_memory(err) : 0;
+}
+
+static int modules_read(struct mem_target *t, struct sonde_err *err)
+{
+    if (grow((void **)&t->modules, &t->module_cap, t->info.modules, sizeof(*t->modules))) {
+        return no_memory(err);
+    }
+    if (!t->module_count) t->module_count = 1;
+    for (; t->module_count < t->info.modules; t->module_count++) {
+        const int rc = module_read(t, t->module_count, err);
+        if (rc != 0) return rc;
+    }
+    return 0;
+}
+
+/* New nodes in code that is in no module: where that is now is what there is to know of it. */
+static int nodes_read(struct mem_reader *r, struct mem_target *t, struct sonde_err *err)
+{
+    uint64_t ips[FIND_AT_ONCE];
+    uint32_t count = 0;
+    const uint32_t from = t->nodes_seen > SONDE__MEM_NODE_TRUNCATED ? t->nodes_seen
+                                                                    : SONDE__MEM_NODE_TRUNCATED + 1;
+    for (uint32_t id = from; id < t->info.nodes; id++) {
+        struct sonde__mem_node n;
+        const int rc = sonde_segment_mem_node(t->base.segment, id, &n, err);
+        if (rc != 0) return rc;
+        if (id % FORGET_NODES == 0) sonde_segment_forget(t->base.segment);
+        if (n.ip <= ADDRESS && n.ip && count < FIND_AT_ONCE &&
+            !sonde_aspace_mapping(t->as, n.ip)) {
+            ips[count++] = n.ip;
+        }
+    }
+    sonde_preloaded_find_code(&t->base, r->modules, t->as, ips, count, r->now_ns);
+    t->nodes_seen = t->info.nodes;
+    return 0;
+}
+
+/* ---- Threads --------------------------------------------------------------------------------- */
+
+struct mem_thread *mem_target_thread(struct mem_target *t, uint32_t tid)
+{
+    size_t used = 0;
+    const struct sonde_budget b = { &used, SIZE_MAX };
+    const uint32_t hash = sonde_hash_end(tid);
+    uint32_t at = hash, i;
+    while ((i = sonde_intern_next(&t->thread_index, hash, &at))) {
+        if (t->threads[i - 1].tid == tid) return &t->threads[i - 1];
+    }
+    if (t->thread_count == MEM_THREADS_MAX || sonde_intern_reserve(&t->thread_index, &b) != 0 ||
+        grow((void **)&t->threads, &t->thread_cap, t->thread_count + 1, sizeof(*t->threads))) {
+        return NULL;
+    }
+    t->threads[t->thread_count].tid = tid;
+    sonde_intern_put(&t->thread_index, hash, ++t->thread_count);
+    return &t->threads[t->thread_count - 1];
+}
+
+/* The name as it is now, at most once a second: threads name themselves after they begin. */
+static void look_at_name(const struct mem_reader *r, struct mem_target *t, uint32_t tid)
+{
+    char name[64];
+    struct mem_thread *thread = mem_target_thread(t, tid);
+    if (!thread || t->base.gone) return;
+    if (thread->named_ns && r->now_ns - thread->named_ns < NAME_EVERY_NS) return;
+    thread->named_ns = r->now_ns;
+    sonde_preloaded_thread_name(t->base.id.pid, tid, name);
+    if (name[0]) memcpy(thread->name, name, sizeof(name));
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+struct reading {
+    struct mem_reader *r;
+    struct mem_target *t;
+};
+
+static uint64_t draw(struct mem_reader *r)
+{
+    uint64_t x = r->random ? r->random : 0x9e3779b97f4a7c15ull;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return r->random = x;
+}
+
+static void on_event(void *arg, const struct sonde_mem_event *e)
+{
+    const struct reading *g = arg;
+    struct mem_target *t = g->t;
+    if (e->freed) return; /* rows say what was freed of each site */
+    look_at_name(g->r, t, e->tid);
+    if (draw(g->r) & ((1ull << g->r->event_shift) - 1)) return;
+    if (grow((void **)&t->events, &t->event_cap, t->event_count + 1, sizeof(*t->events))) return;
+    const int tsc = sonde_segment_header(t->base.segment)->tsc != 0;
+    t->events[t->event_count++] = (struct mem_event){
+        .time_ns = sonde_tick_unix_ns(&g->r->clock, tsc, e->ticks),
+        .size = e->size,
+        .node = e->node,
+        .tid = e->tid,
+    };
+    g->r->event_count++;
+}
+
+static void on_thread(void *arg, const struct sonde_mem_thread *ended)
+{
+    const struct reading *g = arg;
+    struct mem_thread *thread = mem_target_thread(g->t, ended->tid);
+    int changed = 0;
+    if (!thread) return;
+    thread->name[sonde__utf8_copy(thread->name, sizeof(thread->name) - 1, ended->name,
+                                  strlen(ended->name), &changed)] = '\0';
+    thread->ended = 1;
+    thread->bytes += ended->bytes; /* numbers come again */
+    thread->allocs += ended->allocs;
+}
+
+void mem_target_thin(struct mem_reader *r, struct mem_target *t)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->event_count; i++) {
+        if (draw(r) & 1) t->events[kept++] = t->events[i];
+    }
+    r->event_count -= t->event_count - kept;
+    t->event_count = kept;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+/* What the kernel says of it, while it is there. */
+static void look_at_memory(const struct mem_reader *r, struct mem_target *t)
+{
+    struct sonde_smaps smaps;
+    struct sonde_err err;
+    if (t->base.gone || !sonde_smaps_is_due(&t->pace, r->now_ns)) return;
+    if (sonde_smaps_read(t->base.id.pid, &smaps, &err) == 0) {
+        sonde_smaps_release(&t->smaps);
+        t->smaps = smaps;
+        t->pss_bytes = smaps.all.pss_bytes;
+    }
+    sonde_smaps_done(&t->pace, r->now_ns, sonde_clock_ns(CLOCK_MONOTONIC));
+}
+
+int mem_target_read(struct mem_reader *r, struct mem_target *t, struct sonde_err *err)
+{
+    struct reading g = { r, t };
+    const struct sonde_mem_sink sink = { on_event, on_thread, &g };
+    int rc = sonde_segment_mem(t->base.segment, &t->info, err);
+    if (rc == 0 && !t->as && sonde_aspace_create(r->modules, t->base.id.pid, &t->as) != 0) {
+        rc = no_memory(err);
+    }
+    if (rc == 0) rc = modules_read(t, err);
+    if (rc == 0) rc = nodes_read(r, t, err);
+    if (rc == 0) {
+        rc = sonde_segment_mem_events(t->base.segment, &sink, t->base.gone, &t->lost, err);
+    }
+    if (rc == 0) look_at_memory(r, t);
+    return rc;
+}
+
+/* Rows of all sites, chunk by chunk. */
+static int each_row(struct mem_target *t,
+                    void (*row)(void *arg, struct mem_site *s, const struct sonde__mem_row *row),
+                    void *arg, struct sonde_err *err)
+{
+    struct sonde__mem_row rows[SONDE__MEM_ROWS];
+    if (grow((void **)&t->sites, &t->site_cap, t->info.sites, sizeof(*t->sites))) {
+        return no_memory(err);
+    }
+    t->site_count = t->info.sites;
+    for (uint32_t first = 0; first < t->site_count; first += SONDE__MEM_ROWS) {
+        const int rc = sonde_segment_mem_rows(t->base.segment, first / SONDE__MEM_ROWS, rows, err);
+        if (rc != 0) return rc;
+        for (uint32_t i = 0; i < SONDE__MEM_ROWS && first + i < t->site_count; i++) {
+            if (rows[i].allocs) row(arg, &t->sites[first + i], &rows[i]);
+        }
+    }
+    return 0;
+}
+
+static double live_bytes(const struct sonde__mem_row *row)
+{
+    return row->alloc_bytes > row->free_bytes ? (double)(row->alloc_bytes - row->free_bytes) : 0;
+}
+
+static void tick_row(void *arg, struct mem_site *s, const struct sonde__mem_row *row)
+{
+    struct mem_reader *r = arg;
+    for (uint32_t i = 0; i < r->times; i++) {
+        if (mem_site_add(s, r->tick + i, live_bytes(row), &r->series) != 0) r->series_refused++;
+    }
+}
+
+int mem_target_tick(struct mem_reader *r, struct mem_target *t, struct sonde_err *err)
+{
+    uint64_t rss, peak;
+    sonde_segment_mem_totals(t->base.segment, &t->totals);
+    if (!t->base.gone && sonde_smaps_resident(t->base.id.pid, &rss, &peak) == 0) {
+        t->rss_bytes = rss;
+        t->rss_peak_bytes = peak;
+    }
+    const int rc = each_row(t, tick_row, r, err);
+    if (t->site_count > FORGET_SITES) sonde_segment_forget(t->base.segment);
+    return rc;
+}
+
+static void mark_row(void *arg, struct mem_site *s, const struct sonde__mem_row *row)
+{
+    const struct mem_target *t = arg;
+    s->mark_bytes = (float)live_bytes(row);
+    s->mark_count = row->allocs > row->frees ? (float)mem_count(t, row->allocs - row->frees) : 0;
+}
+
+int mem_target_mark(struct mem_target *t, struct sonde_err *err)
+{
+    return each_row(t, mark_row, t, err);
+}
+
+void mem_target_release(struct mem_reader *r, struct mem_target *t)
+{
+    for (uint32_t i = 0; i < t->site_count; i++) mem_site_release(&t->sites[i], &r->series);
+    for (uint32_t i = 1; i < t->module_count; i++) sonde__free(t->modules[i].path);
+    sonde__free(t->sites);
+    sonde__free(t->modules);
+    sonde__free(t->events);
+    sonde__free(t->threads);
+    sonde_intern_release(&t->thread_index);
+    sonde_smaps_release(&t->smaps);
+    sonde_aspace_destroy(t->as);
+    r->event_count -= t->event_count;
+    t->sites = NULL;
+    t->modules = NULL;
+    t->events = NULL;
+    t->threads = NULL;
+    t->as = NULL;
+    t->site_count = t->site_cap = t->module_count = t->module_cap = 0;
+    t->event_count = t->event_cap = t->thread_count = t->thread_cap = 0;
+    sonde_preloaded_close(&t->base);
+}

@@ -1,0 +1,382 @@
+/* ingest.c - see foreign.h.
+ *
+ * A source keeps an array of its series, each of which knows its place there, so that one is
+ * forgotten in one step (the last takes its place). They are found through the model's own table. */
+#include "collect/ingest/ingest.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "sonde/sonde.h"
+
+enum { NAME_MAX_BYTES = 400, PREFIX = 9 /* of exported_ */ };
+
+struct entry {
+    struct sonde_model_series *series;
+    uint64_t round;
+    uint64_t start_ns, time_ns;
+    double heard_s;
+};
+
+struct sonde_foreign {
+    struct sonde_foreign *next;      /* of the model's list */
+    struct sonde_model *model;
+    struct sonde_label *labels;      /* owned, and their texts */
+    size_t label_count;
+    size_t series_max;
+    double stale_s, created_s;
+    struct entry *entry;
+    size_t count, cap;
+    uint64_t round;                  /* 0 = no round is under way */
+    uint64_t rounds;
+};
+
+/* ---- Creating --------------------------------------------------------------------------------- */
+
+static void release(struct sonde_foreign *f)
+{
+    for (size_t i = 0; i < f->label_count; i++) {
+        sonde__free((char *)(uintptr_t)f->labels[i].name);
+        sonde__free((char *)(uintptr_t)f->labels[i].value);
+    }
+    sonde__free(f->labels);
+    sonde__free(f->entry);
+    sonde__free(f);
+}
+
+int sonde_foreign_create(struct sonde_model *m, const struct sonde_foreign_options *o,
+                         struct sonde_foreign **out)
+{
+    struct sonde_foreign *f = sonde__calloc(1, sizeof(*f));
+    if (!f) return SONDE_ENOMEM;
+    f->model = m;
+    f->series_max = o->series_max;
+    f->stale_s = o->stale_s;
+    f->created_s = sonde_clock_s(CLOCK_REALTIME);
+    f->labels = sonde__calloc(o->label_count + 1, sizeof(*f->labels));
+    for (size_t i = 0; f->labels && i < o->label_count; i++) {
+        f->labels[i].name = sonde__strdup(o->labels[i].name);
+        f->labels[i].value = sonde__strdup(o->labels[i].value);
+        f->label_count++;
+        if (f->labels[i].name && f->labels[i].value) continue;
+        release(f);
+        return SONDE_ENOMEM;
+    }
+    if (!f->labels) {
+        release(f);
+        return SONDE_ENOMEM;
+    }
+    pthread_rwlock_wrlock(&m->lock);
+    f->next = m->foreign;
+    m->foreign = f;
+    pthread_rwlock_unlock(&m->lock);
+    *out = f;
+    return 0;
+}
+
+static void forget(struct sonde_foreign *f, size_t at)
+{
+    sonde_model_series_forget(f->model, f->entry[at].series);
+    f->count--;
+    if (at == f->count) return;
+    f->entry[at] = f->entry[f->count];
+    f->entry[at].series->foreign_at = (uint32_t)at;
+}
+
+void sonde_foreign_destroy(struct sonde_foreign *f)
+{
+    if (!f) return;
+    struct sonde_model *m = f->model;
+    pthread_rwlock_wrlock(&m->lock);
+    while (f->count > 0) forget(f, f->count - 1);
+    struct sonde_foreign **link = &m->foreign;
+    while (*link != f) link = &(*link)->next;
+    *link = f->next;
+    pthread_rwlock_unlock(&m->lock);
+    release(f);
+}
+
+/* ---- Names and labels ------------------------------------------------------------------------- */
+
+int sonde_foreign_label_ok(const char *name)
+{
+    if (!*name || isdigit((unsigned char)*name)) return 0;
+    for (; *name; name++) {
+        if (!isalnum((unsigned char)*name) && *name != '_') return 0;
+    }
+    return 1;
+}
+
+static int name_ok(const char *name)
+{
+    if (!*name || isdigit((unsigned char)*name) || strlen(name) > NAME_MAX_BYTES) return 0;
+    for (; *name; name++) {
+        if (!isalnum((unsigned char)*name) && *name != '_' && *name != ':') return 0;
+    }
+    return 1;
+}
+
+struct label_set {
+    struct sonde_label label[SONDE_FOREIGN_LABELS_MAX];
+    size_t count, bytes;
+    char renamed[4 * 256];           /* exported_… */
+    size_t renamed_len;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    const struct sonde_label *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static int is_ours(const struct sonde_foreign *f, const char *name)
+{
+    for (size_t i = 0; i < f->label_count; i++) {
+        if (strcmp(f->labels[i].name, name) == 0) return 1;
+    }
+    return 0;
+}
+
+static int add_label(struct label_set *set, const struct sonde_label *l)
+{
+    set->bytes += strlen(l->name) + strlen(l->value);
+    if (set->count == SONDE_FOREIGN_LABELS_MAX || set->bytes > SONDE_FOREIGN_TEXT_MAX) {
+        return SONDE_EINVAL;
+    }
+    set->label[set->count++] = *l;
+    return 0;
+}
+
+static int says(const struct sonde_foreign_point *p, const char *name)
+{
+    for (size_t i = 0; i < p->label_count; i++) {
+        if (strcmp(p->labels[i].name, name) == 0) return 1;
+    }
+    return 0;
+}
+
+/* exported_ before its name, until nobody has that. */
+static int rename_label(const struct sonde_foreign_point *p, struct label_set *set,
+                        struct sonde_label *l)
+{
+    do {
+        const size_t len = PREFIX + strlen(l->name) + 1;
+        if (set->renamed_len + len > sizeof(set->renamed)) return SONDE_EINVAL;
+        char *at = set->renamed + set->renamed_len;
+        memcpy(at, "exported_", PREFIX);
+        memcpy(at + PREFIX, l->name, len - PREFIX);
+        l->name = at;
+        set->renamed_len += len;
+    } while (says(p, l->name));
+    return 0;
+}
+
+static int make_labels(const struct sonde_foreign *f, const struct sonde_foreign_point *p,
+                       struct label_set *set)
+{
+    set->count = set->bytes = set->renamed_len = 0;
+    int rc = 0;
+    for (size_t i = 0; i < p->label_count && !rc; i++) {
+        struct sonde_label l = p->labels[i];
+        if (!*l.value) continue;
+        if (!sonde_foreign_label_ok(l.name) || !sonde__utf8_valid(l.value, strlen(l.value))) {
+            return SONDE_EINVAL;
+        }
+        if (is_ours(f, l.name)) rc = rename_label(p, set, &l);
+        if (!rc) rc = add_label(set, &l);
+    }
+    for (size_t i = 0; i < f->label_count && !rc; i++) rc = add_label(set, &f->labels[i]);
+    if (rc) return rc;
+    qsort(set->label, set->count, sizeof(set->label[0]), by_name);
+    for (size_t i = 1; i < set->count; i++) {
+        if (strcmp(set->label[i - 1].name, set->label[i].name) == 0) return SONDE_EINVAL;
+    }
+    return 0;
+}
+
+/* ---- Families --------------------------------------------------------------------------------- */
+
+/* 1 if some part of the histogram or summary is something else's already. */
+static int group_taken(const struct sonde_model *m, const char *stem, size_t len,
+                       enum sonde_shown shown)
+{
+    static const char *const suffix[] = { "", "_bucket", "_sum", "_count" };
+    char name[NAME_MAX_BYTES + PREFIX + sizeof("_bucket")];
+    for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++) {
+        memcpy(name, stem, len);
+        memcpy(name + len, suffix[i], strlen(suffix[i]) + 1);
+        const struct sonde_model_family *f = sonde_model_family_find(m, name);
+        if (f && (f->shown != shown || f->stem != len)) return 1;
+    }
+    return 0;
+}
+
+static struct sonde_model_family *family_of(struct sonde_model *m,
+                                            const struct sonde_foreign_point *p)
+{
+    char name[PREFIX + NAME_MAX_BYTES + 1];
+    memcpy(name, "exported_", PREFIX);
+    memcpy(name + PREFIX, p->name, strlen(p->name) + 1);
+    struct sonde_model_family_spec spec = { .help = p->help, .unit = p->unit, .source = p->source,
+                                            .type = p->type };
+    /* Sums of histograms are also kept in whole steps of this, for the history. */
+    if (p->type == SONDE_HISTOGRAM) {
+        spec.scale = p->unit && strcmp(p->unit, "bytes") == 0 ? 1 : 1e-6;
+        if (p->unit && strcmp(p->unit, "seconds") == 0) spec.scale = 1e-9;
+    }
+    for (size_t skip = PREFIX;; skip = 0) {
+        const size_t stem = p->stem ? p->stem + PREFIX - skip : 0;
+        spec.name = name + skip;
+        if (!stem || !group_taken(m, spec.name, stem, p->shown)) {
+            struct sonde_model_family *f = sonde_model_family_foreign(m, &spec, p->shown, stem);
+            if (f) return f;
+        }
+        if (!skip) return NULL;
+    }
+}
+
+/* ---- Values ----------------------------------------------------------------------------------- */
+
+static void put_hist(struct sonde_model_series *s, const struct sonde_foreign_point *p)
+{
+    struct sonde_hist_value *h = sonde_model_hist(s);
+    if (!h) return;
+    const struct sonde_foreign_hist *in = p->hist;
+    if (!p->delta) {
+        h->count = h->zero = 0;
+        for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
+            if (h->octave[o]) memset(h->octave[o], 0, 64 * sizeof(uint64_t));
+        }
+        s->gauge = 0;
+    }
+    for (size_t i = 0; i < in->bucket_count; i++) {
+        sonde_hist_value_add(h, in->bucket[i].p, in->bucket[i].n);
+    }
+    h->zero += in->zero;
+    h->count += in->zero;
+    s->gauge += in->sum;
+    const double raw = s->gauge / s->family->scale;
+    h->sum_raw = raw >= 0 && raw < 0x1p63 ? (uint64_t)llround(raw) : 0;
+}
+
+static void put_value(struct entry *e, const struct sonde_foreign_point *p, int fresh)
+{
+    struct sonde_model_series *s = e->series;
+    if (fresh) s->created_s = (double)p->start_ns * 1e-9;
+    if (s->family->type == SONDE_GAUGE) {
+        s->gauge = p->delta ? s->gauge + p->value : p->value;
+        return;
+    }
+    s->real = 1;
+    if (fresh) {
+        const double start_s = (double)p->start_ns * 1e-9;
+        /* What began when we were looking already is an increase from zero. */
+        s->from_zero = p->delta || start_s >= s->foreign->created_s;
+    } else if (p->start_ns && e->start_ns && p->start_ns != e->start_ns && !p->delta) {
+        s->real_prev = 0;
+        s->created_s = (double)p->start_ns * 1e-9;
+    }
+    if (p->type == SONDE_HISTOGRAM) put_hist(s, p);
+    else s->gauge = p->delta ? s->gauge + p->value : p->value;
+    e->start_ns = p->start_ns;
+}
+
+static struct entry *add_entry(struct sonde_foreign *f, struct sonde_model_series *s)
+{
+    if (f->count == f->cap) {
+        const size_t cap = f->cap ? f->cap * 2 : 64;
+        struct entry *grown = sonde__realloc(f->entry, cap * sizeof(*grown));
+        if (!grown) return NULL;
+        f->entry = grown;
+        f->cap = cap;
+    }
+    s->foreign = f;
+    s->foreign_at = (uint32_t)f->count;
+    f->entry[f->count] = (struct entry){ .series = s };
+    return &f->entry[f->count++];
+}
+
+int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point *p)
+{
+    struct label_set set;
+    if (!name_ok(p->name)) return SONDE_EINVAL;
+    const int rc = make_labels(f, p, &set);
+    if (rc) return rc;
+    struct sonde_model *m = f->model;
+    struct sonde_model_family *family = family_of(m, p);
+    if (!family) return SONDE_EEXIST;
+    const size_t before = m->series_count;
+    struct sonde_model_series *s = sonde_model_series(m, family, NULL, set.label, set.count);
+    if (!s) {
+        sonde_model_family_tidy(m, family);
+        return m->series_count >= m->series_max ? SONDE_EFULL : SONDE_ENOMEM;
+    }
+    const int fresh = m->series_count != before;
+    if (fresh && f->count >= f->series_max) {
+        sonde_model_series_forget(m, s);
+        return SONDE_EFULL;
+    }
+    if (!fresh && s->foreign != f) return SONDE_EEXIST;
+    struct entry *e = fresh ? add_entry(f, s) : &f->entry[s->foreign_at];
+    if (!e) {
+        sonde_model_series_forget(m, s);
+        return SONDE_ENOMEM;
+    }
+    if (!fresh && f->round && e->round == f->round) return SONDE_EEXIST;
+    if (p->time_ns && (p->time_ns < e->time_ns || (p->delta && p->time_ns == e->time_ns))) {
+        return SONDE_EEXIST;
+    }
+    e->time_ns = p->time_ns;
+    e->round = f->round;
+    e->heard_s = p->now_s;
+    put_value(e, p, fresh);
+    return 0;
+}
+
+void sonde_foreign_drop(struct sonde_foreign *f, const struct sonde_foreign_point *p)
+{
+    struct label_set set;
+    const struct sonde_model_family *family = sonde_model_family_find(f->model, p->name);
+    if (!family || make_labels(f, p, &set) != 0) return;
+    for (size_t i = 0; i < family->series_count; i++) {
+        const struct sonde_model_series *s = family->series[i];
+        if (s->foreign != f || s->label_count != set.count) continue;
+        size_t same = 0;
+        while (same < set.count && !strcmp(s->labels[same].name, set.label[same].name) &&
+               !strcmp(s->labels[same].value, set.label[same].value)) {
+            same++;
+        }
+        if (same < set.count) continue;
+        forget(f, s->foreign_at);
+        return;
+    }
+}
+
+/* ---- Forgetting ------------------------------------------------------------------------------- */
+
+void sonde_foreign_begin(struct sonde_foreign *f) { f->round = ++f->rounds; }
+
+void sonde_foreign_end(struct sonde_foreign *f)
+{
+    for (size_t i = f->count; i-- > 0;) {
+        if (f->entry[i].round != f->round) forget(f, i);
+    }
+    f->round = 0;
+}
+
+size_t sonde_foreign_count(const struct sonde_foreign *f) { return f->count; }
+
+void sonde_foreign_tick(struct sonde_model *m, double now_s)
+{
+    for (struct sonde_foreign *f = m->foreign; f; f = f->next) {
+        if (!(f->stale_s > 0)) continue;
+        for (size_t i = f->count; i-- > 0;) {
+            if (now_s - f->entry[i].heard_s > f->stale_s) forget(f, i);
+        }
+    }
+}
