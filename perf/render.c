@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "peers.h"
 #include "push/push.h"
-#include "serve/export.h"
+#include "serve/export/export.h"
 
 #define ANSWER_MAX ((size_t)1 << 30)
 

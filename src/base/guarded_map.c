@@ -1,4 +1,4 @@
-/* guarded_map.c - see guard.h. The registry is an array of slots that a signal handler can look
+/* guarded_map.c - see serve/http/auth.h. The registry is an array of slots that a signal handler can look
  * through without a lock: a slot is taken by exchanging its `taken`, and holds a mapping while
  * `bytes` is not 0. */
 #include "base/guarded_map.h"

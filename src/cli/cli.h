@@ -31,7 +31,7 @@
 #include "base/err.h"
 #include "collect/collector.h"
 #include "collect/cpu/cpu.h"
-#include "serve/server.h"
+#include "serve/http/server.h"
 
 enum { SONDE_EXIT_OK = 0, SONDE_EXIT_FAIL = 1, SONDE_EXIT_USAGE = 2, SONDE_EXIT_LIMIT = 3 };
 

@@ -16,7 +16,7 @@
 #include "cli/profile.h"
 #include "collect/collector.h"
 #include "profile/format.h"
-#include "serve/export.h"
+#include "serve/export/export.h"
 #include "sonde/sonde.h"
 #include "store/exchange.h"
 #include "store/history.h"

@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "present/requests.h"
 #include "present/text.h"
-#include "serve/api.h"
+#include "serve/api/api.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 

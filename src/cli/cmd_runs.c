@@ -11,7 +11,7 @@
 #include "cli/store.h"
 #include "present/table.h"
 #include "present/units.h"
-#include "serve/api_store.h"
+#include "serve/api/store.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 

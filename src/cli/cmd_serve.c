@@ -16,10 +16,10 @@
 #include "collect/collector.h"
 #include "front/figures.h"
 #include "front/front.h"
-#include "serve/listen.h"
+#include "serve/http/listen.h"
 #include "agent/profiler.h"
 #include "agent/profiler_request.h"
-#include "serve/server.h"
+#include "serve/http/server.h"
 #include "sonde/sonde.h"
 
 struct serve_values {

@@ -13,7 +13,7 @@
 #include "cli/profile.h"
 #include "present/requests.h"
 #include "profile/infer.h"
-#include "serve/server.h"
+#include "serve/http/server.h"
 #include "sonde/sonde.h"
 
 enum { FILES_MAX = 16, NAME_BYTES = 65, PORT_TRIES = 100 };

@@ -16,9 +16,9 @@
 #include "collect/proc/probe.h"
 #include "present/units.h"
 #include "segment/segment.h"
-#include "serve/caller.h"
-#include "serve/guard.h"
-#include "serve/listen.h"
+#include "serve/http/caller.h"
+#include "serve/http/auth.h"
+#include "serve/http/listen.h"
 
 static void add_void(const char *name, const char *why, void *arg)
 {

@@ -22,8 +22,8 @@
 #include "present/engine_report.h"
 #include "present/infer_answer.h"
 #include "present/page_file.h"
-#include "serve/recent.h"
-#include "serve/route.h"
+#include "serve/api/recent.h"
+#include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum {

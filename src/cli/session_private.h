@@ -14,7 +14,7 @@
 #include "collect/uprobe/returns.h"
 #include "agent/continuous.h"
 #include "agent/profiler.h"
-#include "serve/server.h"
+#include "serve/http/server.h"
 
 struct session {
     struct sonde_cli *cli;

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "cli/cli.h"
-#include "serve/api.h"
+#include "serve/api/api.h"
 #include "sonde/sonde.h"
 
 #define ANSWER_MAX ((size_t)64 << 20) /* bytes taken of one answer */

@@ -1,5 +1,5 @@
 /* top_source.h - where `sonde top` has its data from: a live agent by URL, or a collector in this
- * process. Both give the JSON of serve/api.h, so everything after that is one code path. */
+ * process. Both give the JSON of serve/api/api.h, so everything after that is one code path. */
 #ifndef SONDE_CLI_TOP_SOURCE_H
 #define SONDE_CLI_TOP_SOURCE_H
 

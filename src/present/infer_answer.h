@@ -1,5 +1,5 @@
 /* infer_answer.h - the requests of a recording as an agent would have told of them: what
- * GET /api/inference and GET /api/requests answer (serve/api.h), over all of its time. */
+ * GET /api/inference and GET /api/requests answer (serve/api/api.h), over all of its time. */
 #ifndef SONDE_PRESENT_INFER_ANSWER_H
 #define SONDE_PRESENT_INFER_ANSWER_H
 

@@ -1,4 +1,4 @@
-/* top_data.h - what `sonde top` shows, read from the JSON of serve/api.h. The same whether it
+/* top_data.h - what `sonde top` shows, read from the JSON of serve/api/api.h. The same whether it
  * came over HTTP or from a collector in this process, and checked alike: nothing is assumed
  * about its shape, sizes or strings. */
 #ifndef SONDE_PRESENT_TOP_DATA_H

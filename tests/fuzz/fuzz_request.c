@@ -20,11 +20,11 @@ static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 
 #include "base/strip.h"
 #include "fuzz/fuzz_seeds.h"
-#include "serve/accept.h"
-#include "serve/guard.h"
-#include "serve/param.h"
-#include "serve/rate.h"
-#include "serve/route.h"
+#include "serve/http/accept.h"
+#include "serve/http/auth.h"
+#include "serve/http/param.h"
+#include "serve/http/rate.h"
+#include "serve/http/route.h"
 
 /* The next line of text, cut out in place. */
 static char *line(char **at)

@@ -12,7 +12,7 @@
 
 #include "analyze/window.h"
 #include "base/alloc.h"
-#include "serve/export.h"
+#include "serve/export/export.h"
 
 #define WINDOW_S 60.0
 

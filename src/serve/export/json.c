@@ -11,8 +11,8 @@
  *
  * Buckets are all that are not empty; one reaches from its upper bound / 2^(1/64) to it. Numbers
  * read back as the same double. */
-#include "serve/export.h"
-#include "serve/json.h"
+#include "serve/export/export.h"
+#include "serve/api/json.h"
 
 #define WINDOW_S 60.0
 

@@ -1,6 +1,6 @@
 /* openmetrics.c - OpenMetrics 1.0 text, with exemplars that carry trace ids. */
-#include "serve/export.h"
-#include "serve/export_text.h"
+#include "serve/export/export.h"
+#include "serve/export/text.h"
 
 static void render(const struct sonde_model *m, const struct sonde_filter *f,
                    struct sonde_buf *out)

@@ -1,6 +1,6 @@
 /* prometheus.c - the Prometheus text format 0.0.4. */
-#include "serve/export.h"
-#include "serve/export_text.h"
+#include "serve/export/export.h"
+#include "serve/export/text.h"
 
 static void render(const struct sonde_model *m, const struct sonde_filter *f,
                    struct sonde_buf *out)

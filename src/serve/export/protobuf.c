@@ -14,7 +14,7 @@
 #include "base/pb.h"
 #include "base/put.h"
 #include "model/classic.h"
-#include "serve/export.h"
+#include "serve/export/export.h"
 #include "model/export_name.h"
 
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4, FAMILY_UNIT = 5 };

@@ -1,13 +1,13 @@
-/* api.c - /api/…: the answers of serve/api.h, and exports, with parameters from the query. */
-#include "serve/api.h"
+/* api.c - /api/…: the answers of serve/api/api.h, and exports, with parameters from the query. */
+#include "serve/api/api.h"
 
 #include <string.h>
 
 #include "base/trace_id.h"
-#include "serve/api_store.h"
-#include "serve/export.h"
-#include "serve/filters.h"
-#include "serve/route.h"
+#include "serve/api/store.h"
+#include "serve/export/export.h"
+#include "serve/api/filters.h"
+#include "serve/http/route.h"
 #include "store/exchange.h"
 
 enum { LIMIT_MAX = 1000000 };

@@ -1,7 +1,7 @@
 /* continuous.c - /admin/profile/continuous: how continuous profiling stands, and changing it. */
 #include "agent/continuous.h"
 
-#include "serve/route.h"
+#include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { BODY_MAX = 4096 };

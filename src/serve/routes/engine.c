@@ -1,7 +1,7 @@
 /* engine.c - /api/engine: devices, memory pools and tokenizers of inference engines. */
 #include "collect/collector.h"
-#include "serve/api.h"
-#include "serve/route.h"
+#include "serve/api/api.h"
+#include "serve/http/route.h"
 
 static void engine(const struct sonde_request *r, struct sonde_response *a)
 {

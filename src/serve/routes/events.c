@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "agent/marks.h"
-#include "serve/route.h"
+#include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 500, LIMIT_MAX = 10000, GATHERED_MAX = 20000, BODY_MAX = 4096 };

@@ -1,14 +1,14 @@
 /* flamegraph.c - GET /api/flamegraph: the frames of a profile for a page that draws them, cut to what
  * it can show: of any time that continuous profiling has seen, of a profile that is kept, or of heaps
- * as they are now. See api_flame.h. */
+ * as they are now. See serve/api/flame.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "present/flamegraph.h"
-#include "serve/api_flame.h"
-#include "serve/session_report.h"
+#include "serve/api/flame.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 enum { FEW_SAMPLES = 100 };

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "profile/frame.h"
-#include "serve/api_flame.h"
-#include "serve/session_report.h"
+#include "serve/api/flame.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 enum { BUCKETS_DEFAULT = 200, BUCKETS_MAX = 5000, LIMIT_DEFAULT = 20000, LIMIT_MAX = 200000 };

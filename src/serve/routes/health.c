@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/strip.h"
-#include "serve/json.h"
-#include "serve/route.h"
+#include "serve/api/json.h"
+#include "serve/http/route.h"
 
 enum { REFUSALS_SHOWN = 20 };
 

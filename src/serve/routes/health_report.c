@@ -10,8 +10,8 @@
 
 #include "analyze/health.h"
 #include "base/clock.h"
-#include "serve/json.h"
-#include "serve/route.h"
+#include "serve/api/json.h"
+#include "serve/http/route.h"
 
 enum { REASONS_MAX = 8, REASON_MAX = 320 };
 #define WINDOW_DEFAULT_S 60.0

@@ -6,8 +6,8 @@
 #include "base/json.h"
 #include "present/profile_report.h"
 #include "profile/format.h"
-#include "serve/route.h"
-#include "serve/session_report.h"
+#include "serve/http/route.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 #define PID_MAX 4194304u

@@ -8,9 +8,9 @@
 #include "present/flamegraph.h"
 #include "present/profile_report.h"
 #include "profile/format.h"
-#include "serve/api_history.h"
+#include "serve/api/history.h"
 #include "agent/continuous.h"
-#include "serve/route.h"
+#include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 500 };

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "serve/accept.h"
-#include "serve/route.h"
+#include "serve/http/accept.h"
+#include "serve/http/route.h"
 
 enum { PATH_WIDTH = 31 }; /* of the list as text: the longest method and path */
 

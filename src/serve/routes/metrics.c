@@ -1,8 +1,8 @@
 /* metrics.c - /metrics, what Prometheus and its kin scrape. */
 #include <string.h>
 
-#include "serve/accept.h"
-#include "serve/route.h"
+#include "serve/http/accept.h"
+#include "serve/http/route.h"
 
 static int is_name(const char *param)
 {

@@ -1,5 +1,5 @@
 /* openapi.c - GET /api/openapi.json: all routes as OpenAPI describes them. */
-#include "serve/openapi.h"
+#include "serve/http/openapi.h"
 
 static void handle(const struct sonde_request *r, struct sonde_response *a)
 {

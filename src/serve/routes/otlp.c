@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/pb.h"
 #include "collect/ingest/otlp.h"
-#include "serve/route.h"
+#include "serve/http/route.h"
 
 enum { BODY_MAX = 16 << 20, UNPACKED_MAX = 64 << 20, INVALID_ARGUMENT = 3, RESOURCE_EXHAUSTED = 8 };
 

@@ -6,7 +6,7 @@
  * ask for, and that is guarded. */
 #include <string.h>
 
-#include "serve/route.h"
+#include "serve/http/route.h"
 
 /* Nothing is loaded from, or sent to, anybody but the agent that served the page. */
 static const char policy[] =

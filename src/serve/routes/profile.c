@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "profile/format.h"
-#include "serve/route.h"
-#include "serve/session_report.h"
+#include "serve/http/route.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 enum { SECONDS_DEFAULT = 30, SECONDS_MAX = 3600 }; /* 30: Go's default */

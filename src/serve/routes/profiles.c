@@ -6,9 +6,9 @@
 #include "base/json.h"
 #include "present/profile_report.h"
 #include "profile/format.h"
-#include "serve/route.h"
-#include "serve/server.h"
-#include "serve/session_report.h"
+#include "serve/http/route.h"
+#include "serve/http/server.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 

@@ -14,8 +14,8 @@
 #include "present/requests.h"
 #include "profile/format.h"
 #include "agent/profiler_request.h"
-#include "serve/route.h"
-#include "serve/session_report.h"
+#include "serve/http/route.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 enum { LAST_TRIES = 100, LAST_WAIT_NS = 20000000 }; /* two seconds */

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "profile/infer.h"
-#include "serve/route.h"
-#include "serve/session_report.h"
+#include "serve/http/route.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 /* 1 if there are any; else the answer is in a. */

@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "present/bottleneck.h"
-#include "serve/route.h"
-#include "serve/session_report.h"
+#include "serve/http/route.h"
+#include "serve/api/session_report.h"
 #include "sonde/sonde.h"
 
 #define SECONDS_DEFAULT 10 /* of what is sampled because there is nothing else */

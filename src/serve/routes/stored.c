@@ -1,8 +1,8 @@
 /* stored.c - /api/runs/ID, which only a store knows, and /api/findings. */
 #include <stdlib.h>
 
-#include "serve/api_store.h"
-#include "serve/route.h"
+#include "serve/api/store.h"
+#include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 100000 };

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "serve/api.h"
-#include "serve/filters.h"
-#include "serve/route.h"
+#include "serve/api/api.h"
+#include "serve/api/filters.h"
+#include "serve/http/route.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_MAX = 10000, HISTORY_MAX = 1000 };

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "serve/api_history.h"
+#include "serve/api/history.h"
 #include "agent/continuous_private.h"
 #include "sonde/sonde.h"
 #include "unit/profile/profile_build.h"

@@ -1,4 +1,4 @@
-/* Answers of an agent, as serve/api.c writes them, for tests of the terminal views. */
+/* Answers of an agent, as serve/api/api.c writes them, for tests of the terminal views. */
 #ifndef TOP_SAMPLE_H
 #define TOP_SAMPLE_H
 

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "collect/ingest/ingest.h"
 #include "collect/ingest/scrape.h"
-#include "serve/export.h"
+#include "serve/export/export.h"
 #include "sonde/sonde.h"
 
 static struct sonde_model *model;

@@ -1,0 +1,213 @@
+/* flame_read.c - what of flame.h a request asks for. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "serve/api/flame_private.h"
+#include "sonde/sonde.h"
+
+#define TIME_MAX 1e11
+#define RANGE_DEFAULT_S 60.0
+#define METRIC_MAX 1e15
+
+static int is_set(const struct sonde_request *r, const char *name, int otherwise)
+{
+    const char *text = sonde_request_param(r, name);
+    return text ? text[0] == '1' : otherwise;
+}
+
+/* NULL if it is not there, or empty. */
+static const char *text_of(const struct sonde_request *r, const char *name)
+{
+    const char *text = sonde_request_param(r, name);
+    return text && *text ? text : NULL;
+}
+
+/* ---- Focus ------------------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* "%3B" and "%25" in a name; anything that is not such a code stays. */
+static void decode(char *text)
+{
+    char *to = text;
+    for (const char *s = text; *s; s++) {
+        const int high = *s == '%' ? hex_digit(s[1]) : -1;
+        const int low = high >= 0 ? hex_digit(s[2]) : -1;
+        if (low < 0 || !(high | low)) {
+            *to++ = *s;
+            continue;
+        }
+        *to++ = (char)(high << 4 | low);
+        s += 2;
+    }
+    *to = '\0';
+}
+
+/* "main;f%3Bg": names from the root. */
+static int read_focus(const char *text, struct sonde_api_flame_query *out)
+{
+    size_t count = 1;
+    if (!text) return 0;
+    out->focus_text = sonde__strdup(text);
+    for (const char *s = text; *s; s++) count += *s == ';';
+    out->focus = sonde__calloc(count, sizeof(*out->focus));
+    if (!out->focus_text || !out->focus) return SONDE_ENOMEM;
+    for (char *at = out->focus_text, *end; at; at = end) {
+        end = strchr(at, ';');
+        if (end) *end++ = '\0';
+        decode(at);
+        out->focus[out->focus_count++] = at;
+    }
+    return 0;
+}
+
+/* ---- Sides ------------------------------------------------------------------------------------- */
+
+static int read_choice(const struct sonde_request *r, struct sonde_response *a,
+                       struct sonde_api_flame_side *out)
+{
+    const char *metric = text_of(r, "metric");
+    struct sonde_select unused = { 0 };
+    struct sonde_err err = { "" };
+    out->thread = text_of(r, "thread");
+    out->span = text_of(r, "span");
+    out->phase = text_of(r, "phase");
+    out->request = text_of(r, "request");
+    out->slowest = text_of(r, "slowest");
+    out->model = text_of(r, "model");
+    out->route = text_of(r, "route");
+    out->workers = is_set(r, "workers", 0);
+    if (metric) out->metric = (enum sonde_request_metric)sonde_request_metric_find(metric);
+    if (!sonde_request_number(r, a, "min", 0, METRIC_MAX, &out->min) ||
+        !sonde_request_number(r, a, "max", 0, METRIC_MAX, &out->max)) {
+        return 0;
+    }
+    if (!metric && (out->min > 0 || out->max > 0)) out->metric = SONDE_METRIC_TOTAL;
+    if (!!out->request + !!out->slowest + (out->metric != SONDE_METRIC_NONE) > 1) {
+        sonde_response_error(a, 400, "one of request, slowest and metric, not several");
+        return 0;
+    }
+    if (out->slowest && sonde_select_slowest(out->slowest, &unused, &err) != 0) {
+        sonde_response_error(a, 400, "parameter slowest: %s", err.text);
+        return 0;
+    }
+    if (out->live && (out->thread || out->span || flame_asks_choice(out))) {
+        sonde_response_error(a, 400, "heaps as they are now have no threads, phases or requests: "
+                             "leave out live to look at what was allocated over time (type=alloc)");
+        return 0;
+    }
+    return 1;
+}
+
+/* A range that ends now, or a while after it begins if that is later, unless it says otherwise.
+ * 0: the answer is in a. */
+static int complete_range(struct sonde_response *a, const char *to, struct sonde_api_flame_side *out)
+{
+    out->no_range = !(out->from_s > 0) && !(out->to_s > 0);
+    if (!out->profile && !out->live) {
+        const double now_s = sonde_clock_s(CLOCK_REALTIME);
+        if (!(out->to_s > 0)) {
+            out->to_s = out->from_s < now_s ? now_s : out->from_s + RANGE_DEFAULT_S;
+        }
+        if (!(out->from_s > 0)) out->from_s = fmax(0, out->to_s - RANGE_DEFAULT_S);
+    }
+    if (!(out->to_s > 0) || out->to_s > out->from_s) return 1;
+    sonde_response_error(a, 400, "parameter %s: it is not after the other", to);
+    return 0;
+}
+
+static int read_side(const struct sonde_request *r, struct sonde_response *a,
+                     struct sonde_api_flame_side *out)
+{
+    uint64_t pid = 0;
+    *out = (struct sonde_api_flame_side){ .profile = text_of(r, "profile"),
+                                          .process = text_of(r, "process"),
+                                          .live = is_set(r, "live", 0) };
+    if (!sonde_request_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
+        !sonde_request_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
+        !sonde_request_count(r, a, "pid", UINT32_MAX, &pid)) {
+        return 0;
+    }
+    out->pid = (uint32_t)pid;
+    if (out->live && out->profile) {
+        sonde_response_error(a, 400, "a kept profile or heaps as they are now, not both: leave out "
+                             "profile or live");
+        return 0;
+    }
+    return complete_range(a, "to", out) && read_choice(r, a, out);
+}
+
+/* What it is compared with: another time or profile, of the same phase, thread and so on; or the
+ * other requests. */
+static int read_base(const struct sonde_request *r, struct sonde_response *a,
+                     struct sonde_api_flame_query *out)
+{
+    struct sonde_api_flame_side *base = &out->base;
+    double from_s = 0, to_s = 0;
+    const char *profile = text_of(r, "base_profile");
+    const int rest = text_of(r, "base") != NULL;
+    if (!sonde_request_number(r, a, "base_from", 0, TIME_MAX, &from_s) ||
+        !sonde_request_number(r, a, "base_to", 0, TIME_MAX, &to_s)) {
+        return 0;
+    }
+    out->has_base = rest || profile || from_s > 0 || to_s > 0;
+    if (!out->has_base) return 1;
+    if (rest && (profile || from_s > 0 || to_s > 0)) {
+        sonde_response_error(a, 400, "compared with the rest or with another time or profile, not "
+                             "both: leave out base");
+        return 0;
+    }
+    *base = out->side;
+    if (rest) {
+        base->rest = 1;
+        if (flame_asks_requests(base)) return 1;
+        sonde_response_error(a, 400, "parameter base: rest is that of chosen requests; add request, "
+                             "slowest, metric, model or route");
+        return 0;
+    }
+    base->live = 0;
+    base->profile = profile;
+    base->from_s = from_s;
+    base->to_s = to_s;
+    base->request = base->slowest = NULL;
+    base->metric = SONDE_METRIC_NONE;
+    return complete_range(a, "base_to", base);
+}
+
+int sonde_api_flame_read(const struct sonde_request *r, struct sonde_response *a,
+                         struct sonde_api_flame_query *out)
+{
+    uint64_t nodes = SONDE_API_FLAME_NODES_DEFAULT;
+    const char *type = text_of(r, "type");
+    *out = (struct sonde_api_flame_query){ .functions = is_set(r, "functions", 1),
+                                           .fold = is_set(r, "fold", 0),
+                                           .invert = is_set(r, "invert", 0),
+                                           .empty = is_set(r, "empty", 0),
+                                           .kind = type ? sonde_sample_kind_find(type) : -1 };
+    if (!read_side(r, a, &out->side) || !read_base(r, a, out) ||
+        !sonde_request_count(r, a, "nodes", SONDE_API_FLAME_NODES_MAX, &nodes)) {
+        return 0;
+    }
+    if (read_focus(text_of(r, "focus"), out) != 0) {
+        sonde_response_error(a, 500, "no memory for the answer");
+        return 0;
+    }
+    out->nodes = (uint32_t)nodes;
+    if (!out->side.profile && !out->side.live && out->kind < 0) out->kind = SONDE_SAMPLE_CPU;
+    if (out->side.live && out->kind < 0) out->kind = SONDE_SAMPLE_LIVE;
+    return 1;
+}
+
+void sonde_api_flame_release(struct sonde_api_flame_query *q)
+{
+    sonde__free(q->focus_text);
+    sonde__free(q->focus);
+}

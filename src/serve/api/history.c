@@ -1,0 +1,151 @@
+/* history.c - see history.h.
+ *
+ * A row of the store says when a part is of and how large it is; what took the time is in the profile
+ * itself. So that is looked at once and remembered: parts do not change, they are replaced. */
+#include "serve/api/history.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "profile/tree.h"
+#include "sonde/sonde.h"
+
+enum { REMEMBERED = 1024 };
+
+struct summary {
+    uint64_t id;
+    double end_s;              /* with it, tells a part from a later one of the same number */
+    size_t bytes;
+    uint64_t cpu_ns, alloc_bytes, live_bytes;
+    double ratio;              /* of the top function; 0 = there is none */
+    char top[120];
+};
+
+static struct summary remembered[REMEMBERED];
+static pthread_mutex_t remembered_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void find_top(const struct sonde_profile *p, int kind, struct summary *out)
+{
+    const struct sonde_profile_filter f = { .kind = kind };
+    const struct sonde_tree_options o = { .functions = 1, .by_module = 1 };
+    struct sonde_tree *tree = NULL;
+    struct sonde_flat *flat = NULL;
+    size_t count = 0;
+    if (sonde_tree_build(p, &f, &o, &tree, NULL) != 0) return;
+    if (sonde_tree_flat(tree, &flat, &count) == 0 && count && p->weights[kind]) {
+        snprintf(out->top, sizeof(out->top), "%.119s", flat[0].name);
+        out->ratio = (double)flat[0].self / (double)p->weights[kind];
+    }
+    sonde__free(flat);
+    sonde_tree_destroy(tree);
+}
+
+static int look_at(const struct sonde_store_ops *ops, struct sonde_store *s, struct summary *out,
+                   struct sonde_err *err)
+{
+    struct sonde_profile *p = NULL;
+    const int rc = sonde_history_get(ops, s, out->id, &p, err);
+    if (rc) return rc;
+    out->cpu_ns = p->weights[SONDE_SAMPLE_CPU];
+    out->alloc_bytes = p->weights[SONDE_SAMPLE_ALLOC];
+    out->live_bytes = p->weights[SONDE_SAMPLE_LIVE];
+    if (out->live_bytes) find_top(p, SONDE_SAMPLE_LIVE, out);
+    else if (out->cpu_ns) find_top(p, SONDE_SAMPLE_CPU, out);
+    sonde_profile_destroy(p);
+    return 0;
+}
+
+static int summary_of(const struct sonde_store_ops *ops, struct sonde_store *s,
+                      const struct sonde_history_part *part, struct summary *out,
+                      struct sonde_err *err)
+{
+    struct summary *at = &remembered[part->id % REMEMBERED];
+    pthread_mutex_lock(&remembered_lock);
+    *out = *at;
+    pthread_mutex_unlock(&remembered_lock);
+    if (out->id == part->id && out->end_s == part->end_s && out->bytes == part->bytes) return 0;
+    *out = (struct summary){ .id = part->id, .end_s = part->end_s, .bytes = part->bytes };
+    const int rc = look_at(ops, s, out, err);
+    if (rc) return rc;
+    pthread_mutex_lock(&remembered_lock);
+    *at = *out;
+    pthread_mutex_unlock(&remembered_lock);
+    return 0;
+}
+
+static void put_part(const struct sonde_history_part *part, const struct summary *sum,
+                     struct sonde_buf *out)
+{
+    const int heap = part->tier == SONDE_HISTORY_HEAP;
+    sonde_json_open(out, '{');
+    sonde_json_u64(out, "id", part->id);
+    sonde_json_str(out, "tier", sonde_history_tier_names[part->tier]);
+    sonde_json_str(out, "process", part->program);
+    sonde_json_time(out, "start", part->start_s);
+    sonde_json_time(out, "end", part->end_s);
+    sonde_json_num(out, "step_s", sonde_history_step_s(part->tier));
+    sonde_json_u64(out, "samples", part->samples);
+    if (!heap) sonde_json_ns(out, "cpu_seconds", sum->cpu_ns);
+    sonde_json_u64(out, "allocated_bytes", sum->alloc_bytes);
+    if (heap) sonde_json_u64(out, "in_use_bytes", sum->live_bytes);
+    if (sum->ratio > 0) {
+        sonde_json_key_open(out, "top", '{');
+        sonde_json_str(out, "function", sum->top);
+        sonde_json_num(out, "ratio", sum->ratio);
+        sonde_json_close(out, '}');
+    } else {
+        sonde_json_str(out, "top", NULL);
+    }
+    sonde_json_u64(out, "bytes", part->bytes);
+    sonde_json_close(out, '}');
+}
+
+struct listing {
+    const struct sonde_store_ops *ops;
+    struct sonde_store *store;
+    struct sonde_buf *out;
+    size_t count, skip, shown; /* count: first pass */
+};
+
+static void count_part(const struct sonde_history_part *part, void *arg)
+{
+    (void)part;
+    ((struct listing *)arg)->count++;
+}
+
+/* One that is gone meanwhile, or cannot be read, is passed over. */
+static void list_part(const struct sonde_history_part *part, void *arg)
+{
+    struct listing *l = arg;
+    struct summary sum;
+    if (l->skip) {
+        l->skip--;
+        return;
+    }
+    if (l->out->error || summary_of(l->ops, l->store, part, &sum, NULL) != 0) return;
+    put_part(part, &sum, l->out);
+    l->shown++;
+}
+
+int sonde_api_history(const struct sonde_store_ops *ops, struct sonde_store *s,
+                      const struct sonde_history_query *q, size_t limit, struct sonde_buf *out,
+                      struct sonde_err *err)
+{
+    struct listing l = { .ops = ops, .store = s, .out = out };
+    int rc = sonde_history_each(ops, s, q, count_part, &l, err);
+    if (rc) return rc;
+    l.skip = l.count > limit ? l.count - limit : 0;
+    sonde_buf_putc(out, '{');
+    sonde_json_time(out, "from", q->from_s);
+    sonde_json_time(out, "to", q->to_s);
+    sonde_json_key_open(out, "parts", '[');
+    rc = sonde_history_each(ops, s, q, list_part, &l, err);
+    sonde_json_close(out, ']');
+    sonde_json_u64(out, "total", l.count);
+    sonde_json_bool(out, "truncated", l.count > limit);
+    sonde_buf_puts(out, "}\n");
+    return rc;
+}

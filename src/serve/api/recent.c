@@ -1,0 +1,277 @@
+/* recent.c - see recent.h. A list under one lock: there are a dozen things at most. Making and
+ * destroying happen without it.
+ *
+ * Things are made by threads that end, of blocks of all sizes. glibc keeps what is freed of those in
+ * the arenas of these threads, hundreds of megabytes that a minute of looking at flame graphs left
+ * behind for good; so the thread that lets go of things also has it returned. */
+#include "serve/api/recent.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "serve/worker.h"
+#include "sonde/sonde.h"
+
+#define TRIM_BYTES ((size_t)8 << 20) /* let go since memory was returned last */
+
+enum state { MAKING, READY, LET_GO }; /* let go: no longer in the list; gone with its last user */
+
+struct sonde_recent_thing {
+    struct sonde_recent *owner;
+    struct sonde_recent_thing *next;
+    enum state state;
+    unsigned users;
+    void *thing;
+    void (*destroy)(void *thing);
+    size_t bytes;
+    uint64_t made_ns, used_ns;     /* CLOCK_MONOTONIC */
+    char name[];
+};
+
+struct sonde_recent {
+    size_t bytes_max;
+    uint64_t keep_ns;
+    pthread_mutex_t lock;          /* of all below, and of things */
+    pthread_cond_t changed;        /* something was made, or is to be looked at */
+    struct sonde_recent_thing *list; /* the last used first */
+    size_t let_go_bytes;           /* since memory was returned to the system … */
+    uint64_t returned_ns;          /* … which was then */
+    struct sonde_worker worker;
+};
+
+int sonde_recent_create(size_t bytes_max, double keep_s, struct sonde_recent **out)
+{
+    struct sonde_recent *r = sonde__calloc(1, sizeof(*r));
+    if (!r) return SONDE_ENOMEM;
+    r->bytes_max = bytes_max;
+    r->keep_ns = (uint64_t)(keep_s * 1e9);
+    pthread_mutex_init(&r->lock, NULL);
+    sonde_clock_cond_init(&r->changed);
+    *out = r;
+    return 0;
+}
+
+/* ---- Letting go (lock held, but for what is destroyed) ------------------------------------------ */
+
+static void unlink_thing(struct sonde_recent *r, struct sonde_recent_thing *t)
+{
+    struct sonde_recent_thing **at = &r->list;
+    while (*at && *at != t) at = &(*at)->next;
+    if (*at) *at = t->next;
+    t->next = NULL;
+}
+
+static void destroy_thing(struct sonde_recent_thing *t)
+{
+    if (t->thing) t->destroy(t->thing);
+    sonde__free(t);
+}
+
+/* Out of the list, and onto that of what is to be destroyed if nobody has it. */
+static void let_go(struct sonde_recent *r, struct sonde_recent_thing *t,
+                   struct sonde_recent_thing **dead)
+{
+    unlink_thing(r, t);
+    r->let_go_bytes += t->bytes;
+    t->state = LET_GO;
+    if (t->users) return;
+    t->next = *dead;
+    *dead = t;
+}
+
+static void destroy_all(struct sonde_recent_thing *dead)
+{
+    while (dead) {
+        struct sonde_recent_thing *next = dead->next;
+        destroy_thing(dead);
+        dead = next;
+    }
+}
+
+/* Too much, or for too long: what nobody has. */
+static void tidy(struct sonde_recent *r, uint64_t now_ns, struct sonde_recent_thing **dead)
+{
+    size_t bytes = 0;
+    int idle = 0;
+    struct sonde_recent_thing *next;
+    for (struct sonde_recent_thing *t = r->list; t; t = next) {
+        next = t->next;
+        if (t->state != READY) continue;
+        bytes += t->bytes;
+        if (t->users) continue;
+        if (now_ns - t->used_ns > r->keep_ns || (idle && bytes > r->bytes_max)) {
+            bytes -= t->bytes;
+            let_go(r, t, dead);
+        } else {
+            idle = 1;
+        }
+    }
+}
+
+/* Locks the allocator for some milliseconds. */
+static void return_memory(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
+static void *sweep(void *arg)
+{
+    struct sonde_recent *r = arg;
+    pthread_mutex_lock(&r->lock);
+    while (!r->worker.stopping) {
+        struct sonde_recent_thing *dead = NULL;
+        const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+        tidy(r, now_ns, &dead);
+        if (dead) {
+            pthread_mutex_unlock(&r->lock);
+            destroy_all(dead); /* may give others back, so there may be more to do */
+            pthread_mutex_lock(&r->lock);
+            continue;
+        }
+        const int due = r->let_go_bytes >= TRIM_BYTES;
+        if (due && now_ns - r->returned_ns >= r->keep_ns / 4) {
+            r->let_go_bytes = 0;
+            r->returned_ns = now_ns;
+            pthread_mutex_unlock(&r->lock);
+            return_memory();
+            pthread_mutex_lock(&r->lock);
+            continue;
+        }
+        if (r->list || due) {
+            const struct timespec until = sonde_clock_timespec(now_ns + r->keep_ns / 4 + 1000000);
+            pthread_cond_timedwait(&r->changed, &r->lock, &until);
+        } else {
+            pthread_cond_wait(&r->changed, &r->lock);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+void sonde_recent_destroy(struct sonde_recent *r)
+{
+    if (!r) return;
+    sonde_worker_stop(&r->worker, &r->lock, &r->changed);
+    while (r->list) {
+        struct sonde_recent_thing *dead = NULL;
+        pthread_mutex_lock(&r->lock);
+        for (struct sonde_recent_thing *t = r->list, *next; t; t = next) {
+            next = t->next;
+            if (!t->users) let_go(r, t, &dead);
+        }
+        pthread_mutex_unlock(&r->lock);
+        if (!dead) break; /* a user is left: a mistake, and better lost than freed under its feet */
+        destroy_all(dead);
+    }
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    sonde__free(r);
+}
+
+/* ---- Taking ------------------------------------------------------------------------------------- */
+
+/* Lock held: the one of that name that may be used, once it is made; NULL = there is none. */
+static struct sonde_recent_thing *find(struct sonde_recent *r, const char *name, double fresh_s,
+                                       struct sonde_recent_thing **dead)
+{
+    for (;;) {
+        struct sonde_recent_thing *t = r->list;
+        while (t && strcmp(t->name, name) != 0) t = t->next;
+        if (!t) return NULL;
+        if (t->state == MAKING) {
+            pthread_cond_wait(&r->changed, &r->lock);
+            continue;
+        }
+        const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+        if ((double)(now_ns - t->made_ns) * 1e-9 <= fresh_s) {
+            unlink_thing(r, t);
+            t->next = r->list;
+            r->list = t;
+            t->used_ns = now_ns;
+            t->users++;
+            return t;
+        }
+        let_go(r, t, dead);
+    }
+}
+
+static int make(struct sonde_recent *r, const struct sonde_recent_maker *maker,
+                struct sonde_recent_thing *t, struct sonde_err *err)
+{
+    struct sonde_recent_thing *dead = NULL;
+    const int rc = maker->make(maker->arg, &t->thing, &t->bytes, err);
+    pthread_mutex_lock(&r->lock);
+    t->bytes += strlen(t->name); /* a client's text: it may be larger than what it names */
+    t->made_ns = t->used_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    t->state = READY;
+    if (rc) {
+        t->users = 0;
+        t->thing = NULL;
+        let_go(r, t, &dead);
+    } else {
+        tidy(r, t->used_ns, &dead);
+        sonde_worker_start(&r->worker, "sonde-recent", sweep, r); /* else who asks next tidies up */
+    }
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    destroy_all(dead);
+    return rc;
+}
+
+int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
+                      const struct sonde_recent_maker *maker, struct sonde_recent_thing **out,
+                      struct sonde_err *err)
+{
+    struct sonde_recent_thing *dead = NULL, *mine = NULL;
+    const size_t len = strlen(name) + 1;
+    pthread_mutex_lock(&r->lock);
+    struct sonde_recent_thing *t = find(r, name, fresh_s, &dead);
+    if (!t && (mine = sonde__calloc(1, sizeof(*mine) + len)) != NULL) {
+        memcpy(mine->name, name, len);
+        mine->owner = r;
+        mine->destroy = maker->destroy;
+        mine->users = 1;
+        mine->next = r->list;
+        r->list = mine;
+    }
+    pthread_mutex_unlock(&r->lock);
+    destroy_all(dead);
+    if (!t && !mine) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
+    const int rc = mine ? make(r, maker, mine, err) : 0;
+    if (!rc) *out = mine ? mine : t;
+    return rc;
+}
+
+void *sonde_recent_get(const struct sonde_recent_thing *t) { return t->thing; }
+
+void sonde_recent_give(struct sonde_recent_thing *t)
+{
+    if (!t) return;
+    struct sonde_recent *r = t->owner;
+    struct sonde_recent_thing *dead = NULL;
+    pthread_mutex_lock(&r->lock);
+    t->used_ns = sonde_clock_ns(CLOCK_MONOTONIC);
+    if (!--t->users && t->state == LET_GO) dead = t;
+    else tidy(r, t->used_ns, &dead);
+    pthread_mutex_unlock(&r->lock);
+    destroy_all(dead);
+}
+
+size_t sonde_recent_count(struct sonde_recent *r, size_t *bytes)
+{
+    size_t count = 0;
+    *bytes = 0;
+    pthread_mutex_lock(&r->lock);
+    for (const struct sonde_recent_thing *t = r->list; t; t = t->next) {
+        count++;
+        *bytes += t->bytes;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return count;
+}

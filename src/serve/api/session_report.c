@@ -1,0 +1,211 @@
+/* session_report.c - see session_report.h. */
+#include "serve/api/session_report.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "present/bottleneck.h"
+#include "present/compare.h"
+#include "present/flamegraph.h"
+#include "profile/format.h"
+#include "sonde/sonde.h"
+
+unsigned sonde_session_status(int code)
+{
+    switch (code) {
+    case SONDE_EINVAL: return 400;
+    case SONDE_EACCES: return 403;
+    case SONDE_ENOENT: return 404;
+    case SONDE_EEXIST:
+    case SONDE_EBUSY: return 409;
+    case SONDE_EOFF: return 503;
+    default: return 500;
+    }
+}
+
+/* ---- One -------------------------------------------------------------------------------------- */
+
+/* Of a profile without a sample: what is known of it. */
+static void put_empty(const struct sonde_profile *p, struct sonde_buf *out)
+{
+    const time_t start = (time_t)(p->start_ns / 1000000000u);
+    char id[64] = "prof_imported";
+    struct tm tm;
+    if (p->start_ns && gmtime_r(&start, &tm)) {
+        strftime(id, sizeof(id), "prof_%Y%m%d_%H%M%S", &tm);
+    }
+    sonde_buf_putc(out, '{');
+    sonde_json_str(out, "profile_id", id);
+    sonde_json_num(out, "duration_seconds", (double)(p->end_ns - p->start_ns) * 1e-9);
+    const char *program = sonde_profile_str(p, p->program);
+    if (*program) sonde_json_str(out, "program", program);
+}
+
+int sonde_session_report(const struct sonde_request *r, const struct sonde_profile *p,
+                         struct sonde_buf *out, struct sonde_err *err)
+{
+    const struct sonde_profile_filter all = { .kind = -1 };
+    const struct sonde_bottleneck_options o = { .seconds_min = r->bottleneck_s };
+    struct sonde_findings *found;
+    const size_t before = out->len;
+    int rc = sonde_format_find("report-json")->write(p, &all, out, err);
+    if (rc == SONDE_ENOENT) {
+        out->len = before;
+        put_empty(p, out);
+    } else if (rc) {
+        return rc;
+    } else {
+        while (out->len && out->data[out->len - 1] != '}') out->len--;
+        out->len--;
+    }
+    rc = sonde_bottlenecks(p, &o, &found);
+    if (rc) return sonde_err_set(err, rc, "no memory to look for bottlenecks");
+    sonde_json_key(out, "bottlenecks");
+    sonde_findings_json(found, out);
+    if (*found->note) sonde_json_str(out, "bottlenecks_note", found->note);
+    sonde_findings_destroy(found);
+    return 0;
+}
+
+void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const char *kind,
+                               const struct sonde_profile *p, struct sonde_response *a)
+{
+    struct sonde_buf *out = &a->body;
+    struct sonde_err err = { "" };
+    uint64_t id = 0;
+    if (!s || out->error || !out->len || a->status >= 400) return;
+    const int rc = sonde_sessions_keep(s, name, kind, p, &id, &err);
+    if (a->content_type && strcmp(a->content_type, "application/json") != 0) return;
+    while (out->len && out->data[out->len - 1] != '}') out->len--;
+    out->len--;
+    if (rc) {
+        sonde_json_str(out, "id", NULL);
+        sonde_json_str(out, "note", err.text);
+    } else {
+        sonde_json_u64(out, "id", id);
+        sonde_json_str(out, "name", name);
+    }
+    sonde_buf_puts(out, "}\n");
+}
+
+/* A 404 that says what there is none of, or a 500. */
+static void failed(int rc, const struct sonde_err *err, struct sonde_response *a)
+{
+    if (a->body.error) return; /* too large, or no memory: the server says it */
+    sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
+}
+
+void sonde_session_picture(const struct sonde_request *r, const struct sonde_profile *p, int kind,
+                           const char *label, int html, struct sonde_response *a)
+{
+    char subtitle[200];
+    struct sonde_tree *tree;
+    struct sonde_err err = { "" };
+    snprintf(subtitle, sizeof(subtitle), "%.100s, %.1f s", label,
+             (double)(p->end_ns - p->start_ns) * 1e-9);
+    struct sonde_flamegraph_options o = sonde_request_picture(r, html);
+    o.subtitle = subtitle;
+    const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
+    const struct sonde_profile_filter f = { .kind = kind };
+    int rc = sonde_tree_build(p, &f, &t, &tree, &err);
+    if (rc) {
+        failed(rc, &err, a);
+        return;
+    }
+    rc = html ? sonde_flamegraph_html(tree, &o, &a->body) : sonde_flamegraph_svg(tree, &o, &a->body);
+    sonde_tree_destroy(tree);
+    if (rc) {
+        sonde_err_set(&err, rc, "no memory for the picture");
+        failed(rc, &err, a);
+        return;
+    }
+    a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
+}
+
+/* ---- Two -------------------------------------------------------------------------------------- */
+
+struct comparing {
+    struct sonde_compare_run run[2];
+    struct sonde_tree *tree[2];      /* NULL: no samples */
+    struct sonde_tree *diff;
+    int kind;
+    const struct sonde_request *request;
+};
+
+/* A profile may have spans and requests alone: then there are figures, and no functions. */
+static int build(struct comparing *c, int i, int picture, struct sonde_err *err)
+{
+    const struct sonde_tree_options whole = { 0 };
+    struct sonde_profile_filter f = c->run[i].filter;
+    const struct sonde_profile *p = c->run[i].profile;
+    f.kind = c->kind;
+    const int rc = sonde_tree_build(p, &f, &whole, &c->tree[i], err);
+    if (!rc) c->kind = (int)c->tree[i]->kind;
+    return rc == SONDE_ENOENT && !picture && (p->infer || p->spans_count) ? 0 : rc;
+}
+
+static int put_comparison(struct comparing *c, const struct sonde_session_side *const side[2],
+                          const char *format, struct sonde_response *a, struct sonde_err *err)
+{
+    const struct sonde_compare_options o = { .kind = c->kind };
+    struct sonde_comparison *comparison;
+    const struct sonde_compare_view view = {
+        .before = side[0]->label, .after = side[1]->label, .diff = c->diff,
+        .style = !strcmp(format, "text")       ? SONDE_REPORT_TEXT
+                 : !strcmp(format, "markdown") ? SONDE_REPORT_MARKDOWN
+                                               : SONDE_REPORT_JSON };
+    int rc = sonde_compare(&c->run[0], 1, &c->run[1], 1, &o, &comparison, err);
+    if (rc) return rc;
+    rc = sonde_compare_report(comparison, &view, &a->body, err);
+    sonde_comparison_destroy(comparison);
+    if (view.style == SONDE_REPORT_TEXT) a->content_type = "text/plain; charset=utf-8";
+    if (view.style == SONDE_REPORT_MARKDOWN) a->content_type = "text/markdown; charset=utf-8";
+    return rc;
+}
+
+static int put_picture(const struct comparing *c, const struct sonde_session_side *const side[2],
+                       int html, struct sonde_response *a, struct sonde_err *err)
+{
+    char subtitle[300];
+    snprintf(subtitle, sizeof(subtitle), "%.120s compared with %.120s", side[1]->label,
+             side[0]->label);
+    struct sonde_flamegraph_options o = sonde_request_picture(c->request, html);
+    o.subtitle = subtitle;
+    const int rc = html ? sonde_flamegraph_html(c->diff, &o, &a->body)
+                        : sonde_flamegraph_svg(c->diff, &o, &a->body);
+    a->content_type = html ? "text/html; charset=utf-8" : "image/svg+xml";
+    return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
+}
+
+static int compare(struct comparing *c, const struct sonde_session_side *const side[2],
+                   const char *format, struct sonde_response *a, struct sonde_err *err)
+{
+    const int html = !strcmp(format, "html"), picture = html || !strcmp(format, "svg");
+    for (int i = 0; i < 2; i++) {
+        c->run[i] = (struct sonde_compare_run){
+            .profile = side[i]->profile,
+            .filter = { .from_ns = side[i]->from_ns, .to_ns = side[i]->to_ns } };
+        const int rc = build(c, i, picture, err);
+        if (rc) return rc;
+    }
+    if (c->tree[0] && c->tree[1]) {
+        const int rc = sonde_tree_diff(c->tree[0], c->tree[1], &c->diff);
+        if (rc) return sonde_err_set(err, rc, "no memory to compare");
+    }
+    return picture ? put_picture(c, side, html, a, err) : put_comparison(c, side, format, a, err);
+}
+
+void sonde_session_compare(const struct sonde_request *r, const struct sonde_session_side *before,
+                           const struct sonde_session_side *after, int kind, const char *format,
+                           struct sonde_response *a)
+{
+    const struct sonde_session_side *const side[2] = { before, after };
+    struct comparing c = { .kind = kind, .request = r };
+    struct sonde_err err = { "" };
+    const int rc = compare(&c, side, format, a, &err);
+    for (int i = 0; i < 2; i++) sonde_tree_destroy(c.tree[i]);
+    sonde_tree_destroy(c.diff);
+    if (rc) failed(rc, &err, a);
+}

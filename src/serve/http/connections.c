@@ -1,0 +1,172 @@
+/* connections.c - see connections.h: two lists, of those that have not asked for anything and of those that read
+ * an answer, each in the order they came to it. So the first of a list is the first whose time is up,
+ * and the quietest. Busy ones are in none. */
+#include "serve/http/connections.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+struct list {
+    struct sonde_quiet_one *first, *last;
+    double max_s; /* that one may be in it */
+};
+
+struct sonde_quiet_one {
+    struct sonde_quiet_one *before, *after;
+    struct list *list;  /* NULL = in none */
+    double since_s;
+    int fd;
+};
+
+struct sonde_quiet {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a list has a first one that it did not have, or it ends */
+    struct list asking, reading;
+    unsigned count, max;
+    int ending;
+    pthread_t watcher;
+};
+
+static void unlist(struct sonde_quiet_one *one)
+{
+    struct list *l = one->list;
+    if (!l) return;
+    if (one->before) one->before->after = one->after;
+    else l->first = one->after;
+    if (one->after) one->after->before = one->before;
+    else l->last = one->before;
+    one->before = one->after = NULL;
+    one->list = NULL;
+}
+
+static void list_last(struct sonde_quiet *q, struct list *l, struct sonde_quiet_one *one)
+{
+    unlist(one);
+    one->since_s = sonde_clock_s(CLOCK_MONOTONIC);
+    one->list = l;
+    one->before = l->last;
+    if (l->last) l->last->after = one;
+    else l->first = one;
+    l->last = one;
+    if (l->first == one) pthread_cond_signal(&q->changed);
+}
+
+/* It stays counted until it is closed. */
+static void send_away(struct sonde_quiet_one *one)
+{
+    shutdown(one->fd, SHUT_RDWR);
+    unlist(one);
+}
+
+/* ---- The watcher -------------------------------------------------------------------------------- */
+
+/* Sends away those whose time is up; when the next one's is, 0 = there is none. */
+static double sweep(struct list *l, double now)
+{
+    while (l->first && l->first->since_s + l->max_s <= now) send_away(l->first);
+    return l->first ? l->first->since_s + l->max_s : 0;
+}
+
+static void *watch(void *arg)
+{
+    struct sonde_quiet *q = arg;
+    pthread_mutex_lock(&q->lock);
+    while (!q->ending) {
+        const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = sweep(&q->asking, now);
+        const double reading = sweep(&q->reading, now);
+        const double next = asking == 0 || (reading != 0 && reading < asking) ? reading : asking;
+        if (next == 0) {
+            pthread_cond_wait(&q->changed, &q->lock);
+            continue;
+        }
+        const struct timespec until = sonde_clock_timespec_s(next);
+        pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+/* ---- Life --------------------------------------------------------------------------------------- */
+
+struct sonde_quiet *sonde_quiet_create(unsigned max, double ask_s, double read_s)
+{
+    struct sonde_quiet *q = sonde__calloc(1, sizeof(*q));
+    if (!q) return NULL;
+    q->max = max;
+    q->asking.max_s = ask_s;
+    q->reading.max_s = read_s;
+    pthread_mutex_init(&q->lock, NULL);
+    sonde_clock_cond_init(&q->changed);
+    if (pthread_create(&q->watcher, NULL, watch, q) == 0) return q;
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    sonde__free(q);
+    return NULL;
+}
+
+void sonde_quiet_destroy(struct sonde_quiet *q)
+{
+    if (!q) return;
+    pthread_mutex_lock(&q->lock);
+    q->ending = 1;
+    pthread_cond_signal(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->watcher, NULL);
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    sonde__free(q);
+}
+
+/* ---- Connections -------------------------------------------------------------------------------- */
+
+struct sonde_quiet_one *sonde_quiet_add(struct sonde_quiet *q, int fd)
+{
+    struct sonde_quiet_one *one = sonde__calloc(1, sizeof(*one));
+    if (!one) return NULL;
+    one->fd = fd;
+    pthread_mutex_lock(&q->lock);
+    if (q->count >= q->max && q->asking.first) send_away(q->asking.first);
+    q->count++;
+    list_last(q, &q->asking, one);
+    pthread_mutex_unlock(&q->lock);
+    return one;
+}
+
+void sonde_quiet_remove(struct sonde_quiet *q, struct sonde_quiet_one *one)
+{
+    if (!one) return;
+    pthread_mutex_lock(&q->lock);
+    unlist(one);
+    q->count--;
+    pthread_mutex_unlock(&q->lock);
+    sonde__free(one);
+}
+
+void sonde_quiet_busy(struct sonde_quiet *q, struct sonde_quiet_one *one)
+{
+    if (!one) return;
+    pthread_mutex_lock(&q->lock);
+    unlist(one);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void sonde_quiet_sending(struct sonde_quiet *q, struct sonde_quiet_one *one)
+{
+    if (!one) return;
+    pthread_mutex_lock(&q->lock);
+    list_last(q, &q->reading, one);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void sonde_quiet_idle(struct sonde_quiet *q, struct sonde_quiet_one *one)
+{
+    if (!one) return;
+    pthread_mutex_lock(&q->lock);
+    list_last(q, &q->asking, one);
+    pthread_mutex_unlock(&q->lock);
+}

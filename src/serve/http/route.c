@@ -1,0 +1,150 @@
+/* route.c - the table of routes, and what their handlers share. */
+#include "serve/http/route.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/api/json.h"
+#include "serve/http/server.h"
+#include "store/run.h"
+
+#define SONDE_ROUTE(id) extern const struct sonde_route sonde_route_##id;
+#include "serve/http/route_list.h"
+#undef SONDE_ROUTE
+
+const struct sonde_route *const sonde_routes[] = {
+#define SONDE_ROUTE(id) &sonde_route_##id,
+#include "serve/http/route_list.h"
+#undef SONDE_ROUTE
+    NULL,
+};
+
+/* 1 if path is of this route. *name as in sonde_route_find. */
+static int path_matches(const struct sonde_route *route, const char *path, const char **name)
+{
+    const size_t len = strlen(route->path);
+    *name = NULL;
+    if (route->path[len - 1] != '*') return strcmp(route->path, path) == 0;
+    if (strncmp(route->path, path, len - 1) != 0) return 0;
+    *name = path + len - 1;
+    return **name && !strchr(*name, '/');
+}
+
+const struct sonde_route *sonde_route_find(const char *path, const char *method, const char **name,
+                                           char *allow, size_t allow_size)
+{
+    size_t used = 0;
+    if (allow_size) *allow = '\0';
+    if (strcmp(method, "HEAD") == 0) method = "GET";
+    for (size_t i = 0; sonde_routes[i]; i++) {
+        const struct sonde_route *route = sonde_routes[i];
+        if (!path_matches(route, path, name)) continue;
+        if (strcmp(route->method, method) == 0) return route;
+        if (used >= allow_size || strstr(allow, route->method)) continue;
+        used += (size_t)snprintf(allow + used, allow_size - used, "%s%s%s", used ? ", " : "",
+                                 route->method, strcmp(route->method, "GET") == 0 ? ", HEAD" : "");
+    }
+    return NULL;
+}
+
+void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    a->status = status;
+    a->content_type = "application/json";
+    sonde_buf_reset(&a->body);
+    sonde_buf_putc(&a->body, '{');
+    sonde_json_str(&a->body, "error", text);
+    sonde_buf_puts(&a->body, "}\n");
+}
+
+const struct sonde_server_file *sonde_request_file(const struct sonde_request *r, const char *name)
+{
+    for (size_t i = 0; i < r->file_count; i++) {
+        if (!strcmp(r->files[i].name, name)) return &r->files[i];
+    }
+    return NULL;
+}
+
+struct sonde_store *sonde_request_history(const struct sonde_request *r)
+{
+    struct sonde_store_stats stats;
+    if (r->store || !r->temporary) return r->store;
+    r->store_ops->stats(r->temporary, &stats);
+    return stats.off ? NULL : r->temporary;
+}
+
+const char *sonde_request_param(const struct sonde_request *r, const char *name)
+{
+    for (size_t i = 0; i < r->param_count; i++) {
+        if (strcmp(r->params[i].name, name) == 0) return r->params[i].value;
+    }
+    return NULL;
+}
+
+int sonde_request_number(const struct sonde_request *r, struct sonde_response *a,
+                         const char *name, double min, double max, double *out)
+{
+    const char *text = sonde_request_param(r, name);
+    if (!text) return 1;
+    char *end;
+    const double v = strtod(text, &end);
+    /* Digits first: strtod also takes blanks, nan, inf and hexadecimal. */
+    if (strspn(text, "0123456789.eE+-") != strlen(text) || end == text || *end || !isfinite(v) ||
+        v < min || v > max) {
+        sonde_response_error(a, 400, "parameter %s: \"%.100s\" is not a number from %g to %g",
+                             name, text, min, max);
+        return 0;
+    }
+    *out = v;
+    return 1;
+}
+
+int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
+                        const char *name, uint64_t max, uint64_t *out)
+{
+    const char *text = sonde_request_param(r, name);
+    if (!text) return 1;
+    errno = 0;
+    const unsigned long long v = strtoull(text, NULL, 10);
+    if (!*text || strspn(text, "0123456789") != strlen(text) || errno || v < 1 || v > max) {
+        sonde_response_error(a, 400,
+                             "parameter %s: \"%.100s\" is not a whole number from 1 to %llu",
+                             name, text, (unsigned long long)max);
+        return 0;
+    }
+    *out = v;
+    return 1;
+}
+
+struct sonde_flamegraph_options sonde_request_picture(const struct sonde_request *r, int html)
+{
+    return (struct sonde_flamegraph_options){ .colors = r->colors,
+                                              .min_width = r->min_width[html != 0] };
+}
+
+void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p)
+{
+    struct sonde_err err = { "" };
+    const int rc = sonde_run_save_bytes(p, &a->body, &err);
+    if (rc) {
+        if (!a->body.error) sonde_response_error(a, 500, "%s", err.text);
+        return;
+    }
+    a->content_type = "application/vnd.sqlite3";
+    a->filename = "profile.run";
+}
+
+int sonde_request_wants_run(const struct sonde_request *r)
+{
+    const char *format = sonde_request_param(r, "format");
+    return format && !strcmp(format, "run");
+}

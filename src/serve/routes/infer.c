@@ -1,0 +1,233 @@
+/* infer.c - /api/requests, /api/requests/ID, /api/heatmap, /api/inference, and POST
+ * /api/inference/reset, which has totals begin anew. */
+#include <string.h>
+
+#include "analyze/heatmap.h"
+#include "infer/tracker.h"
+#include "base/clock.h"
+#include "base/trace_id.h"
+#include "serve/api/api.h"
+#include "serve/api/requests.h"
+#include "serve/http/route.h"
+
+enum { LIMIT_MAX = SONDE_REQUESTS_MAX };
+#define PID_MAX 4194304u
+#define MS_MAX 1e9
+#define METRIC_MAX 1e15
+#define HOUR_S 3600.0
+#define COLUMN_S 0.001 /* the shortest of a heat map */
+#define TIME_MAX 1e11 /* unix seconds */
+
+/* What a word stands for; fallback without one. */
+static int word_of(const struct sonde_request *r, const char *name, int (*find)(const char *),
+                   int fallback)
+{
+    const char *text = sonde_request_param(r, name);
+    return text ? find(text) : fallback;
+}
+
+static int state_find(const char *name)
+{
+    return strcmp(name, "running") == 0 ? SONDE_REQUESTS_RUNNING : SONDE_REQUESTS_DONE;
+}
+
+static struct sonde_api_past past_of(const struct sonde_request *r)
+{
+    return (struct sonde_api_past){ sonde_collector_model(r->collector), r->store_ops,
+                                    sonde_request_history(r) };
+}
+
+/* The filters that lists and heat maps share. 0: the 400 is in a. */
+static int parse_filters(const struct sonde_request *r, struct sonde_response *a,
+                         struct sonde_requests_query *q)
+{
+    const char *trace = sonde_request_param(r, "trace");
+    uint64_t pid = 0;
+    *q = (struct sonde_requests_query){
+        .model = sonde_request_param(r, "model"),
+        .route = sonde_request_param(r, "route"),
+        .process = sonde_request_param(r, "process"),
+        .outcome = word_of(r, "outcome", sonde_infer_outcome_find, -1),
+        .source = word_of(r, "source", sonde_infer_source_find, -1),
+        .metric = (enum sonde_request_metric)word_of(r, "metric", sonde_request_metric_find,
+                                                     SONDE_METRIC_NONE),
+    };
+    if (!sonde_request_count(r, a, "pid", PID_MAX, &pid) ||
+        !sonde_request_number(r, a, "from", 0, TIME_MAX, &q->from_s) ||
+        !sonde_request_number(r, a, "to", 0, TIME_MAX, &q->to_s)) {
+        return 0;
+    }
+    q->pid = (uint32_t)pid;
+    if (q->to_s > 0 && q->to_s < q->from_s) {
+        sonde_response_error(a, 400, "parameter to: it is before from");
+        return 0;
+    }
+    if (trace && !sonde_trace_id_parse(trace, &q->trace_hi, &q->trace_lo)) {
+        sonde_response_error(a, 400, "parameter trace: \"%.100s\" is not a trace id of 32 hexadecimal "
+                             "digits, or a UUID", trace);
+        return 0;
+    }
+    return 1;
+}
+
+/* Bounds of the metric, and of the total in milliseconds, which is older. */
+static int parse_bounds(const struct sonde_request *r, struct sonde_response *a,
+                        struct sonde_requests_query *q)
+{
+    double min_ms = 0;
+    if (!sonde_request_number(r, a, "min_ms", 0, MS_MAX, &min_ms) ||
+        !sonde_request_number(r, a, "min", 0, METRIC_MAX, &q->metric_min) ||
+        !sonde_request_number(r, a, "max", 0, METRIC_MAX, &q->metric_max)) {
+        return 0;
+    }
+    q->min_s = min_ms * 1e-3;
+    if (q->metric == SONDE_METRIC_NONE && (q->metric_min > 0 || q->metric_max > 0)) {
+        q->metric = SONDE_METRIC_TOTAL;
+    }
+    if (!(q->metric_max > 0) || q->metric_min <= q->metric_max) return 1;
+    sonde_response_error(a, 400, "parameter max: it is less than min");
+    return 0;
+}
+
+static void requests(const struct sonde_request *r, struct sonde_response *a)
+{
+    const char *timeline = sonde_request_param(r, "timeline");
+    struct sonde_requests_query q;
+    struct sonde_err err = { "" };
+    uint64_t limit = 0;
+    if (!parse_filters(r, a, &q) || !parse_bounds(r, a, &q) ||
+        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) {
+        return;
+    }
+    q.limit = (size_t)limit;
+    q.no_timeline = timeline && timeline[0] == '0';
+    q.sort = (enum sonde_requests_sort)word_of(r, "sort", sonde_requests_sort_find,
+                                               SONDE_REQUESTS_SLOWEST);
+    q.state = (enum sonde_requests_state)word_of(r, "state", state_find, SONDE_REQUESTS_ALL);
+    const struct sonde_api_past past = past_of(r);
+    const int rc = sonde_api_past_requests(&past, &q, &a->body, &err);
+    if (rc) sonde_response_error(a, 500, "%s", err.text);
+}
+
+static void request(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_err err = { "" };
+    const struct sonde_api_past past = past_of(r);
+    const int found = sonde_api_past_request(&past, r->name, &a->body, &err);
+    if (found > 0 || a->body.error) return;
+    if (found < 0) {
+        sonde_response_error(a, 500, "%s", err.text);
+        return;
+    }
+    sonde_response_error(a, 404, "there is no request \"%.100s\", or it is no longer kept; "
+                         "/api/requests lists them", r->name);
+}
+
+static void heatmap(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_requests_query q;
+    struct sonde_err err = { "" };
+    uint64_t columns = 0, rows = 0;
+    if (!parse_filters(r, a, &q) ||
+        !sonde_request_count(r, a, "columns", SONDE_HEATMAP_COLUMNS_MAX, &columns) ||
+        !sonde_request_count(r, a, "rows", SONDE_HEATMAP_ROWS_MAX, &rows)) {
+        return;
+    }
+    const double now_s = sonde_clock_s(CLOCK_REALTIME);
+    if (!(q.to_s > 0)) q.to_s = q.from_s < now_s ? now_s : q.from_s + 1;
+    if (!sonde_request_param(r, "from")) q.from_s = q.to_s > HOUR_S ? q.to_s - HOUR_S : 0;
+    if (q.to_s - q.from_s < COLUMN_S) q.to_s = q.from_s + COLUMN_S;
+    if (q.metric == SONDE_METRIC_NONE) q.metric = SONDE_METRIC_TTFT;
+    const struct sonde_api_past past = past_of(r);
+    const int rc = sonde_api_heatmap(&past, &q, (uint32_t)columns, (uint32_t)rows, &a->body, &err);
+    if (rc) sonde_response_error(a, 500, "%s", err.text);
+}
+
+static void inference(const struct sonde_request *r, struct sonde_response *a)
+{
+    double window_s = 0;
+    if (!sonde_request_number(r, a, "window", 0.001, 86400, &window_s)) return;
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    sonde_api_inference(m, window_s, &a->body);
+    pthread_rwlock_unlock(&m->lock);
+}
+
+static void reset(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_wrlock(&m->lock);
+    struct sonde_infer *x = sonde_infer_of(m);
+    if (x) sonde_infer_reset(x, m->now_s);
+    pthread_rwlock_unlock(&m->lock);
+    if (x) sonde_buf_puts(&a->body, "{\"reset\":true}\n");
+    else sonde_response_error(a, 404, "this agent follows no inference");
+}
+
+static void shared(const struct sonde_request *r, struct sonde_response *a)
+{
+    struct sonde_model *m = sonde_collector_model(r->collector);
+    pthread_rwlock_rdlock(&m->lock);
+    const int found = sonde_api_shared(m, r->name, &a->body);
+    pthread_rwlock_unlock(&m->lock);
+    if (found || a->body.error) return;
+    sonde_response_error(a, 404, "request \"%.100s\" is not among those in memory, so its neighbours "
+                         "are not known; /api/requests lists them", r->name);
+}
+
+extern const struct sonde_route sonde_route_api_shared;
+const struct sonde_route sonde_route_api_shared = {
+    .method = "GET",
+    .path = "/api/shared/*",
+    .summary = "who was in the batches of a request, and whose work it waited for",
+    .params = (const char *const[]){ NULL },
+    .handle = shared,
+    .keys = "id,shared,waited_for,queue,complete",
+};
+extern const struct sonde_route sonde_route_api_requests, sonde_route_api_request,
+    sonde_route_api_heatmap, sonde_route_api_inference, sonde_route_api_inference_reset;
+const struct sonde_route sonde_route_api_requests = {
+    .method = "GET",
+    .path = "/api/requests",
+    .summary = "inference requests that run or ended, with figures and timelines; with from or to "
+               "those of that time, from the store",
+    .params = (const char *const[]){ "sort", "limit", "model", "route", "process", "pid", "outcome",
+                                     "source", "state", "trace", "from", "to", "metric", "min",
+                                     "max", "min_ms", "timeline", NULL },
+    .handle = requests,
+    .keys = "time,total,requests",
+};
+const struct sonde_route sonde_route_api_request = {
+    .method = "GET",
+    .path = "/api/requests/*",
+    .summary = "one of them, by the engine's id, its number or its trace id",
+    .params = (const char *const[]){ NULL },
+    .handle = request,
+};
+const struct sonde_route sonde_route_api_heatmap = {
+    .method = "GET",
+    .path = "/api/heatmap",
+    .summary = "requests counted by arrival time and by a metric, ttft unless given, for a heat map; "
+               "/api/requests with the bounds of a cell lists what it counts",
+    .params = (const char *const[]){ "metric", "from", "to", "columns", "rows", "model", "route",
+                                     "process", "pid", "outcome", "source", "trace", NULL },
+    .handle = heatmap,
+    .keys = "time,metric,unit,from,to,step_s,edges,columns,rows,cells,counted,kept,seen,truncated",
+};
+const struct sonde_route sonde_route_api_inference = {
+    .method = "GET",
+    .path = "/api/inference",
+    .summary = "inference in all: totals, models with memory and rates, percentiles by route",
+    .params = (const char *const[]){ "window", NULL },
+    .handle = inference,
+    .keys = "time,window_s,totals,models,groups",
+};
+const struct sonde_route sonde_route_api_inference_reset = {
+    .method = "POST",
+    .path = "/api/inference/reset",
+    .summary = "totals of inference begin anew",
+    .params = (const char *const[]){ NULL },
+    .handle = reset,
+    .keys = "reset",
+    .statuses = "404",
+};
