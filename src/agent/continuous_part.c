@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "profile/fold.h"
+#include "profile/compact.h"
 #include "profile/thin.h"
 #include "agent/continuous_private.h"
 #include "sonde/sonde.h"

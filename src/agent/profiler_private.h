@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "profile/symbolize.h"
+#include "profile/symbol/symbolize.h"
 #include "agent/profiler.h"
 #include "agent/profiler_request.h"
 #include "agent/capture.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "analyze/growth.h"
-#include "profile/symbolize.h"
+#include "profile/symbol/symbolize.h"
 #include "sonde/sonde.h"
 
 #define SPANS_BYTES_MAX ((size_t)512 << 20)

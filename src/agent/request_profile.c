@@ -10,7 +10,7 @@
 #include "infer/tracker.h"
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "profile/select.h"
+#include "profile/select/select.h"
 #include "agent/profiler_private.h"
 #include "sonde/sonde.h"
 

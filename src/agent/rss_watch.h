@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "collect/proc/smaps.h"
-#include "profile/series.h"
+#include "profile/curve.h"
 
 #define SONDE_OUTSIDE_TICK_S 0.25
 

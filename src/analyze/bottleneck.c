@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 enum { LIMIT_DEFAULT = 20 };

@@ -8,9 +8,9 @@
 
 #include "analyze/compare_private.h"
 #include "base/alloc.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "profile/heap.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 /* Functions below this share of both sides are not looked at: with a handful of samples nothing can

@@ -10,7 +10,7 @@
 #include "present/compare.h"
 #include "present/flamegraph.h"
 #include "present/text.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 #define OUTPUT_MAX ((size_t)1 << 30)

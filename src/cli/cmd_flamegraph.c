@@ -8,7 +8,7 @@
 #include "cli/profile.h"
 #include "cli/progress.h"
 #include "present/flamegraph.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 #define OUTPUT_MAX ((size_t)1 << 30)

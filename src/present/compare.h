@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "present/profile_report.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 
 struct sonde_compare_view {
     const char *before, *after;   /* what they are called */

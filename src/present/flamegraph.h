@@ -16,7 +16,7 @@
 #define SONDE_PRESENT_FLAMEGRAPH_H
 
 #include "base/buf.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 
 /* Names are used by --colors: append only. */
 #define SONDE_FLAMEGRAPH_COLORS(X)                                                             \

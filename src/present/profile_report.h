@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "profile/profile.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 
 struct sonde_comparison;
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profile/series.h"
+#include "profile/curve.h"
 
 /* Names are used in files and by --fail-on: append only. */
 #define SONDE_HEAP_VERDICTS(X)                                                                 \

@@ -10,7 +10,7 @@
  * parts and samples are plain arrays that start at 0. A row's parent comes before it.
  *
  * A location is an address in a module; until it is symbolized it has no lines. Symbolizing
- * happens once per unique location, after sampling (src/profile/symbolize.h).
+ * happens once per unique location, after sampling (src/profile/symbol/symbolize.h).
  *
  * Not thread-safe: one owner at a time. Memory is bounded by the limit given at creation: a sample
  * that does not fit, or whose stack did not, is counted in dropped_samples and is part of nothing

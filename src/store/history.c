@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "profile/fold.h"
+#include "profile/compact.h"
 #include "sonde/sonde.h"
 #include "store/run.h"
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "fuzz/fuzz_seeds.h"
 #include "profile/format.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 /* Ids of rows lead to rows that come before them, or are there. */

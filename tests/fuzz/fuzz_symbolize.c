@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "fuzz/fuzz_check.h"
 #include "profile/profile.h"
-#include "profile/symbol.h"
+#include "profile/symbol/symbol.h"
 #include "sonde/sonde.h"
 
 enum { FLAG_CUT = 1, FLAG_RAW = 2, FLAG_TEXT = 4, FLAG_OFFSETS = 8 };

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "profile/format.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 #define OUT_MAX ((size_t)1 << 30)

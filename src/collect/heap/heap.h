@@ -3,7 +3,7 @@
  *
  * A thread of the agent drains events 20 times a second and takes a tick (a point of the curve, and
  * of the growth of each site) 16 times a second at first, then ever more rarely down to once; series
- * are of bounded length (profile/series.h; analyze/growth.h says what they mean). Memory follows the
+ * are of bounded length (profile/curve.h; analyze/growth.h says what they mean). Memory follows the
  * number of sites, not of allocations. */
 #ifndef SONDE_COLLECT_HEAP_HEAP_H
 #define SONDE_COLLECT_HEAP_HEAP_H

@@ -21,7 +21,7 @@
 #include "profile/formats/chrome_read.h"
 #include "profile/formats/chrome_requests.h"
 #include "profile/formats/order.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "sonde/sonde.h"
 
 #define NAMES_MAX ((size_t)1 << 30)

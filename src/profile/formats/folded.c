@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/visible.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 /* Append one frame. The format has no escapes: what separates frames and lines is replaced, and what a

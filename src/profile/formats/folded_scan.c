@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "profile/formats/folded.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "sonde/sonde.h"
 
 #define FRAMES_MAX (SONDE_FOLDED_END - 1)

@@ -14,7 +14,7 @@
 #include "base/pb.h"
 #include "base/utf8.h"
 #include "profile/formats/pprof.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "sonde/sonde.h"
 
 enum { REQUEST_RESOURCE = 1, REQUEST_DICTIONARY = 2, RESOURCE_RESOURCE = 1, RESOURCE_SCOPE = 2,

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "profile/formats/pprof_reader.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "sonde/sonde.h"
 
 enum { DEPTH_MAX = 1 << 20 };

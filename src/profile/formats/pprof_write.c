@@ -8,7 +8,7 @@
 #include "base/pb.h"
 #include "base/utf8.h"
 #include "profile/formats/pprof.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "profile/heap.h"
 #include "sonde/sonde.h"
 

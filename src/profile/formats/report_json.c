@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "profile/format.h"
 #include "profile/heap.h"
-#include "profile/tree.h"
+#include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
 enum { TOP_MAX = 100 };

@@ -7,7 +7,7 @@
 #include "profile/format.h"
 #include "profile/formats/order.h"
 #include "profile/formats/speedscope_read.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "sonde/sonde.h"
 
 #define NAMES_MAX ((size_t)1 << 30)

@@ -16,8 +16,8 @@
 #define SONDE_SERVE_API_FLAME_H
 
 #include "present/requests.h"
-#include "profile/select.h"
-#include "profile/tree.h"
+#include "profile/select/select.h"
+#include "profile/tree/tree.h"
 #include "serve/api/recent.h"
 #include "serve/http/route.h"
 

@@ -2,7 +2,7 @@
  * others: see flame.h.
  *
  * Parts of the history have spans and batches, but no requests: those are in the store and in the
- * model, and are brought together here (profile/select.h does the rest). */
+ * model, and are brought together here (profile/select/select.h does the rest). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

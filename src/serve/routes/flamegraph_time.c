@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "profile/frame.h"
+#include "profile/tree/frame.h"
 #include "serve/api/flame.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"

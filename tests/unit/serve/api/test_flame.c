@@ -14,8 +14,8 @@
 
 #include "base/alloc.h"
 #include "profile/infer.h"
-#include "profile/select.h"
-#include "profile/tree.h"
+#include "profile/select/select.h"
+#include "profile/tree/tree.h"
 #include "agent/continuous.h"
 #include "serve/api/recent.h"
 #include "serve/http/route.h"

@@ -1,0 +1,72 @@
+/* die.h - the functions of one unit of debug information around given addresses, their names
+ * and files. */
+#ifndef SONDE_PROFILE_SYMBOL_DIE_H
+#define SONDE_PROFILE_SYMBOL_DIE_H
+
+#include <elfutils/libdw.h>
+
+#include "profile/symbol/elf.h"
+
+#define SONDE__DIE_NONE UINT32_MAX
+
+struct sonde__die_node {    /* a function, or one inlined at parent's */
+    Dwarf_Die die;
+    uint32_t parent;
+};
+
+/* What an address lies in: addrs[i] is in nodes[at[i]] (SONDE__DIE_NONE = in no function). */
+struct sonde__die_walk {
+    struct sonde__die_node *nodes;
+    uint32_t node_count, node_cap;
+    uint32_t *at, at_cap;
+    uint32_t *lists;        /* scratch: stacked lists of indexes in addrs */
+    size_t list_top, list_cap;
+    const struct sonde__symbol_addr *addrs;
+    uint32_t count;
+    uint64_t bias;          /* vaddr - bias = address in the debug information */
+    int deep;               /* look in types and in functions elsewhere too */
+    int rc;
+};
+
+/* addrs ascending. 0 or SONDE_ENOMEM. */
+int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
+                    const struct sonde__symbol_addr *addrs, uint32_t count, uint64_t bias);
+void sonde__die_release(struct sonde__die_walk *w);
+
+/* A function's name and where it is declared, by the DIE that says so, kept for the next use. */
+struct sonde__die_name {
+    const void *key;        /* the DIE's address in memory; NULL = free */
+    char *text;             /* owned; demangled; "" = it has none */
+    const char *raw;        /* as in the symbol table; NULL = unknown; libdw's */
+    const char *file;       /* libdw's; "" = unknown */
+    uint32_t line;
+    int mangled;            /* raw is a linkage name */
+};
+
+struct sonde__die_names {
+    struct sonde__die_name *slots;
+    size_t count, cap;      /* cap: a power of two */
+};
+
+/* NULL when out of memory. Lives until the next call. */
+const struct sonde__die_name *sonde__die_name(struct sonde__die_names *n, Dwarf_Die *die,
+                                              struct sonde__demangler *demangler);
+void sonde__die_names_release(struct sonde__die_names *n);
+
+/* Whole paths of the files of one unit. */
+struct sonde__path {
+    const char *key;        /* libdw's, by its address; NULL = free */
+    char *text;             /* owned */
+};
+
+struct sonde__paths {
+    struct sonde__path *slots;
+    size_t count, cap;      /* cap: a power of two */
+};
+
+/* file in folder, if it is relative (folder: NULL = unknown). Lives until the release; file itself
+ * when nothing is to be added, or out of memory. */
+const char *sonde__path_whole(struct sonde__paths *p, const char *folder, const char *file);
+void sonde__paths_release(struct sonde__paths *p);
+
+#endif
