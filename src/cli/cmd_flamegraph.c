@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/profile.h"
 #include "cli/progress.h"
-#include "present/flamegraph.h"
+#include "present/flamegraph/flamegraph.h"
 #include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 

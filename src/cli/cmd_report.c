@@ -9,7 +9,7 @@
 #include "cli/profile.h"
 #include "cli/report_html.h"
 #include "base/strip.h"
-#include "present/profile_report.h"
+#include "present/report/profile.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
 

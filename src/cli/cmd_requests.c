@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/visible.h"
 #include "cli/cli.h"
-#include "present/requests.h"
+#include "present/report/requests.h"
 #include "present/text.h"
 #include "serve/api/api.h"
 #include "sonde/sonde.h"

@@ -18,7 +18,7 @@
 #include "cli/top_screen.h"
 #include "cli/top_source.h"
 #include "present/text.h"
-#include "present/top_view.h"
+#include "present/top/view.h"
 #include "sonde/sonde.h"
 
 #define ONCE_HEIGHT SONDE_GRID_MAX

@@ -11,7 +11,7 @@
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
-#include "present/requests.h"
+#include "present/report/requests.h"
 #include "profile/infer.h"
 #include "serve/http/server.h"
 #include "sonde/sonde.h"

@@ -18,7 +18,7 @@
 #include "cli/session_private.h"
 #include "collect/discover.h"
 #include "collect/proc/tree.h"
-#include "present/profile_report.h"
+#include "present/report/profile.h"
 #include "present/text.h"
 #include "present/units.h"
 #include "profile/own.h"

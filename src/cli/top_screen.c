@@ -6,7 +6,7 @@
  * ioctl that put the terminal right, which is all a handler may do. */
 #include "cli/top_screen.h"
 
-#include "present/top_view.h" /* before term.h, which makes `columns` and others macros */
+#include "present/top/view.h" /* before term.h, which makes `columns` and others macros */
 #include "sonde/sonde.h"
 
 #include <curses.h>

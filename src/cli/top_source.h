@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "collect/collector.h"
-#include "present/top_view.h"
+#include "present/top/view.h"
 
 /* What is to be shown, and so has to be read. */
 struct sonde_top_request {

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/visible.h"
 #include "cli/cli.h"
-#include "present/flamegraph.h"
+#include "present/flamegraph/flamegraph.h"
 #include "segment/segment.h"
 #include "sonde/sonde.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/gz.h"
 #include "base/json.h"
-#include "present/flamegraph_private.h"
+#include "present/flamegraph/private.h"
 #include "present/web.h"
 #include "sonde/sonde.h"
 

@@ -1,4 +1,4 @@
-// The functions of an answer of /api/flamegraph, read as src/present/flamegraph_private.h says and not
+// The functions of an answer of /api/flamegraph, read as src/present/flamegraph/private.h says and not
 // by the scripts under test.
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "present/flamegraph.h"
+#include "present/flamegraph/flamegraph.h"
 #include "profile/format.h"
 #include "sonde/sonde.h"
 

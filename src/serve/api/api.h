@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
-#include "present/requests.h"
+#include "present/report/requests.h"
 
 /* {"time","families":[{"name","type","kind","unit","help","source","series":[{"labels":{}}]}]} */
 void sonde_api_series(const struct sonde_model *m, const struct sonde_filter *f, size_t limit,
@@ -58,7 +58,7 @@ void sonde_api_put_span(const struct sonde_model_span *s, struct sonde_buf *out)
 int sonde_api_span_passes(const struct sonde_api_spans *q, const struct sonde_model_span *s);
 #define SONDE_API_SPANS_DEFAULT 100
 
-/* {"time","total","requests":[…]}: present/requests.h says what a request is. total: that passed. */
+/* {"time","total","requests":[…]}: present/report/requests.h says what a request is. total: that passed. */
 void sonde_api_requests(const struct sonde_model *m, const struct sonde_requests_query *q,
                         struct sonde_buf *out);
 

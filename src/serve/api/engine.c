@@ -1,7 +1,7 @@
 /* engine.c - devices, pools and tokenizers of engines: see api.h. */
 #include "analyze/engine.h"
 #include "model/model.h"
-#include "present/engine_report.h"
+#include "present/report/engine.h"
 #include "serve/api/api.h"
 
 int sonde_api_engine(const struct sonde_model *m, struct sonde_buf *out)

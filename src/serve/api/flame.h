@@ -15,7 +15,7 @@
 #ifndef SONDE_SERVE_API_FLAME_H
 #define SONDE_SERVE_API_FLAME_H
 
-#include "present/requests.h"
+#include "present/report/requests.h"
 #include "profile/select/select.h"
 #include "profile/tree/tree.h"
 #include "serve/api/recent.h"

@@ -7,7 +7,7 @@
 #include "analyze/window.h"
 #include "base/alloc.h"
 #include "base/json.h"
-#include "present/requests.h"
+#include "present/report/requests.h"
 #include "serve/api/api.h"
 #include "sonde/sonde.h"
 

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "model/model.h"
-#include "present/requests.h"
+#include "present/report/requests.h"
 #include "store/store.h"
 
 /* Where requests are. The model's read lock is taken here, for moments. */

@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "base/json.h"
-#include "present/bottleneck.h"
-#include "present/compare.h"
-#include "present/flamegraph.h"
+#include "present/report/bottleneck.h"
+#include "present/report/compare.h"
+#include "present/flamegraph/flamegraph.h"
 #include "profile/format.h"
 #include "sonde/sonde.h"
 

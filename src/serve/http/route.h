@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "collect/collector.h"
 #include "collect/ingest/otlp.h"
-#include "present/flamegraph.h"
+#include "present/flamegraph/flamegraph.h"
 #include "present/web.h"
 #include "serve/http/auth.h"
 #include "agent/profiler.h"

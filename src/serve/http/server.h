@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "collect/collector.h"
 #include "collect/ingest/otlp.h"
-#include "present/flamegraph.h"
+#include "present/flamegraph/flamegraph.h"
 #include "serve/http/caller.h"
 #include "serve/http/auth.h"
 #include "agent/profiler.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "present/flamegraph.h"
+#include "present/flamegraph/flamegraph.h"
 #include "serve/api/flame.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"

@@ -5,8 +5,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "present/flamegraph.h"
-#include "present/profile_report.h"
+#include "present/flamegraph/flamegraph.h"
+#include "present/report/profile.h"
 #include "profile/format.h"
 #include "serve/api/history.h"
 #include "agent/continuous.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "present/profile_report.h"
+#include "present/report/profile.h"
 #include "profile/format.h"
 #include "serve/http/route.h"
 #include "serve/http/server.h"

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "base/json.h"
-#include "present/flamegraph.h"
-#include "present/profile_report.h"
-#include "present/requests.h"
+#include "present/flamegraph/flamegraph.h"
+#include "present/report/profile.h"
+#include "present/report/requests.h"
 #include "profile/format.h"
 #include "agent/profiler_request.h"
 #include "serve/http/route.h"

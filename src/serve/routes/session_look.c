@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "present/bottleneck.h"
+#include "present/report/bottleneck.h"
 #include "serve/http/route.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"

@@ -10,7 +10,7 @@
 
 #include "analyze/bottleneck.h"
 #include "base/alloc.h"
-#include "present/bottleneck.h"
+#include "present/report/bottleneck.h"
 #include "profile/infer.h"
 #include "sonde/sonde.h"
 #include "unit/profile/heap_build.h"

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "present/profile_report.h"
+#include "present/report/profile.h"
 
 /* Free it. */
 static char *report(const struct sonde_profile *p, struct sonde_report_options o)

@@ -410,7 +410,7 @@ export interface Span {
 }
 export interface Spans { time: number; spans: Span[] }
 
-// /api/flamegraph: the format of src/present/flamegraph_private.h, read by flame/data.ts, and this.
+// /api/flamegraph: the format of src/present/flamegraph/private.h, read by flame/data.ts, and this.
 export interface FlameAbout {
     samples: number;
     seconds: number;

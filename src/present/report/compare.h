@@ -1,0 +1,42 @@
+/* compare.h - a comparison (analyze/compare.h) in words, tables and JSON. */
+#ifndef SONDE_PRESENT_REPORT_COMPARE_H
+#define SONDE_PRESENT_REPORT_COMPARE_H
+
+#include "analyze/compare.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "present/report/profile.h"
+#include "profile/tree/tree.h"
+
+struct sonde_compare_view {
+    const char *before, *after;   /* what they are called */
+    const struct sonde_tree *diff; /* sonde_tree_diff of both, for the table of functions; may be
+                                      NULL, then there is none */
+    enum sonde_report_style style;
+    size_t limit;                 /* functions shown; 0 = 30 */
+    int width, ascii;
+};
+
+/* The sentence on top: "b.run is 12.1 % ± 3.0 % faster than a.run in request time p50", and what
+ * contributed most. At most two lines, each with its newline. */
+void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde_compare_view *v,
+                            struct sonde_buf *out);
+
+/* All of it. SONDE_ENOMEM. */
+int sonde_compare_report(const struct sonde_comparison *c, const struct sonde_compare_view *v,
+                         struct sonde_buf *out, struct sonde_err *err);
+
+/* An object: verdict, summary, figures[], and with v->diff functions[] as `sonde diff --json` has
+ * them. sonde_compare_report writes this for SONDE_REPORT_JSON; the HTTP answer is the same. */
+void sonde_compare_json(const struct sonde_comparison *c, const struct sonde_compare_view *v,
+                        struct sonde_buf *out);
+
+/* A value of a figure as people read it: "12.3 ms", "4.56 MiB/s", "31.2 %". */
+#define SONDE_FIGURE_BYTES 40
+const char *sonde_figure_format(char out[SONDE_FIGURE_BYTES], double value, const char *unit,
+                                int ascii);
+/* "-20.1…-12.3 %", "" where there is no interval. */
+const char *sonde_figure_interval(char out[SONDE_FIGURE_BYTES], const struct sonde_figure *f,
+                                  int ascii);
+
+#endif

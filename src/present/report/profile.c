@@ -1,0 +1,329 @@
+/* profile.c - the figures of a report. */
+#include "present/report/profile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "present/debug_package.h"
+#include "present/report/profile_private.h"
+#include "present/units.h"
+#include "sonde/sonde.h"
+
+enum { LIMIT_DEFAULT = 20 };
+#define SHARE_MIN_DEFAULT 0.01
+
+const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
+                                enum sonde_sample_kind kind, int ascii)
+{
+    const char *unit = sonde_sample_kind_unit(kind);
+    if (!strcmp(unit, "nanoseconds")) {
+        return sonde_value_format(out, (double)weight * 1e-9, SONDE_UNIT_SECONDS, ascii);
+    }
+    return sonde_value_format(out, (double)weight,
+                              !strcmp(unit, "bytes") ? SONDE_UNIT_BYTES : SONDE_UNIT_COUNT, ascii);
+}
+
+const char *report_module_advice(uint32_t flags)
+{
+    if (flags & SONDE_MODULE_VDSO) return "";
+    if (flags & SONDE_MODULE_JIT) {
+        return flags & SONDE_MODULE_STRIPPED
+                   ? "code made while it ran, without a map of names (/tmp/perf-PID.map): start node "
+                     "with --perf-basic-prof, Java with -XX:+DumpPerfMapAtExit, Python with -X perf"
+                   : "";
+    }
+    if (flags & SONDE_MODULE_KERNEL) {
+        return flags & SONDE_MODULE_STRIPPED
+                   ? "addresses are hidden: set the sysctl kernel.kptr_restrict to 0 or record as root"
+                   : "";
+    }
+    if (flags & SONDE_MODULE_DELETED && flags & (SONDE_MODULE_STRIPPED | SONDE_MODULE_NO_LINES)) {
+        return "the file was deleted or replaced while it ran: record again";
+    }
+    if (flags & SONDE_MODULE_STRIPPED) {
+        return "no symbols: install its debug symbols, set DEBUGINFOD_URLS, or build it with -g and "
+               "do not strip it";
+    }
+    if (flags & SONDE_MODULE_NO_LINES) {
+        return "no debug information, so no lines and inlined frames: install its debug symbols, "
+               "set DEBUGINFOD_URLS, or build it with -g";
+    }
+    return "";
+}
+
+void report_module_advise(const struct report *r, const struct report_module *m, char *out,
+                          size_t size)
+{
+    static const char words[] = "install its debug symbols";
+    char package[SONDE_DEBUG_PACKAGE_MAX];
+    const char *advice = report_module_advice(m->flags);
+    const char *at = strstr(advice, words);
+    snprintf(out, size, "%s", advice);
+    if (at && !sonde_debug_package(NULL, sonde_profile_str(r->p, m->path), package)) {
+        snprintf(out, size, "%.*sinstall %s%s", (int)(at - advice), advice, package,
+                 at + sizeof(words) - 1);
+    }
+}
+
+/* ---- Threads and modules --------------------------------------------------------------------- */
+
+static int by_thread_weight(const void *a, const void *b)
+{
+    const struct report_thread *x = a, *y = b;
+    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
+    return x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+static int by_module_weight(const void *a, const void *b)
+{
+    const struct report_module *x = a, *y = b;
+    if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
+    return x->path < y->path ? -1 : x->path > y->path;
+}
+
+/* A module is mapped in several places: one row for each file. */
+static void join_modules(struct report *r)
+{
+    const struct sonde_profile *p = r->p;
+    size_t kept = 0;
+    for (uint32_t i = 1; i < p->modules_count; i++) {
+        const struct report_module m = r->modules[i];
+        if (!m.weight || !*report_module_advice(m.flags)) continue;
+        size_t k = 0;
+        while (k < kept && (r->modules[k].path != m.path || r->modules[k].build_id != m.build_id)) {
+            k++;
+        }
+        if (k == kept) {
+            r->modules[kept++] = m;
+        } else {
+            r->modules[k].weight += m.weight;
+            r->modules[k].flags |= m.flags;
+        }
+    }
+    r->module_count = kept;
+    qsort(r->modules, kept, sizeof(*r->modules), by_module_weight);
+}
+
+static int sum_samples(struct report *r)
+{
+    const struct sonde_profile *p = r->p;
+    const int rc = sonde_profile_match_create(p, &r->o->filter, &r->match, NULL);
+    if (rc) return rc;
+    r->threads = sonde__calloc(p->threads_count, sizeof(*r->threads));
+    r->modules = sonde__calloc(p->modules_count, sizeof(*r->modules));
+    if (!r->threads || !r->modules) return SONDE_ENOMEM;
+    for (uint32_t i = 0; i < p->modules_count; i++) {
+        const struct sonde_profile_module *from = &p->modules[i];
+        r->modules[i] = (struct report_module){ .path = from->path, .build_id = from->build_id,
+                                                .flags = from->flags };
+    }
+    for (uint32_t i = 0; i < p->samples_count; i++) {
+        if (!sonde_profile_matches(r->match, i)) continue;
+        const struct sonde_profile_sample *s = &p->samples[i];
+        const int cut = (s->flags & SONDE_SAMPLE_TRUNCATED) != 0;
+        struct report_thread *t = &r->threads[s->thread];
+        t->thread = s->thread;
+        t->weight += s->weight;
+        t->samples += s->count;
+        t->truncated += cut ? s->count : 0;
+        r->weight += s->weight;
+        r->samples += s->count;
+        r->truncated += cut ? s->count : 0;
+        sonde_stack_sums_add(&r->stacks, s);
+        r->modules[p->locations[p->stacks[s->stack].location].module].weight += s->weight;
+    }
+    for (uint32_t i = 0; i < p->threads_count; i++) {
+        if (r->threads[i].samples) r->threads[r->thread_count++] = r->threads[i];
+    }
+    qsort(r->threads, r->thread_count, sizeof(*r->threads), by_thread_weight);
+    join_modules(r);
+    return 0;
+}
+
+/* ---- Spans ----------------------------------------------------------------------------------- */
+
+static int by_span_duration(const void *a, const void *b)
+{
+    const struct report_span *x = a, *y = b;
+    if (x->duration_ns_sum != y->duration_ns_sum) {
+        return x->duration_ns_sum > y->duration_ns_sum ? -1 : 1;
+    }
+    return x->name < y->name ? -1 : x->name > y->name;
+}
+
+/* What is special in a glob, taken literally. */
+static char *glob_of(const char *name)
+{
+    char *out = sonde__alloc(2 * strlen(name) + 1), *at = out;
+    if (!out) return NULL;
+    for (; *name; name++) {
+        if (strchr("*?[]\\", *name)) *at++ = '\\';
+        *at++ = *name;
+    }
+    *at = '\0';
+    return out;
+}
+
+/* Weight of the samples that pass the filter and are inside a span of that name. */
+static int weigh_span(const struct report *r, struct report_span *s)
+{
+    char *glob = glob_of(sonde_profile_str(r->p, s->name));
+    if (!glob) return SONDE_ENOMEM;
+    const struct sonde_profile_filter f = { .kind = (int)r->kind, .span = glob };
+    struct sonde_profile_match *m;
+    const int rc = sonde_profile_match_create(r->p, &f, &m, NULL);
+    for (uint32_t i = 0; !rc && i < r->p->samples_count; i++) {
+        if (sonde_profile_matches(m, i) && sonde_profile_matches(r->match, i)) {
+            s->weight += r->p->samples[i].weight;
+        }
+    }
+    if (!rc) sonde_profile_match_destroy(m);
+    sonde__free(glob);
+    return rc;
+}
+
+/* Spans that overlap the time range; the other filters are about samples. */
+static int sum_spans(struct report *r)
+{
+    const struct sonde_profile *p = r->p;
+    const struct sonde_profile_filter *f = &r->o->filter;
+    uint32_t *row_of = sonde__calloc(p->strings_count, sizeof(*row_of)); /* name -> row + 1 */
+    if (!row_of) return SONDE_ENOMEM;
+    int rc = 0;
+    size_t cap = 0;
+    for (uint32_t i = 0; !rc && i < p->spans_count; i++) {
+        const struct sonde_profile_span *s = &p->spans[i];
+        if (s->end_ns < s->start_ns || (f->from_ns && s->end_ns <= f->from_ns) ||
+            (f->to_ns && s->start_ns >= f->to_ns)) {
+            continue;
+        }
+        if (!row_of[s->name]) {
+            if (r->span_count == cap) {
+                cap = cap ? cap * 2 : 64;
+                struct report_span *grown = sonde__realloc(r->spans, cap * sizeof(*grown));
+                if (!grown) {
+                    rc = SONDE_ENOMEM;
+                    break;
+                }
+                r->spans = grown;
+            }
+            r->spans[r->span_count++] = (struct report_span){ .name = s->name };
+            row_of[s->name] = (uint32_t)r->span_count;
+        }
+        struct report_span *row = &r->spans[row_of[s->name] - 1];
+        const uint64_t duration = s->end_ns - s->start_ns;
+        row->count++;
+        row->errors += s->outcome != SONDE_OK;
+        row->duration_ns_sum += duration;
+        if (duration > row->duration_ns_max) row->duration_ns_max = duration;
+    }
+    sonde__free(row_of);
+    if (rc || !r->span_count) return rc;
+    qsort(r->spans, r->span_count, sizeof(*r->spans), by_span_duration);
+    for (size_t i = 0; !rc && i < r->span_count && i < r->limit; i++) {
+        rc = weigh_span(r, &r->spans[i]);
+    }
+    return rc;
+}
+
+/* ---- The report ------------------------------------------------------------------------------ */
+
+/* Heap facts are of the whole process and the whole time, and beside the point for who asks for
+ * another kind of sample. */
+static int about_heap(const struct sonde_profile *p, const struct sonde_profile_filter *f)
+{
+    const int asked = f->kind < 0 ||
+                      !strcmp(sonde_sample_kind_unit((enum sonde_sample_kind)f->kind), "bytes");
+    return p->heap && asked && !f->thread && !f->span && !f->trace_hi && !f->trace_lo &&
+           !f->from_ns && !f->to_ns;
+}
+
+/* Requests are no samples: they are told unless something is asked for that they do not have. */
+static int about_infer(const struct sonde_profile *p, const struct sonde_profile_filter *f)
+{
+    const int asked = f->kind < 0 || f->kind == SONDE_SAMPLE_CPU || f->kind == SONDE_SAMPLE_OFFCPU;
+    return p->infer && (p->infer->request_count || p->infer->model_count) && asked && !f->thread &&
+           !f->span && !f->trace_hi && !f->trace_lo && !f->from_ns && !f->to_ns;
+}
+
+/* What an engine told of its insides is of the whole time, too. */
+static int engine_init(struct report *r)
+{
+    const struct sonde_profile_filter *f = &r->o->filter;
+    const struct sonde_engine_run *run = r->p->engine_run;
+    if (!run || f->thread || f->span || f->trace_hi || f->trace_lo || f->from_ns || f->to_ns) return 0;
+    return sonde_engine_build(run->series, run->count, &r->inside);
+}
+
+/* A run without samples (the CPU was not sampled, or no allocation was) that has requests, or of
+ * whose heap something is known all the same. */
+static int report_facts(const struct sonde_profile *p, const struct sonde_report_options *o,
+                        int heap, int infer, struct sonde_buf *out, struct sonde_err *err)
+{
+    struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT };
+    int rc = heap ? heap_report_init(&r.heap, p, o, r.limit) : 0;
+    if (!rc && infer) rc = infer_report_init(&r.infer, p, o, r.limit);
+    if (!rc) rc = engine_init(&r);
+    if (!rc && o->style == SONDE_REPORT_JSON) {
+        report_facts_json(&r, out);
+    } else if (!rc) {
+        heap_report_text(&r.heap, out);
+        infer_report_text(&r.infer, out);
+        sonde_engine_report(r.inside, o, r.limit, out);
+    }
+    if (!rc) rc = out->error;
+    if (rc) sonde_err_set(err, rc, "no memory for the report");
+    heap_report_release(&r.heap);
+    infer_report_release(&r.infer);
+    sonde_engine_destroy(r.inside);
+    return rc;
+}
+
+int sonde_profile_report(const struct sonde_profile *p, const struct sonde_report_options *o,
+                         struct sonde_buf *out, struct sonde_err *err)
+{
+    struct report r = { .p = p, .o = o, .limit = o->limit ? o->limit : LIMIT_DEFAULT,
+                        .share_min = o->share_min > 0 ? o->share_min : SHARE_MIN_DEFAULT };
+    const struct sonde_tree_options plain = { .by_module = 1 };
+    int rc = sonde_tree_build(p, &o->filter, &plain, &r.tree, err);
+    const int heap = about_heap(p, &o->filter), inference = about_infer(p, &o->filter);
+    /* Who asks for memory in use gets what is known of it; of another kind there is nothing to say. */
+    const int in_use = o->filter.kind < 0 || o->filter.kind == SONDE_SAMPLE_LIVE;
+    const int built = engine_init(&r);
+    if (!built && rc == SONDE_ENOENT &&
+        ((heap && in_use) || ((inference || r.inside) && !p->samples_count))) {
+        sonde_engine_destroy(r.inside);
+        return report_facts(p, o, heap, inference, out, err);
+    }
+    if (rc) {
+        sonde_engine_destroy(r.inside);
+        return rc;
+    }
+    r.kind = r.tree->kind;
+    rc = sonde_tree_flat(r.tree, &r.flat, &r.flat_count);
+    if (!rc) rc = sum_samples(&r);
+    if (!rc) rc = sonde_profile_processes(p, r.match, r.kind, &r.processes, &r.process_count);
+    if (!rc) rc = sum_spans(&r);
+    if (!rc && heap) rc = heap_report_init(&r.heap, p, o, r.limit);
+    if (!rc && inference) rc = infer_report_init(&r.infer, p, o, r.limit);
+    if (!rc) rc = built;
+    if (!rc) {
+        if (o->style == SONDE_REPORT_JSON) report_write_json(&r, out);
+        else report_write_text(&r, out);
+        rc = out->error;
+    }
+    if (rc) sonde_err_set(err, rc, "no memory for the report");
+    sonde_profile_match_destroy(r.match);
+    sonde__free(r.flat);
+    sonde__free(r.threads);
+    sonde__free(r.processes);
+    sonde__free(r.spans);
+    sonde__free(r.modules);
+    heap_report_release(&r.heap);
+    infer_report_release(&r.infer);
+    sonde_engine_destroy(r.inside);
+    sonde_tree_destroy(r.tree);
+    return rc;
+}

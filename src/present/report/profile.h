@@ -1,0 +1,51 @@
+/* profile.h - a profile in words and tables: where the time (or the bytes) went, by
+ * function, by thread and by span, and how far to believe it: what share of the stacks is whole,
+ * what was lost, which modules have no names. */
+#ifndef SONDE_PRESENT_REPORT_PROFILE_H
+#define SONDE_PRESENT_REPORT_PROFILE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "profile/profile.h"
+#include "profile/tree/tree.h"
+
+struct sonde_comparison;
+
+enum sonde_report_style { SONDE_REPORT_TEXT, SONDE_REPORT_MARKDOWN, SONDE_REPORT_JSON };
+
+struct sonde_report_options {
+    struct sonde_profile_filter filter;
+    enum sonde_report_style style;
+    size_t limit;       /* functions, threads and spans shown of each; 0 = 20 */
+    double share_min;   /* of the total: smaller nodes of the tree are left out; 0 = 0.01 */
+    int width;          /* of text; 0 = as wide as needed */
+    int ascii;
+    const struct sonde_comparison *comparison; /* of a diff: intervals and verdicts of functions;
+                                                  NULL = none */
+};
+
+/* Append the report. SONDE_ENOENT and why when nothing passes the filter; SONDE_EINVAL;
+ * SONDE_ENOMEM. */
+int sonde_profile_report(const struct sonde_profile *p, const struct sonde_report_options *o,
+                         struct sonde_buf *out, struct sonde_err *err);
+
+/* Two trees in one (sonde_tree_diff) as a table of functions: those that have changed for sure, then
+ * those whose own share of the total did most, then the largest. Shares are of each profile's own total, so that a longer
+ * recording is not a slower program; of memory, bytes are compared. */
+int sonde_profile_diff(const struct sonde_tree *diff, const struct sonde_report_options *o,
+                       struct sonde_buf *out, struct sonde_err *err);
+
+/* The first `limit` functions by their own weight, a line each: " 61.0 %  burn  src/burn.c:12". */
+void sonde_profile_top(const struct sonde_tree *t, size_t limit, int ascii, struct sonde_buf *out);
+
+/* The heap in a few lines: how much is in use, the peak, what was allocated, then each leak, at most
+ * `leaks` of them. Nothing without heap facts. */
+void sonde_heap_summary(const struct sonde_profile *p, size_t leaks, int ascii,
+                        struct sonde_buf *out);
+
+/* A weight as people read it: 1.23 s, 4.56 MiB, 789. */
+#define SONDE_WEIGHT_BYTES 24
+const char *sonde_weight_format(char out[SONDE_WEIGHT_BYTES], uint64_t weight,
+                                enum sonde_sample_kind kind, int ascii);
+
+#endif

@@ -1,0 +1,102 @@
+/* profile_private.h - the figures of a report, and who writes them. */
+#ifndef SONDE_PRESENT_REPORT_PROFILE_PRIVATE_H
+#define SONDE_PRESENT_REPORT_PROFILE_PRIVATE_H
+
+#include "present/report/engine.h"
+#include "present/report/heap.h"
+#include "present/report/infer.h"
+#include "present/report/profile.h"
+#include "present/table.h"
+#include "profile/process.h"
+
+struct report_thread {
+    uint32_t thread;           /* of the profile; 0 = unknown */
+    uint64_t weight, samples, truncated;
+};
+
+struct report_span {
+    uint32_t name;             /* string of the profile */
+    uint64_t count, errors;
+    uint64_t duration_ns_sum, duration_ns_max;
+    uint64_t weight;           /* of samples inside a span of this name; a sample counts once */
+};
+
+struct report_module {
+    uint32_t path, build_id;   /* strings of the profile */
+    uint32_t flags;            /* SONDE_MODULE_… */
+    uint64_t weight;           /* self */
+};
+
+struct report {
+    const struct sonde_profile *p;
+    const struct sonde_report_options *o;
+    enum sonde_sample_kind kind;
+    size_t limit;
+    double share_min;
+    struct sonde_profile_match *match;   /* of the filter */
+    struct sonde_tree *tree;
+    struct sonde_flat *flat;
+    size_t flat_count;
+    uint64_t weight, samples, truncated; /* of what passes; samples are counts */
+    struct sonde_stack_sums stacks;      /* the same, and why they are truncated */
+    struct report_thread *threads;       /* those with samples, most weight first */
+    size_t thread_count;
+    struct sonde_profile_process *processes; /* most weight first */
+    uint32_t process_count;
+    struct report_span *spans;           /* by name, longest in all first */
+    size_t span_count;
+    struct report_module *modules;       /* that lack names or lines, most weight first */
+    size_t module_count;
+    struct heap_report heap;             /* its h is NULL: there is nothing to say of the heap */
+    struct infer_report infer;           /* its run is NULL: nor of inference */
+    struct sonde_engine *inside;         /* devices, pools, tokenizers; NULL = nor of those */
+};
+
+/* part of r->weight, 0 … 1 */
+static inline double report_share(const struct report *r, uint64_t part)
+{
+    return r->weight ? (double)part / (double)r->weight : 0;
+}
+
+/* Why a module's frames lack names or lines and what to do about it; "" = nothing. */
+const char *report_module_advice(uint32_t flags);
+/* The same in full: with the package to install, where one is known. */
+enum { REPORT_ADVICE_MAX = 512 };
+void report_module_advise(const struct report *r, const struct report_module *m, char *out,
+                          size_t size);
+
+/* ---- profile_lines.c: text and Markdown, by o->style --------------------------------- */
+
+enum { REPORT_LINE_MAX = 4096 }; /* bytes of a line; longer ones are cut */
+
+/* Text of any origin, made harmless; in Markdown what would be markup is escaped. */
+void report_put_clean(struct sonde_buf *out, const char *text, int ascii);
+void report_put_text(const struct sonde_report_options *o, struct sonde_buf *out,
+                     const char *text);
+/* A heading: of the report's parts (level 2) or of parts of those (3). */
+void report_put_heading(const struct sonde_report_options *o, int level, const char *title,
+                        struct sonde_buf *out);
+/* A heading of level 2 and a table under it, or the table only; the table is released. */
+void report_put_table(const struct sonde_report_options *o, const char *title,
+                      struct sonde_table *t, struct sonde_buf *out);
+void report_put_rows(const struct sonde_report_options *o, struct sonde_table *t,
+                     struct sonde_buf *out);
+/* "name: text" as a line. */
+void report_put_fact(const struct sonde_report_options *o, struct sonde_buf *out, const char *name,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+void report_percent_cell(struct sonde_table *t, size_t column, double share);
+void report_where_cell(struct sonde_table *t, size_t column, const char *file, uint32_t line,
+                       const char *module);
+
+/* ---- Writers -------------------------------------------------------------------------------- */
+
+void report_write_text(const struct report *r, struct sonde_buf *out);
+void report_write_json(const struct report *r, struct sonde_buf *out);
+/* Of a profile without samples: what is known of its heap and requests. */
+void report_facts_json(const struct report *r, struct sonde_buf *out);
+
+/* What sonde_profile_diff writes as JSON, inside of an object that is open. */
+int report_diff_members(const struct sonde_tree *diff, size_t limit,
+                        const struct sonde_comparison *comparison, struct sonde_buf *out);
+
+#endif
