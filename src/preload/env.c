@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "preload/preload.h"
-#include "segment/mem.h"
+#include "segment/heap.h"
 
 #define PERIOD_MIN_NS 100000u      /* 10 kHz */
 #define PERIOD_MAX_NS 1000000000u  /* 1 Hz */

@@ -1,12 +1,12 @@
 /* load.c - the library comes in, and goes on in children. */
 #include <pthread.h>
 
-#include "preload/llama.h"
-#include "preload/mem.h"
+#include "preload/llama/llama.h"
+#include "preload/heap/heap.h"
 #include "preload/preload.h"
 #include "preload/sandbox.h"
-#include "preload/timer.h"
-#include "preload/walk.h"
+#include "preload/timer/timer.h"
+#include "preload/walk/walk.h"
 #include "record/state.h"
 #include "unwind/image.h"
 

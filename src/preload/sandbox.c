@@ -13,9 +13,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "preload/mem.h"
-#include "preload/timer.h"
-#include "preload/walk.h"
+#include "preload/heap/heap.h"
+#include "preload/timer/timer.h"
+#include "preload/walk/walk.h"
 #include "record/state.h"
 #include "segment/calls.h"
 

@@ -70,7 +70,7 @@ struct sonde_heap_pool {                 /* by the C API, or by a name of mappin
     uint64_t bytes, rss_bytes;           /* rss: mappings only */
 };
 
-#define SONDE_HEAP_SIZES 64u             /* classes as in segment/mem.h */
+#define SONDE_HEAP_SIZES 64u             /* classes as in segment/heap.h */
 #define SONDE_HEAP_LIFETIMES 32u
 
 struct sonde_heap {

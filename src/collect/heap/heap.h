@@ -1,5 +1,5 @@
 /* heap.h - the heap of a process into a profile: reads what libsonde_preload keeps in the segment
- * (segment/mem.h), as often as curves and verdicts need it. The same for sampled and full mode.
+ * (segment/heap.h), as often as curves and verdicts need it. The same for sampled and full mode.
  *
  * A thread of the agent drains events 20 times a second and takes a tick (a point of the curve, and
  * of the growth of each site) 16 times a second at first, then ever more rarely down to once; series

@@ -1,5 +1,5 @@
 /* heap.c - the heap of a program as series: what libsonde_preload keeps of it is in the
- * segment (segment/mem.h), so every agent that reads the segment has them. */
+ * segment (segment/heap.h), so every agent that reads the segment has them. */
 #include "collect/segment/private.h"
 #include "sonde/sonde.h"
 

@@ -1,4 +1,4 @@
-/* heap_profile.c - the heap profile in a segment; see segment/mem.h.
+/* heap_profile.c - the heap profile in a segment; see segment/heap.h.
  *
  * Counts are loaded first, then what they count; all of it only grows, so it must be there. An
  * offset is looked at only when what it leads to lies in the populated heap, and every word is

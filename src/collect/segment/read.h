@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "model/model.h"
 #include "collect/tick_clock.h"
-#include "segment/mem.h"
+#include "segment/heap.h"
 
 struct sonde_segment;
 
@@ -87,7 +87,7 @@ struct sonde_segment_sink {
 int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_sink *sink, int last,
                           uint64_t *lost, struct sonde_err *err);
 
-/* ---- The heap profile: what libsonde_preload keeps (segment/mem.h) -------------------------- */
+/* ---- The heap profile: what libsonde_preload keeps (segment/heap.h) -------------------------- */
 
 struct sonde_mem_info {
     uint64_t session, mean, start_ticks;

@@ -244,7 +244,7 @@ void llama_texts_expire(struct sonde_llama *x, uint64_t since_ns);
 int llama_text_find(struct sonde_llama *x, uint64_t tokens, uint64_t tail, int complete,
                     uint64_t before_ns, int take, struct llama_text *out);
 
-/* ---- llama_batch.c: batches and tokens ---- */
+/* ---- preload/llama/batch.c: batches and tokens ---- */
 
 /* The last batch is told, if it was not. */
 void llama_batch_tell(struct sonde_llama *x, struct llama_context *k);

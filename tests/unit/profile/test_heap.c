@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "segment/mem.h"
+#include "segment/heap.h"
 #include "sonde/sonde.h"
 #include "unit/profile/heap_build.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "segment/life.h"
-#include "segment/mem.h"
+#include "segment/heap.h"
 #include "segment/segment.h"
 
 enum {
