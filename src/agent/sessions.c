@@ -14,7 +14,7 @@
 #include "agent/session_findings.h"
 #include "serve/worker.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 #define PROFILE_BYTES_MAX ((size_t)1 << 30)
 

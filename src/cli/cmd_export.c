@@ -18,7 +18,7 @@
 #include "profile/format.h"
 #include "serve/export/export.h"
 #include "sonde/sonde.h"
-#include "store/exchange.h"
+#include "store/transfer/transfer.h"
 #include "store/history.h"
 
 enum { LABELS_MAX = 4, BETWEEN_STEPS_MS = 200 };

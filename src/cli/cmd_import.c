@@ -14,9 +14,9 @@
 #include "profile/format.h"
 #include "profile/strip.h"
 #include "sonde/sonde.h"
-#include "store/exchange.h"
+#include "store/transfer/transfer.h"
 #include "store/history.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 enum { READ_AT_ONCE = 1 << 16, HEAD_BYTES = 4096 };
 static const size_t series_max_bytes = (size_t)1 << 30;

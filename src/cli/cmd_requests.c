@@ -15,7 +15,7 @@
 #include "present/text.h"
 #include "serve/api/api.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 #define ANSWER_MAX ((size_t)512 << 20)
 #define DURATION_DEFAULT_S 10

@@ -13,7 +13,7 @@
 #include "present/units.h"
 #include "serve/api/store.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 enum { OUTPUT_MAX = 64 << 20, TOLD = 1 };
 #define PROFILE_MAX ((size_t)1 << 30)

@@ -21,7 +21,7 @@
 #include "profile/symbol/symbolize.h"
 #include "sonde/sonde.h"
 #include "store/history.h"
-#include "store/run.h"
+#include "store/run/run.h"
 #include "store/store.h"
 
 #define FETCH_MAX ((size_t)1 << 30)

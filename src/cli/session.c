@@ -27,7 +27,7 @@
 #include "collect/proc/tree.h"
 #include "agent/profiler_request.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 enum { PORT_TRIES = 20 };
 #define STOP_GRACE_S 10 /* to end in, for a command that is asked to */

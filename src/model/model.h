@@ -84,7 +84,7 @@ struct sonde_model_series {
     uint32_t from_zero;
     uint32_t kept;                       /* it is the agent that counts here, so the next one has to be
                                             told (collector_state.c) */
-    uint32_t stored;                     /* for who keeps ticks (store/store_model.c); 0 at first */
+    uint32_t stored;                     /* for who keeps ticks (store/sqlite/model.c); 0 at first */
     double stored_scale;                 /* alike, of `real` ones */
 
     /* Of series that came from elsewhere (foreign.h). */

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "profile/compact.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 #define KIND "continuous"
 #define KIND_HEAP "continuous-heap"

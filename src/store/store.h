@@ -1,6 +1,6 @@
 /* store.h - what the agent keeps for longer than it runs: every series as it was at each tick,
  * rolled up for long times, and profiles. One engine = one `struct sonde_store_ops`; the embedded
- * one is SQLite (store_sqlite.c).
+ * one is SQLite (store/sqlite/sqlite.c).
  *
  * A *run* is the time from opening a store for writing to closing it: one life of an agent (two, if
  * the clock is set back by more than a minute meanwhile). Series
@@ -37,7 +37,7 @@ struct sonde_store_options {
     int read_only;             /* look only: no run is begun, no thread, nothing is written */
     int maintain;              /* change what is there, also beside an agent: no run, no thread */
     int temporary;             /* nobody opens it again: nothing waits for the disk, and when it cannot
-                                  be written it is given up (stats: off). By store_recent.c */
+                                  be written it is given up (stats: off). By store/sqlite/recent.c */
     const char *run_name;      /* NULL = none */
     const char *config;        /* kept with the run; NULL = none */
     struct sonde_store_retention keep;
@@ -298,12 +298,12 @@ extern const struct sonde_store_ops sonde_store_sqlite;
  * oldest go. */
 extern const struct sonde_store_ops sonde_store_memory;
 
-/* ---- store_look.c -------------------------------------------------------------------------------- */
+/* ---- store/sqlite/look.c -------------------------------------------------------------------------------- */
 
 /* 1 if a file is a store. */
 int sonde_store_is_file(const char *path);
 
-/* ---- store_recent.c ------------------------------------------------------------------------------ */
+/* ---- store/sqlite/recent.c ------------------------------------------------------------------------------ */
 
 /* A store of its own for an agent that was given no file: what was lately, gone with the agent however
  * that ends. o->path is the folder to have it in; NULL = $TMPDIR, or the first of /var/tmp and /tmp
@@ -311,7 +311,7 @@ int sonde_store_is_file(const char *path);
 int sonde_store_recent_open(const struct sonde_store_options *o, struct sonde_store **out,
                             struct sonde_err *err);
 
-/* ---- store_find.c -------------------------------------------------------------------------------- */
+/* ---- store/sqlite/find.c -------------------------------------------------------------------------------- */
 
 /* A name that users may give a profile: up to 64 letters, digits and . _ -, among them a letter, as
  * without it would be an id or a time. 0, or SONDE_EINVAL and why. */
@@ -332,7 +332,7 @@ int sonde_store_profile_find(const struct sonde_store_ops *ops, struct sonde_sto
                              const char *text, struct sonde_store_found *out,
                              struct sonde_err *err);
 
-/* ---- store_model.c ------------------------------------------------------------------------------- */
+/* ---- store/sqlite/model.c ------------------------------------------------------------------------------- */
 
 /* Every tick, span and request of a model to a store. */
 struct sonde_store_feed;

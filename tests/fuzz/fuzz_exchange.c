@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "store/exchange.h"
+#include "store/transfer/transfer.h"
 
 static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 #define SEED(s) { s, sizeof(s) - 1 }

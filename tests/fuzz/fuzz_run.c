@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "fuzz/fuzz_check.h"
 #include "sonde/sonde.h"
-#include "store/run_private.h"
+#include "store/run/private.h"
 #include "unit/profile/heap_build.h"
 #include "unit/profile/infer_build.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/growth.h"
-#include "store/run.h"
+#include "store/run/run.h"
 #include "unit/present/heap_sample.h"
 
 int main(int argc, char **argv)

@@ -8,7 +8,7 @@
 #include "serve/api/store.h"
 #include "serve/api/json.h"
 
-/* As the store has it: see store_query.c. */
+/* As the store has it: see store/sqlite/query.c. */
 static int point_of(const struct sonde_model *m, const struct sonde_model_series *s, double from_s,
                     double to_s, struct sonde_store_point *out)
 {

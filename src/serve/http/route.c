@@ -10,7 +10,7 @@
 
 #include "serve/api/json.h"
 #include "serve/http/server.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 #define SONDE_ROUTE(id) extern const struct sonde_route sonde_route_##id;
 #include "serve/http/route_list.h"

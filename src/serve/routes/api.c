@@ -8,7 +8,7 @@
 #include "serve/export/export.h"
 #include "serve/api/filters.h"
 #include "serve/http/route.h"
-#include "store/exchange.h"
+#include "store/transfer/transfer.h"
 
 enum { LIMIT_MAX = 1000000 };
 #define TIME_MAX 1e11 /* unix seconds */

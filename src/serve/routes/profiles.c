@@ -10,7 +10,7 @@
 #include "serve/http/server.h"
 #include "serve/api/session_report.h"
 #include "sonde/sonde.h"
-#include "store/run.h"
+#include "store/run/run.h"
 
 enum { LIMIT_DEFAULT = 1000 };
 

@@ -18,7 +18,7 @@
 #include "agent/continuous_private.h"
 #include "sonde/sonde.h"
 #include "unit/profile/profile_build.h"
-#include "unit/store/store_build.h"
+#include "unit/store/sqlite/store_build.h"
 
 enum { WAIT_ROUNDS = 600 }; /* of a tenth of a second */
 #define S 1000000000ull

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "store/history.h"
 #include "unit/profile/profile_build.h"
-#include "unit/store/store_build.h"
+#include "unit/store/sqlite/store_build.h"
 
 #define S 1000000000ull
 #define DAY_S 1763164800.0 /* the beginning of one */

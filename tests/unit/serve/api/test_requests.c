@@ -16,7 +16,7 @@
 #include "sonde/sonde.h"
 #include "unit/infer/infer_play.h"
 #include "unit/analyze/random.h"
-#include "unit/store/store_build.h"
+#include "unit/store/sqlite/store_build.h"
 
 static struct play g;
 static struct sonde_api_past past;

@@ -1,0 +1,208 @@
+/* memory.c - profiles in memory, for an agent without a store: see store.h. A list, the newest
+ * last. Run files are kept deflated; a session's is some hundred kilobytes. */
+#include <pthread.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+#include "store/store.h"
+
+#define PROFILES_DEFAULT 200u
+#define BYTES_DEFAULT ((uint64_t)64 << 20)
+
+struct kept {
+    struct sonde_store_profile p;   /* its texts are owned */
+    unsigned char *data;            /* owned; p.bytes of them */
+    size_t plain_len;
+};
+
+struct sonde_store {
+    pthread_mutex_t lock;
+    uint64_t profiles_max, bytes_max;
+    struct kept *list;
+    size_t count, cap;
+    uint64_t bytes, last_id;
+};
+
+static void kept_release(struct kept *k)
+{
+    sonde__free((char *)(uintptr_t)k->p.name);
+    sonde__free((char *)(uintptr_t)k->p.kind);
+    sonde__free((char *)(uintptr_t)k->p.program);
+    sonde__free(k->data);
+}
+
+static void remove_at(struct sonde_store *s, size_t i)
+{
+    s->bytes -= s->list[i].p.bytes;
+    kept_release(&s->list[i]);
+    memmove(&s->list[i], &s->list[i + 1], (--s->count - i) * sizeof(s->list[0]));
+}
+
+static int memory_open(const struct sonde_store_options *o, struct sonde_store **out,
+                       struct sonde_err *err)
+{
+    struct sonde_store *s = sonde__calloc(1, sizeof(*s));
+    if (!s) return sonde_err_set(err, SONDE_ENOMEM, "no memory for profiles");
+    s->profiles_max = o->keep.profiles ? o->keep.profiles : PROFILES_DEFAULT;
+    s->bytes_max = o->keep.bytes ? o->keep.bytes : BYTES_DEFAULT;
+    pthread_mutex_init(&s->lock, NULL);
+    *out = s;
+    return 0;
+}
+
+static void memory_close(struct sonde_store *s)
+{
+    if (!s) return;
+    while (s->count) remove_at(s, s->count - 1);
+    sonde__free(s->list);
+    pthread_mutex_destroy(&s->lock);
+    sonde__free(s);
+}
+
+static const char *copy_text(const char *s)
+{
+    const size_t n = strlen(s ? s : "") + 1;
+    char *copy = sonde__alloc(n);
+    return copy ? memcpy(copy, s ? s : "", n) : NULL;
+}
+
+static int pack(const struct sonde_store_profile *p, const void *data, size_t len,
+                struct kept *out)
+{
+    uLongf packed_len = compressBound((uLong)len);
+    *out = (struct kept){ .p = *p, .plain_len = len };
+    out->p.name = copy_text(p->name);
+    out->p.kind = copy_text(p->kind);
+    out->p.program = copy_text(p->program);
+    unsigned char *packed = sonde__alloc(packed_len);
+    const int ok = packed && compress2(packed, &packed_len, data, (uLong)len,
+                                       Z_DEFAULT_COMPRESSION) == Z_OK;
+    if (ok) out->data = sonde__realloc(packed, packed_len ? packed_len : 1);
+    if (!out->data) sonde__free(packed);
+    out->p.bytes = packed_len;
+    if (out->data && out->p.name && out->p.kind && out->p.program) return 0;
+    kept_release(out);
+    return SONDE_ENOMEM;
+}
+
+static int append(struct sonde_store *s, const struct kept *k)
+{
+    if (s->count == s->cap) {
+        const size_t cap = s->cap ? s->cap * 2 : 16;
+        struct kept *grown = sonde__realloc(s->list, cap * sizeof(*grown));
+        if (!grown) return SONDE_ENOMEM;
+        s->list = grown;
+        s->cap = cap;
+    }
+    s->list[s->count++] = *k;
+    s->bytes += k->p.bytes;
+    return 0;
+}
+
+static void delete_id(struct sonde_store *s, uint64_t id, int *found)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->list[i].p.id != id) continue;
+        remove_at(s, i);
+        *found = 1;
+        return;
+    }
+}
+
+static int memory_replace(struct sonde_store *s, const struct sonde_store_profile *p,
+                          const void *data, size_t len, const uint64_t *ids, size_t id_count,
+                          uint64_t *id, struct sonde_err *err)
+{
+    struct kept k;
+    int found = 0;
+    if (pack(p, data, len, &k)) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
+    if (k.p.bytes > s->bytes_max) {
+        kept_release(&k);
+        return sonde_err_set(err, SONDE_EFULL, "a profile of %zu bytes does not fit into the %llu "
+                             "that are kept in memory: start sonde with --store FILE", k.p.bytes,
+                             (unsigned long long)s->bytes_max);
+    }
+    pthread_mutex_lock(&s->lock);
+    k.p.id = s->last_id + 1;
+    const int rc = append(s, &k);
+    if (!rc) {
+        s->last_id++;
+        for (size_t i = 0; i < id_count; i++) delete_id(s, ids[i], &found);
+        while (s->count > s->profiles_max || s->bytes > s->bytes_max) remove_at(s, 0);
+        if (id) *id = s->last_id;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!rc) return 0;
+    kept_release(&k);
+    return sonde_err_set(err, rc, "no memory for a profile");
+}
+
+static int memory_put(struct sonde_store *s, const struct sonde_store_profile *p, const void *data,
+                      size_t len, uint64_t *id, struct sonde_err *err)
+{
+    return memory_replace(s, p, data, len, NULL, 0, id, err);
+}
+
+static int memory_profiles(struct sonde_store *s, const char *name,
+                           void (*row)(const struct sonde_store_profile *p, void *arg), void *arg,
+                           struct sonde_err *err)
+{
+    (void)err;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = s->count; i-- > 0;) {
+        if (!name || !strcmp(s->list[i].p.name, name)) row(&s->list[i].p, arg);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+static int unpack(const struct kept *k, struct sonde_buf *out, struct sonde_err *err)
+{
+    uLongf len = (uLongf)k->plain_len;
+    char *room = sonde_buf_reserve(out, k->plain_len);
+    if (!room || uncompress((unsigned char *)room, &len, k->data, (uLong)k->p.bytes) != Z_OK) {
+        return sonde_err_set(err, SONDE_ENOMEM, "no memory to read a profile");
+    }
+    out->len += len;
+    return 0;
+}
+
+static int none(uint64_t id, struct sonde_err *err)
+{
+    return sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu", (unsigned long long)id);
+}
+
+static int memory_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
+                      struct sonde_err *err)
+{
+    int rc = SONDE_ENOENT;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; rc == SONDE_ENOENT && i < s->count; i++) {
+        if (s->list[i].p.id == id) rc = unpack(&s->list[i], out, err);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc == SONDE_ENOENT ? none(id, err) : rc;
+}
+
+static int memory_delete(struct sonde_store *s, uint64_t id, struct sonde_err *err)
+{
+    int found = 0;
+    pthread_mutex_lock(&s->lock);
+    delete_id(s, id, &found);
+    pthread_mutex_unlock(&s->lock);
+    return found ? 0 : none(id, err);
+}
+
+const struct sonde_store_ops sonde_store_memory = {
+    .name = "memory",
+    .summary = "profiles alone, until the agent ends",
+    .open = memory_open,
+    .close = memory_close,
+    .profile_put = memory_put,
+    .profile_replace = memory_replace,
+    .profiles = memory_profiles,
+    .profile_get = memory_get,
+    .profile_delete = memory_delete,
+};

@@ -1,0 +1,293 @@
+/* csv.c - series as CSV (RFC 4180), one row a point:
+ *
+ *   name,labels,type,kind,unit,source,program,pid,scale,help,time_ms,value,start,zero,sum,buckets
+ *
+ * labels as Prometheus has them, a="b",c="d". value: a counter's total (whole, to be multiplied by
+ * scale) or a gauge's value. start: "zero" or "base" where a counter does not go on from the row before
+ * (transfer.h). Histograms: zero, sum and buckets ("bucket:count …") are what was added. Files of
+ * others need only name, type, time_ms and value; columns may be in any order. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/utf8.h"
+#include "base/visible.h"
+#include "model/exposition.h"
+#include "sonde/sonde.h"
+#include "store/transfer/transfer.h"
+
+enum column { NAME, LABELS, TYPE, KIND, UNIT, SOURCE, PROGRAM, PID, SCALE, HELP, TIME, VALUE, START,
+              ZERO, SUM, BUCKETS, COLUMNS };
+static const char *const columns[COLUMNS] = {
+    "name", "labels", "type", "kind", "unit", "source", "program", "pid", "scale", "help", "time_ms",
+    "value", "start", "zero", "sum", "buckets",
+};
+enum { FIELDS_MAX = 64 };
+
+/* ---- Writing -------------------------------------------------------------------------------------- */
+
+/* Without what a terminal would obey: names and labels may be of others. */
+static void put_text(struct sonde_buf *out, const char *text)
+{
+    const int quoted = strpbrk(text, "\",\r\n") != NULL;
+    const size_t begin = out->len;
+    if (quoted) sonde_buf_putc(out, '"');
+    for (; quoted && *text; text++) {
+        if (*text == '"') sonde_buf_putc(out, '"');
+        sonde_buf_putc(out, *text);
+    }
+    sonde_buf_puts(out, quoted ? "\"" : text);
+    if (!out->error) out->len = begin + sonde_visible(out->data + begin, out->len - begin);
+}
+
+void sonde_exchange_csv_write(struct sonde_exchange_writer *w, const struct sonde_exchange_series *s)
+{
+    struct sonde_buf head, *out = w->out;
+    const char *const texts[] = { s->spec.name, s->spec.labels, sonde_type_name(s->spec.type),
+                                  sonde_kind_name(s->spec.kind), s->spec.unit, s->spec.source,
+                                  s->spec.program };
+    sonde_buf_init(&head, 1 << 20);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        put_text(&head, texts[i]);
+        sonde_buf_putc(&head, ',');
+    }
+    sonde_buf_printf(&head, "%u,", s->spec.pid);
+    sonde_buf_double(&head, s->spec.scale);
+    sonde_buf_putc(&head, ',');
+    put_text(&head, s->spec.help);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct sonde_exchange_point *p = &s->point[i];
+        sonde_buf_add(out, head.data, head.len);
+        sonde_buf_printf(out, ",%lld,", (long long)p->time_ms);
+        if (s->spec.type == SONDE_COUNTER) sonde_buf_u64(out, p->value);
+        else if (s->spec.type == SONDE_GAUGE) sonde_buf_double(out, sonde_exchange_double(p->value));
+        sonde_buf_puts(out, p->start == SONDE_START_ZERO ? ",zero,"
+                            : p->start == SONDE_START_BASE && i ? ",base," : ",,");
+        if (s->spec.type == SONDE_HISTOGRAM) {
+            sonde_buf_printf(out, "%llu,%lld,", (unsigned long long)p->zero, (long long)p->sum_raw);
+            for (uint32_t b = 0; b < p->count; b++) {
+                const struct sonde_exchange_bucket *one = &s->bucket[p->first + b];
+                sonde_buf_printf(out, "%s%u:%llu", b ? " " : "", one->p, (unsigned long long)one->n);
+            }
+            sonde_buf_puts(out, "\r\n");
+        } else {
+            sonde_buf_puts(out, ",,\r\n");
+        }
+    }
+    if (head.error && !out->error) out->error = head.error;
+    sonde_buf_release(&head);
+    w->series++;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------------- */
+
+struct reader {
+    const char *at, *end;
+    size_t line;
+    struct sonde_buf text;               /* of a row: fields, each with a NUL */
+    size_t offset[FIELDS_MAX];
+    size_t count;
+    int column[FIELDS_MAX];              /* which one a field is; -1 = none of ours */
+    const char *field[COLUMNS];          /* of the row; "" = not there */
+    struct sonde_exchange *x;
+    struct sonde_exchange_series *s;     /* of the row before */
+    struct sonde_err *err;
+};
+
+static int bad(const struct reader *r, const char *column, const char *what)
+{
+    return sonde_err_set(r->err, SONDE_EFORMAT, "line %zu: %s%s%s", r->line, column,
+                         *column ? " " : "", what);
+}
+
+static int read_quoted(struct reader *r)
+{
+    for (r->at++;; r->at++) {
+        if (r->at == r->end) return bad(r, "", "a quote that is not closed");
+        if (*r->at == '"') {
+            if (r->at + 1 == r->end || r->at[1] != '"') break;
+            r->at++;
+        }
+        if (*r->at == '\n') r->line++;
+        sonde_buf_putc(&r->text, *r->at);
+    }
+    r->at++;
+    return 0;
+}
+
+/* 1: a row is there; 0: the end; else SONDE_E…. */
+static int read_row(struct reader *r)
+{
+    r->count = 0;
+    sonde_buf_reset(&r->text);
+    if (r->at == r->end) return 0;
+    r->line++;
+    for (;;) {
+        if (r->count == FIELDS_MAX) return bad(r, "", "too many fields");
+        r->offset[r->count++] = r->text.len;
+        if (r->at < r->end && *r->at == '"') {
+            const int rc = read_quoted(r);
+            if (rc) return rc;
+        } else {
+            const char *from = r->at;
+            while (r->at < r->end && *r->at != ',' && *r->at != '\n' && *r->at != '\r') r->at++;
+            sonde_buf_add(&r->text, from, (size_t)(r->at - from));
+        }
+        sonde_buf_add(&r->text, "", 1);
+        if (r->text.error) return r->text.error == SONDE_ENOMEM ? SONDE_ENOMEM : bad(r, "", "too long");
+        if (r->at == r->end) return 1;
+        if (*r->at == ',') {
+            r->at++;
+            continue;
+        }
+        if (*r->at == '\r') r->at++;
+        if (r->at == r->end || *r->at != '\n') return bad(r, "", "something behind a quote");
+        r->at++;
+        return 1;
+    }
+}
+
+static int read_head(struct reader *r)
+{
+    int rc = read_row(r), seen[COLUMNS] = { 0 };
+    if (rc < 0) return rc;
+    for (size_t i = 0; i < r->count; i++) {
+        r->column[i] = -1;
+        for (int c = 0; c < COLUMNS; c++) {
+            if (strcmp(r->text.data + r->offset[i], columns[c]) != 0 || seen[c]) continue;
+            r->column[i] = c;
+            seen[c] = 1;
+        }
+    }
+    if (!seen[NAME] || !seen[TYPE] || !seen[TIME] || !seen[VALUE]) {
+        return bad(r, "", "the first row must name columns: name, type, time_ms and value at least");
+    }
+    return 0;
+}
+
+static int whole(const char *text, int is_signed, uint64_t *out)
+{
+    char *end;
+    if (!*text || text[strspn(text, "-0123456789")] || (*text == '-' && !is_signed)) return -1;
+    errno = 0;
+    *out = is_signed ? (uint64_t)strtoll(text, &end, 10) : strtoull(text, &end, 10);
+    return errno || *end ? -1 : 0;
+}
+
+static int read_buckets(struct reader *r, struct sonde_exchange_point *p)
+{
+    uint64_t before = 0;
+    p->first = (uint32_t)r->s->bucket_count;
+    for (const char *at = r->field[BUCKETS]; *at;) {
+        char *stop;
+        const unsigned long bucket = strtoul(at, &stop, 10);
+        if (stop == at || *stop != ':' || bucket >= SONDE__HIST_BUCKETS || (p->count && bucket <= before)) {
+            return bad(r, "buckets", "are not bucket:count, ascending");
+        }
+        at = stop + 1;
+        errno = 0;
+        const uint64_t n = strtoull(at, &stop, 10);
+        if (stop == at || errno || *at == '-' || (*stop && *stop != ' ')) {
+            return bad(r, "buckets", "are not bucket:count, ascending");
+        }
+        at = stop + (*stop == ' ');
+        before = bucket;
+        if (sonde_exchange_bucket(r->s, (uint16_t)bucket, n)) return SONDE_ENOMEM;
+        p->count++;
+    }
+    return 0;
+}
+
+static int read_point(struct reader *r)
+{
+    struct sonde_exchange_point p = { 0 };
+    const char *start = r->field[START], *value = r->field[VALUE];
+    uint64_t time_ms;
+    double d;
+    int rc = 0;
+    if (whole(r->field[TIME], 1, &time_ms)) return bad(r, "time_ms", "is not a whole number");
+    p.time_ms = (int64_t)time_ms;
+    if (r->s->spec.type == SONDE_COUNTER) {
+        if (whole(value, 0, &p.value)) return bad(r, "value", "of a counter is not a whole number");
+        p.start = r->s->count ? SONDE_START_NONE : SONDE_START_BASE;
+        if (!strcmp(start, "zero")) p.start = SONDE_START_ZERO;
+        else if (!strcmp(start, "base")) p.start = SONDE_START_BASE;
+        else if (*start) return bad(r, "start", "is neither empty nor zero nor base");
+    } else if (r->s->spec.type == SONDE_GAUGE) {
+        if (sonde_exposition_number(value, value + strlen(value), &d)) return bad(r, "value", "is not a number");
+        p.value = sonde_exchange_bits(d);
+    } else {
+        if (whole(r->field[ZERO], 0, &p.zero) || whole(r->field[SUM], 1, &p.sum_raw)) {
+            return bad(r, "zero or sum", "of a histogram is not a whole number");
+        }
+        rc = read_buckets(r, &p);
+    }
+    return rc ? rc : sonde_exchange_point(r->s, &p);
+}
+
+/* The series of the row: that of the row before, or a new one. */
+static int find_series(struct reader *r)
+{
+    const int type = sonde_exchange_type(r->field[TYPE]);
+    const int kind = *r->field[KIND] ? sonde_exchange_kind(r->field[KIND]) : 0;
+    double scale = 1;
+    uint64_t pid = 0;
+    if (!*r->field[NAME]) return bad(r, "name", "is empty");
+    if (type < 0) return bad(r, "type", "is not counter, gauge or histogram");
+    if (kind < 0) return bad(r, "kind", "is none that there is");
+    if (*r->field[PID] && whole(r->field[PID], 0, &pid)) return bad(r, "pid", "is not a whole number");
+    const char *text = r->field[SCALE];
+    if (*text && (sonde_exposition_number(text, text + strlen(text), &scale) || !(scale > 0) || isinf(scale))) {
+        return bad(r, "scale", "is not a number above 0");
+    }
+    const struct sonde_store_series *now = r->s ? &r->s->spec : NULL;
+    if (now && !strcmp(now->name, r->field[NAME]) && !strcmp(now->labels, r->field[LABELS]) &&
+        (int)now->type == type && !(now->scale < scale) && !(now->scale > scale)) {
+        return 0;
+    }
+    for (int c = 0; c < COLUMNS; c++) {
+        if (!sonde__utf8_valid(r->field[c], strlen(r->field[c]))) return bad(r, columns[c], "is not UTF-8");
+    }
+    char *copy = sonde__strdup(r->field[LABELS]);
+    struct sonde_label l[64];
+    const int n = copy ? sonde_store_labels(copy, l, 64) : 0;
+    sonde__free(copy);
+    if (n < 0) return bad(r, "labels", "are not a=\"b\",c=\"d\"");
+    const struct sonde_store_series spec = {
+        .name = r->field[NAME], .labels = r->field[LABELS], .unit = r->field[UNIT],
+        .source = r->field[SOURCE], .program = r->field[PROGRAM], .help = r->field[HELP],
+        .pid = (uint32_t)pid, .scale = scale, .type = (enum sonde_type)type,
+        .kind = (enum sonde_kind)kind,
+    };
+    r->s = sonde_exchange_add(r->x, &spec);
+    return r->s ? 0 : SONDE_ENOMEM;
+}
+
+int sonde_exchange_csv_read(const char *text, size_t len, struct sonde_exchange *x,
+                            struct sonde_err *err)
+{
+    struct reader r = { .at = text, .end = text + len, .x = x, .err = err };
+    sonde_buf_init(&r.text, 1 << 22);
+    int rc = read_head(&r);
+    const size_t fields = r.count;
+    while (!rc && (rc = read_row(&r)) > 0) {
+        if (r.count == 1 && !r.text.data[0]) {
+            rc = 0; /* an empty line */
+            continue;
+        }
+        if (r.count != fields) {
+            rc = bad(&r, "", "it has more or fewer fields than the first row");
+            break;
+        }
+        for (int c = 0; c < COLUMNS; c++) r.field[c] = "";
+        for (size_t i = 0; i < r.count; i++) {
+            if (r.column[i] >= 0) r.field[r.column[i]] = r.text.data + r.offset[i];
+        }
+        rc = find_series(&r);
+        if (!rc) rc = read_point(&r);
+    }
+    sonde_buf_release(&r.text);
+    return rc == SONDE_ENOMEM ? sonde_err_set(err, rc, "no memory for what is imported") : rc;
+}

@@ -1,0 +1,400 @@
+/* text_read.c - OpenMetrics and Prometheus' text back into series.
+ *
+ * First every sample name with its labels is a series of numbers, found through a hash table, since
+ * those of a histogram take turns. Then parts of histograms that have our bounds are put together
+ * again; what has other bounds stays the counters that it is (collect/ingest/ingest.h says why). Last it is
+ * found out of counters what whole numbers of what they count. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "model/exposition.h"
+#include "sonde/sonde.h"
+#include "store/transfer/transfer.h"
+
+struct plain {
+    struct sonde_exchange_series s;  /* numbers in `value`, as bits */
+    uint64_t hash;
+    enum sonde_exposition_type type;
+    size_t stem;                     /* bytes of its name that are the family's */
+    char *base;                      /* labels without le; of _bucket only */
+    double le;
+    int used;                        /* part of a histogram that was put together */
+};
+
+struct reader {
+    struct plain *at;
+    size_t count, cap;
+    uint32_t *table;                 /* + 1; slots: a power of two */
+    size_t slots;
+    struct sonde_buf key, base;
+    int64_t now_ms;
+    struct sonde_exchange *x;
+    uint64_t rounded;
+};
+
+/* ---- Samples -------------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const char *a, const char *b)
+{
+    uint64_t h = 14695981039346656037ull;
+    for (; *a; a++) h = (h ^ (unsigned char)*a) * 1099511628211ull;
+    h = (h ^ '{') * 1099511628211ull;
+    for (; *b; b++) h = (h ^ (unsigned char)*b) * 1099511628211ull;
+    return h ^ h >> 29;
+}
+
+static void put_label(struct sonde_buf *out, const struct sonde_label *l)
+{
+    if (out->len) sonde_buf_putc(out, ',');
+    sonde_buf_printf(out, "%s=\"", l->name);
+    for (const char *v = l->value; *v; v++) {
+        if (*v == '\\' || *v == '"' || *v == '\n') sonde_buf_putc(out, '\\');
+        sonde_buf_putc(out, *v == '\n' ? 'n' : *v);
+    }
+    sonde_buf_putc(out, '"');
+}
+
+static int rehash(struct reader *r)
+{
+    const size_t slots = r->slots ? r->slots * 2 : 1024;
+    uint32_t *table = sonde__calloc(slots, sizeof(*table));
+    if (!table) return SONDE_ENOMEM;
+    for (size_t i = 0; i < r->count; i++) {
+        size_t at = r->at[i].hash & (slots - 1);
+        while (table[at]) at = (at + 1) & (slots - 1);
+        table[at] = (uint32_t)i + 1;
+    }
+    sonde__free(r->table);
+    r->table = table;
+    r->slots = slots;
+    return 0;
+}
+
+static struct plain *add(struct reader *r, const struct sonde_exposition_sample *s, uint64_t hash)
+{
+    struct sonde_exchange one = { 0 };
+    const struct sonde_store_series spec = { .name = s->name, .help = s->help, .unit = s->unit,
+                                             .labels = r->key.len ? r->key.data : "", .scale = 1 };
+    if (r->count == r->cap) {
+        const size_t cap = r->cap ? r->cap * 2 : 256;
+        struct plain *grown = sonde__realloc(r->at, cap * sizeof(*grown));
+        if (!grown) return NULL;
+        r->at = grown;
+        r->cap = cap;
+    }
+    if (r->count * 2 >= r->slots && rehash(r) != 0) return NULL;
+    if (!sonde_exchange_add(&one, &spec)) {
+        sonde_exchange_release(&one);
+        return NULL;
+    }
+    struct plain *p = &r->at[r->count++];
+    *p = (struct plain){ .s = one.at[0], .hash = hash, .type = s->type, .stem = strlen(s->family) };
+    sonde__free(one.at);
+    size_t at = hash & (r->slots - 1);
+    while (r->table[at]) at = (at + 1) & (r->slots - 1);
+    r->table[at] = (uint32_t)r->count;
+    return p;
+}
+
+static struct plain *find(struct reader *r, const struct sonde_exposition_sample *s)
+{
+    const char *labels = r->key.len ? r->key.data : "";
+    const uint64_t hash = hash_of(s->name, labels);
+    for (size_t at = hash & (r->slots - 1); r->slots && r->table[at]; at = (at + 1) & (r->slots - 1)) {
+        struct plain *p = &r->at[r->table[at] - 1];
+        if (p->hash == hash && !strcmp(p->s.spec.name, s->name) && !strcmp(p->s.spec.labels, labels)) {
+            return p;
+        }
+    }
+    return add(r, s, hash);
+}
+
+/* x_created of a counter x_total: where that began. */
+static int is_created(const struct sonde_exposition_sample *s)
+{
+    return strcmp(s->name + strlen(s->family), "_created") == 0 &&
+           (s->type == SONDE_EXPOSITION_COUNTER || s->type == SONDE_EXPOSITION_HISTOGRAM ||
+            s->type == SONDE_EXPOSITION_SUMMARY);
+}
+
+static int note_created(struct reader *r, const struct sonde_exposition_sample *s)
+{
+    char name[600];
+    const size_t len = strlen(s->family);
+    if (s->type != SONDE_EXPOSITION_COUNTER || len + 7 > sizeof(name)) return 0;
+    memcpy(name, s->family, len);
+    memcpy(name + len, "_total", 7);
+    struct sonde_exposition_sample total = *s;
+    total.name = name;
+    struct plain *p = find(r, &total);
+    if (!p) return SONDE_ENOMEM;
+    if (!p->s.count) return 0;
+    struct sonde_exchange_point *last = &p->s.point[p->s.count - 1];
+    if (llround(s->value * 1e3) == last->time_ms) last->start = SONDE_START_ZERO;
+    return 0;
+}
+
+static int on_sample(const struct sonde_exposition_sample *s, void *arg)
+{
+    struct reader *r = arg;
+    const int bucket = s->type == SONDE_EXPOSITION_HISTOGRAM &&
+                       strcmp(s->name + strlen(s->family), "_bucket") == 0;
+    const char *le = NULL;
+    sonde_buf_reset(&r->key);
+    sonde_buf_reset(&r->base);
+    for (size_t i = 0; i < s->label_count; i++) {
+        put_label(&r->key, &s->labels[i]);
+        if (strcmp(s->labels[i].name, "le") == 0) le = s->labels[i].value;
+        else put_label(&r->base, &s->labels[i]);
+    }
+    if (r->key.error || r->base.error) return SONDE_ENOMEM;
+    if (is_created(s)) return note_created(r, s);
+    struct plain *p = find(r, s);
+    if (!p) return SONDE_ENOMEM;
+    if (bucket && le && !p->base) {
+        p->base = sonde__strdup(r->base.len ? r->base.data : "");
+        if (!p->base) return SONDE_ENOMEM;
+        if (sonde_exposition_number(le, le + strlen(le), &p->le)) p->le = NAN;
+    }
+    const struct sonde_exchange_point point = {
+        .time_ms = s->has_time ? llround(s->time_s * 1e3) : r->now_ms,
+        .value = sonde_exchange_bits(s->value),
+        .start = p->s.count ? SONDE_START_NONE : SONDE_START_BASE,
+    };
+    return sonde_exchange_point(&p->s, &point);
+}
+
+/* ---- What counters count --------------------------------------------------------------------------- */
+
+static const double scales[] = { 1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-12 };
+
+/* The coarsest of which all values are whole numbers; 0 = none. */
+static double scale_of(const struct sonde_exchange_series *s, int negative)
+{
+    for (size_t i = 0; i < sizeof(scales) / sizeof(scales[0]); i++) {
+        size_t k = 0;
+        for (; k < s->count; k++) {
+            const double v = sonde_exchange_double(s->point[k].value), raw = rint(v / scales[i]);
+            if (!(raw >= (negative ? -0x1p53 : 0) && raw < (i ? 0x1p53 : 0x1p63))) break;
+            const double back = sonde_exchange_value(raw, scales[i]);
+            if (back < v || back > v) break;
+        }
+        if (k == s->count) return scales[i];
+    }
+    return 0;
+}
+
+static int take_counter(struct reader *r, struct plain *p)
+{
+    struct sonde_exchange_series *s = &p->s;
+    double scale = scale_of(s, 0), most = 0;
+    s->spec.type = SONDE_COUNTER;
+    s->spec.kind = SONDE_KIND_COUNTER;
+    for (size_t i = 0; i < s->count; i++) {
+        const double v = sonde_exchange_double(s->point[i].value);
+        if (!(v >= 0 && v < 0x1p63)) { /* it can be no counter's */
+            s->spec.type = SONDE_GAUGE;
+            for (size_t k = 0; k < s->count; k++) s->point[k].start = SONDE_START_NONE;
+            return 0;
+        }
+        if (v > most) most = v;
+    }
+    if (!(scale > 0)) {
+        scale = most < 9e6 ? 1e-9 : 1;
+        r->rounded += s->count;
+    }
+    s->spec.scale = scale;
+    for (size_t i = 0; i < s->count; i++) {
+        s->point[i].value = (uint64_t)rint(sonde_exchange_double(s->point[i].value) / scale);
+    }
+    return 0;
+}
+
+/* ---- Histograms ----------------------------------------------------------------------------------- */
+
+/* Buckets of one histogram, in order of their bounds, and its sum and count. */
+struct group {
+    struct plain **bucket;
+    size_t count;
+    struct plain *sum, *total;
+};
+
+static int by_group(const void *a, const void *b)
+{
+    const struct plain *x = *(struct plain *const *)a, *y = *(struct plain *const *)b;
+    int order = strcmp(x->s.spec.name, y->s.spec.name);
+    if (!order) order = strcmp(x->base, y->base);
+    return order ? order : (x->le > y->le) - (x->le < y->le);
+}
+
+static struct plain *part(struct reader *r, const struct plain *bucket, const char *suffix)
+{
+    char name[600];
+    struct sonde_exposition_sample s = { .name = name, .family = "" };
+    if (bucket->stem + strlen(suffix) + 1 > sizeof(name)) return NULL;
+    memcpy(name, bucket->s.spec.name, bucket->stem);
+    memcpy(name + bucket->stem, suffix, strlen(suffix) + 1);
+    const uint64_t hash = hash_of(s.name, bucket->base);
+    for (size_t at = hash & (r->slots - 1); r->table[at]; at = (at + 1) & (r->slots - 1)) {
+        struct plain *p = &r->at[r->table[at] - 1];
+        if (p->hash == hash && !strcmp(p->s.spec.name, name) && !strcmp(p->s.spec.labels, bucket->base)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static int same_times(const struct plain *a, const struct plain *b)
+{
+    if (a->s.count != b->s.count) return 0;
+    for (size_t i = 0; i < a->s.count; i++) {
+        if (a->s.point[i].time_ms != b->s.point[i].time_ms) return 0;
+    }
+    return 1;
+}
+
+static double at(const struct plain *p, size_t i) { return sonde_exchange_double(p->s.point[i].value); }
+
+/* The bucket that has this bound; -1: none of ours has. 0 is -2. */
+static int bucket_of(double le)
+{
+    if (le >= 0 && le <= 0) return -2;
+    const uint64_t p = le > 0 ? sonde__hist_bucket(le) : SONDE__HIST_BUCKETS;
+    if (p >= SONDE__HIST_BUCKETS) return -1;
+    const double upper = sonde__hist_upper((uint32_t)p);
+    return upper < le || upper > le ? -1 : (int)p;
+}
+
+/* 1 if it is one of ours: bounds, times, totals that never go back. */
+static int is_ours(const struct group *g)
+{
+    if (!g->sum || !g->total || !same_times(g->sum, g->total) || !(scale_of(&g->sum->s, 1) > 0)) return 0;
+    if (!isinf(g->bucket[g->count - 1]->le)) return 0;
+    for (size_t b = 0; b < g->count; b++) {
+        const struct plain *p = g->bucket[b];
+        if (!same_times(p, g->total) || (b + 1 < g->count && bucket_of(p->le) == -1)) return 0;
+        for (size_t i = 0; i < p->s.count; i++) {
+            const double below = b ? at(g->bucket[b - 1], i) : 0, v = at(p, i);
+            const double was = i ? at(p, i - 1) : 0, below_was = i && b ? at(g->bucket[b - 1], i - 1) : 0;
+            if (!(v >= below && v < 0x1p53) || v > floor(v) || !(v - below >= was - below_was)) return 0;
+        }
+    }
+    for (size_t i = 0; i < g->total->s.count; i++) {
+        if (at(g->total, i) < at(g->bucket[g->count - 1], i) ||
+            at(g->total, i) > at(g->bucket[g->count - 1], i)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int fold_tick(const struct group *g, size_t i, double scale, struct sonde_exchange_series *out)
+{
+    struct sonde_exchange_point p = { .time_ms = g->total->s.point[i].time_ms,
+                                      .first = (uint32_t)out->bucket_count };
+    const double sum = rint(at(g->sum, i) / scale), was = i ? rint(at(g->sum, i - 1) / scale) : 0;
+    p.sum_raw = (uint64_t)((int64_t)sum - (int64_t)was);
+    for (size_t b = 0; b + 1 < g->count; b++) {
+        const double below = b ? at(g->bucket[b - 1], i) : 0;
+        const double old = i ? at(g->bucket[b], i - 1) - (b ? at(g->bucket[b - 1], i - 1) : 0) : 0;
+        const uint64_t n = (uint64_t)(at(g->bucket[b], i) - below - old);
+        const int which = bucket_of(g->bucket[b]->le);
+        if (which == -2) p.zero = n;
+        if (which < 0 || !n) continue;
+        if (sonde_exchange_bucket(out, (uint16_t)which, n)) return SONDE_ENOMEM;
+        p.count++;
+    }
+    return sonde_exchange_point(out, &p);
+}
+
+static int fold(struct reader *r, const struct group *g)
+{
+    const struct plain *first = g->bucket[0];
+    const double scale = scale_of(&g->sum->s, 1);
+    char *name = sonde__strndup(first->s.spec.name, first->stem);
+    if (!name) return SONDE_ENOMEM;
+    const struct sonde_store_series spec = { .name = name, .help = first->s.spec.help,
+                                             .unit = first->s.spec.unit, .labels = first->base,
+                                             .type = SONDE_HISTOGRAM, .scale = scale };
+    struct sonde_exchange_series *out = sonde_exchange_add(r->x, &spec);
+    sonde__free(name);
+    int rc = out ? 0 : SONDE_ENOMEM;
+    for (size_t i = 0; i < g->total->s.count && !rc; i++) rc = fold_tick(g, i, scale, out);
+    for (size_t b = 0; b < g->count; b++) g->bucket[b]->used = 1;
+    g->sum->used = g->total->used = 1;
+    return rc;
+}
+
+static int fold_all(struct reader *r)
+{
+    struct plain **bucket = sonde__calloc(r->count + 1, sizeof(*bucket));
+    size_t n = 0;
+    int rc = bucket ? 0 : SONDE_ENOMEM;
+    for (size_t i = 0; i < r->count && !rc; i++) {
+        if (r->at[i].base) bucket[n++] = &r->at[i];
+    }
+    if (!rc && n) qsort(bucket, n, sizeof(*bucket), by_group);
+    for (size_t i = 0; i < n && !rc;) {
+        struct group g = { .bucket = bucket + i };
+        while (i + g.count < n && !strcmp(bucket[i + g.count]->s.spec.name, bucket[i]->s.spec.name) &&
+               !strcmp(bucket[i + g.count]->base, bucket[i]->base)) {
+            g.count++;
+        }
+        g.sum = part(r, bucket[i], "_sum");
+        g.total = part(r, bucket[i], "_count");
+        if (is_ours(&g)) rc = fold(r, &g);
+        i += g.count;
+    }
+    sonde__free(bucket);
+    return rc;
+}
+
+/* ---- The whole ------------------------------------------------------------------------------------ */
+
+static int take_plain(struct reader *r, struct plain *p)
+{
+    const int own = p->stem == strlen(p->s.spec.name);
+    int counter = p->type == SONDE_EXPOSITION_COUNTER;
+    if (p->used || !p->s.count) return 0;
+    if (p->type == SONDE_EXPOSITION_HISTOGRAM || p->type == SONDE_EXPOSITION_SUMMARY) counter = !own;
+    p->s.spec.type = SONDE_GAUGE;
+    if (counter) {
+        const int rc = take_counter(r, p);
+        if (rc) return rc;
+    } else {
+        for (size_t i = 0; i < p->s.count; i++) p->s.point[i].start = SONDE_START_NONE;
+    }
+    struct sonde_exchange_series *s = sonde_exchange_add(r->x, &p->s.spec);
+    if (!s) return SONDE_ENOMEM;
+    s->point = p->s.point; /* taken over */
+    s->count = p->s.count;
+    s->cap = p->s.cap;
+    p->s.point = NULL;
+    p->s.count = p->s.cap = 0;
+    return 0;
+}
+
+int sonde_exchange_text_read(const char *text, size_t len, int openmetrics, struct sonde_exchange *x,
+                             uint64_t *rounded, struct sonde_err *err)
+{
+    struct reader r = { .x = x, .now_ms = (int64_t)(sonde_clock_ns(CLOCK_REALTIME) / 1000000) };
+    const struct sonde_exposition_sink sink = { on_sample, &r };
+    sonde_buf_init(&r.key, 1 << 20);
+    sonde_buf_init(&r.base, 1 << 20);
+    int rc = sonde_exposition_read(text, len, openmetrics, &sink, err);
+    if (!rc && r.count) rc = fold_all(&r);
+    for (size_t i = 0; i < r.count && !rc; i++) rc = take_plain(&r, &r.at[i]);
+    for (size_t i = 0; i < r.count; i++) {
+        sonde_exchange_series_release(&r.at[i].s);
+        sonde__free(r.at[i].base);
+    }
+    sonde__free(r.at);
+    sonde__free(r.table);
+    sonde_buf_release(&r.key);
+    sonde_buf_release(&r.base);
+    *rounded = r.rounded;
+    return rc == SONDE_ENOMEM ? sonde_err_set(err, rc, "no memory for what is imported") : rc;
+}

@@ -1,0 +1,455 @@
+/* transfer.c - see transfer.h: the table in between, out of a store and into one. */
+#include "store/transfer/transfer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sonde/sonde.h"
+#include "store/chunk_hist.h"
+
+enum { GRIDS_MAX = 64, FLUSH_TICKS = 100 };
+
+/* ---- The table ----------------------------------------------------------------------------------- */
+
+void sonde_exchange_series_release(struct sonde_exchange_series *s)
+{
+    const char *const texts[] = { s->spec.name, s->spec.help, s->spec.unit, s->spec.source,
+                                  s->spec.labels, s->spec.program };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        sonde__free((char *)(uintptr_t)texts[i]);
+    }
+    sonde__free(s->point);
+    sonde__free(s->bucket);
+    *s = (struct sonde_exchange_series){ 0 };
+}
+
+void sonde_exchange_release(struct sonde_exchange *x)
+{
+    for (size_t i = 0; i < x->count; i++) sonde_exchange_series_release(&x->at[i]);
+    sonde__free(x->at);
+    *x = (struct sonde_exchange){ 0 };
+}
+
+static void *grow(void *array, size_t *cap, size_t count, size_t item)
+{
+    if (count < *cap) return array;
+    const size_t next = *cap ? *cap * 2 : 16;
+    void *grown = sonde__realloc(array, next * item);
+    if (grown) *cap = next;
+    return grown;
+}
+
+static int series_init(struct sonde_exchange_series *s, const struct sonde_store_series *spec)
+{
+    const char *const in[] = { spec->name, spec->help, spec->unit, spec->source, spec->labels,
+                               spec->program };
+    const char **const out[] = { &s->spec.name, &s->spec.help, &s->spec.unit, &s->spec.source,
+                                 &s->spec.labels, &s->spec.program };
+    *s = (struct sonde_exchange_series){ .spec = *spec };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++) {
+        *out[i] = sonde__strdup(in[i] ? in[i] : "");
+        if (!*out[i]) rc = SONDE_ENOMEM;
+    }
+    if (rc) sonde_exchange_series_release(s);
+    return rc;
+}
+
+struct sonde_exchange_series *sonde_exchange_add(struct sonde_exchange *x,
+                                                 const struct sonde_store_series *spec)
+{
+    void *grown = grow(x->at, &x->cap, x->count, sizeof(*x->at));
+    if (!grown) return NULL;
+    x->at = grown;
+    if (series_init(&x->at[x->count], spec) != 0) return NULL;
+    return &x->at[x->count++];
+}
+
+int sonde_exchange_point(struct sonde_exchange_series *s, const struct sonde_exchange_point *p)
+{
+    void *grown = grow(s->point, &s->cap, s->count, sizeof(*s->point));
+    if (!grown) return SONDE_ENOMEM;
+    s->point = grown;
+    s->point[s->count++] = *p;
+    return 0;
+}
+
+int sonde_exchange_bucket(struct sonde_exchange_series *s, uint16_t p, uint64_t n)
+{
+    void *grown = grow(s->bucket, &s->bucket_cap, s->bucket_count, sizeof(*s->bucket));
+    if (!grown) return SONDE_ENOMEM;
+    s->bucket = grown;
+    s->bucket[s->bucket_count++] = (struct sonde_exchange_bucket){ p, n };
+    return 0;
+}
+
+int sonde_exchange_format(const char *name)
+{
+    static const char *const names[] = {
+        [SONDE_EXCHANGE_JSON] = "json", [SONDE_EXCHANGE_CSV] = "csv",
+        [SONDE_EXCHANGE_OPENMETRICS] = "openmetrics", [SONDE_EXCHANGE_PROMETHEUS] = "prometheus",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0) return (int)i;
+    }
+    return -1;
+}
+
+int sonde_exchange_type(const char *name)
+{
+    for (int t = SONDE_COUNTER; t <= SONDE_HISTOGRAM; t++) {
+        if (strcmp(name, sonde_type_name((enum sonde_type)t)) == 0) return t;
+    }
+    return -1;
+}
+
+int sonde_exchange_kind(const char *name)
+{
+    for (int k = SONDE_KIND_CUSTOM; k <= SONDE_KIND_PERCENTAGE; k++) {
+        if (strcmp(name, sonde_kind_name((enum sonde_kind)k)) == 0) return k;
+    }
+    return -1;
+}
+
+double sonde_exchange_value(double raw, double scale)
+{
+    const double divisor = 1 / scale, whole = rint(divisor);
+    return whole >= 1 && fabs(divisor - whole) < 1e-9 * whole ? raw / whole : raw * scale;
+}
+
+double sonde_exchange_double(uint64_t bits)
+{
+    double d;
+    memcpy(&d, &bits, sizeof(d));
+    return d;
+}
+
+uint64_t sonde_exchange_bits(double d)
+{
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof(bits));
+    return bits;
+}
+
+/* ---- Out of a store ------------------------------------------------------------------------------- */
+
+struct exporting {
+    struct sonde_exchange_writer w;
+    struct sonde_exchange_series series; /* at hand; spec.name NULL = none */
+    uint64_t points;
+    int error;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct sonde_exchange_point *x = a, *y = b;
+    return (x->time_ms > y->time_ms) - (x->time_ms < y->time_ms);
+}
+
+/* In order, each time once; and where a counter does not go on from the point before. */
+static void tidy(struct exporting *e)
+{
+    struct sonde_exchange_series *s = &e->series;
+    /* A counter's increase has come along in sum_raw, which is of histograms. */
+    int ordered = 1;
+    for (size_t i = 1; i < s->count; i++) ordered &= s->point[i].time_ms > s->point[i - 1].time_ms;
+    if (!ordered) {
+        qsort(s->point, s->count, sizeof(*s->point), by_time);
+        size_t kept = 0;
+        for (size_t i = 0; i < s->count; i++) {
+            if (kept && s->point[kept - 1].time_ms == s->point[i].time_ms) continue;
+            s->point[kept++] = s->point[i];
+        }
+        s->count = kept;
+    }
+    for (size_t i = 0; s->spec.type == SONDE_COUNTER && i < s->count; i++) {
+        struct sonde_exchange_point *p = &s->point[i];
+        const uint64_t before = i ? s->point[i - 1].value : 0, increase = p->sum_raw;
+        /* One that went down is told to begin again: who reads it cannot know whether there was a tick
+         * without it in between. */
+        if (i && p->value >= before && increase == p->value - before) p->start = SONDE_START_NONE;
+        else p->start = increase == p->value && p->value ? SONDE_START_ZERO : SONDE_START_BASE;
+    }
+    for (size_t i = 0; s->spec.type == SONDE_COUNTER && i < s->count; i++) s->point[i].sum_raw = 0;
+}
+
+static void finish_series(struct exporting *e)
+{
+    if (!e->series.spec.name) return;
+    tidy(e);
+    if (!e->error) {
+        switch (e->w.format) {
+        case SONDE_EXCHANGE_JSON: sonde_exchange_json_write(&e->w, &e->series); break;
+        case SONDE_EXCHANGE_CSV: sonde_exchange_csv_write(&e->w, &e->series); break;
+        default: sonde_exchange_text_write(&e->w, &e->series); break;
+        }
+        e->points += e->series.count;
+    }
+    sonde_exchange_series_release(&e->series);
+}
+
+static int on_raw(const struct sonde_store_series *s, const struct sonde_store_raw *p, void *arg)
+{
+    struct exporting *e = arg;
+    struct sonde_exchange_series *x = &e->series;
+    if (!x->spec.name || x->spec.id != s->id) {
+        finish_series(e);
+        e->error = series_init(x, s);
+    }
+    if (e->error || e->w.out->error) return 1;
+    const struct sonde_exchange_point point = {
+        .time_ms = p->time_ms, .value = p->value, .zero = p->zero,
+        .sum_raw = s->type == SONDE_COUNTER ? p->increase : p->sum_raw,
+        .first = (uint32_t)x->bucket_count, .count = p->bucket_count,
+    };
+    for (uint32_t i = 0; i < p->bucket_count && !e->error; i++) {
+        e->error = sonde_exchange_bucket(x, p->p[i], p->n[i]);
+    }
+    if (!e->error) e->error = sonde_exchange_point(x, &point);
+    return e->error != 0;
+}
+
+int sonde_exchange_export(const struct sonde_store_ops *ops, struct sonde_store *s,
+                          const struct sonde_store_query *q, enum sonde_exchange_format format,
+                          struct sonde_buf *out, struct sonde_exchange_result *result,
+                          struct sonde_err *err)
+{
+    struct exporting e = { .w = { .out = out, .format = format } };
+    const struct sonde_store_sink sink = { .raw = on_raw, .arg = &e };
+    struct sonde_store_query all = *q;
+    if (!all.series_max) all.series_max = UINT32_MAX;
+    if (format == SONDE_EXCHANGE_JSON) {
+        sonde_buf_puts(out, "{\"format\":\"sonde-series\",\"version\":1,\"series\":[");
+    } else if (format == SONDE_EXCHANGE_CSV) {
+        sonde_buf_puts(out, "name,labels,type,kind,unit,source,program,pid,scale,help,time_ms,value,"
+                            "start,zero,sum,buckets\r\n");
+    }
+    int rc = ops->query(s, &all, &sink, err);
+    finish_series(&e);
+    if (format == SONDE_EXCHANGE_JSON) sonde_buf_puts(out, "\n]}\n");
+    if (format == SONDE_EXCHANGE_OPENMETRICS) sonde_buf_puts(out, "# EOF\n");
+    sonde_buf_add(out, "", 0);
+    sonde__free(e.w.name);
+    if (e.error || out->error) {
+        rc = e.error ? e.error : out->error;
+        return sonde_err_set(err, rc, rc == SONDE_EFULL ? "that is too much for one file: ask for a "
+                             "shorter time or fewer series" : "no memory for what is exported");
+    }
+    *result = (struct sonde_exchange_result){ e.w.series, e.points, e.w.left_out };
+    return rc;
+}
+
+int sonde_exchange_read(const char *text, size_t len, enum sonde_exchange_format format,
+                        struct sonde_exchange *x, struct sonde_exchange_result *result,
+                        struct sonde_err *err)
+{
+    int rc;
+    *result = (struct sonde_exchange_result){ 0 };
+    if (format == SONDE_EXCHANGE_JSON) rc = sonde_exchange_json_read(text, len, x, err);
+    else if (format == SONDE_EXCHANGE_CSV) rc = sonde_exchange_csv_read(text, len, x, err);
+    else rc = sonde_exchange_text_read(text, len, format == SONDE_EXCHANGE_OPENMETRICS, x,
+                                       &result->left_out, err);
+    for (size_t i = 0; i < x->count && !rc; i++) {
+        const struct sonde_exchange_series *s = &x->at[i];
+        for (size_t k = 1; k < s->count && !rc; k++) {
+            if (s->point[k].time_ms > s->point[k - 1].time_ms) continue;
+            rc = sonde_err_set(err, SONDE_EFORMAT, "%.100s{%.100s}: times must ascend, and %lld comes "
+                               "after %lld", s->spec.name, s->spec.labels,
+                               (long long)s->point[k].time_ms, (long long)s->point[k - 1].time_ms);
+        }
+        result->points += s->count;
+    }
+    result->series = x->count;
+    return rc;
+}
+
+/* ---- Into a store --------------------------------------------------------------------------------- */
+
+/* Times that belong together. A store has a row of ticks and every series at each of them, from one on
+ * to another; series of other times, as files of others may have them, are another run. */
+struct grid {
+    int64_t *time_ms;
+    size_t count, cap;
+};
+
+static size_t lower_bound(const struct grid *g, int64_t time_ms)
+{
+    size_t lo = 0, hi = g->count;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (g->time_ms[mid] < time_ms) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* 1 if all its times within the grid's are the grid's, and few of those are missing. */
+static int fits(const struct grid *g, const struct sonde_exchange_series *s)
+{
+    if (!g->count || !s->count) return 1;
+    size_t at = lower_bound(g, s->point[0].time_ms), gaps = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t t = s->point[i].time_ms;
+        if (t < g->time_ms[0] || t > g->time_ms[g->count - 1]) continue;
+        const size_t before = at;
+        while (at < g->count && g->time_ms[at] < t) at++;
+        if (at == g->count || g->time_ms[at] != t) return 0;
+        gaps += i > 0 && at > before;
+        at++;
+    }
+    return gaps <= 1 + s->count / 8;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int join(struct grid *g, const struct sonde_exchange_series *s)
+{
+    const size_t had = g->count;
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t t = s->point[i].time_ms;
+        if (had && t >= g->time_ms[0] && t <= g->time_ms[had - 1]) continue;
+        void *grown = grow(g->time_ms, &g->cap, g->count, sizeof(*g->time_ms));
+        if (!grown) return SONDE_ENOMEM;
+        g->time_ms = grown;
+        g->time_ms[g->count++] = t;
+    }
+    if (g->count != had) qsort(g->time_ms, g->count, sizeof(*g->time_ms), by_number);
+    return 0;
+}
+
+/* The longest has most of the times that there are. */
+static int longest_first(const void *a, const void *b)
+{
+    const struct sonde_exchange_series *x = *(const struct sonde_exchange_series *const *)a,
+                                       *y = *(const struct sonde_exchange_series *const *)b;
+    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+struct importing {
+    const struct sonde_store_ops *ops;
+    struct sonde_store *store;
+    const struct sonde_exchange *x;
+    const uint8_t *grid_of;
+    size_t *next;                    /* of each series: its next point */
+    uint32_t *slot;                  /* + 1; 0 = none */
+    struct sonde_store_value *values;
+    struct sonde_buf data;
+    size_t waiting;                  /* ticks that may not be written yet */
+};
+
+/* As sonde_chunk_put_entry, whose counts are of a tick and so have 32 bits. */
+static void put_entry(struct importing *m, const struct sonde_exchange_series *s,
+                      const struct sonde_exchange_point *p)
+{
+    const struct sonde_exchange_bucket *b = s->bucket + p->first;
+    sonde_chunk_put_varint(&m->data, p->zero);
+    sonde_chunk_put_varint(&m->data, sonde_zigzag(p->sum_raw));
+    sonde_chunk_put_varint(&m->data, p->count);
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        sonde_chunk_put_varint(&m->data, b[i].p - next);
+        sonde_chunk_put_varint(&m->data, b[i].n);
+        next = b[i].p + 1u;
+    }
+}
+
+static int add_tick(struct importing *m, int64_t time_ms, uint8_t grid, struct sonde_err *err)
+{
+    struct sonde_store_tick t = { .time_ms = time_ms, .values = m->values };
+    sonde_buf_reset(&m->data);
+    for (size_t i = 0; i < m->x->count; i++) {
+        const struct sonde_exchange_series *s = &m->x->at[i];
+        if (m->grid_of[i] != grid || m->next[i] == s->count) continue;
+        const struct sonde_exchange_point *p = &s->point[m->next[i]];
+        if (p->time_ms != time_ms) {
+            m->slot[i] = 0; /* a tick without it: it is another from then on */
+            continue;
+        }
+        if (!m->slot[i] || p->start != SONDE_START_NONE) {
+            struct sonde_store_series spec = s->spec;
+            spec.from_zero = p->start == SONDE_START_ZERO;
+            /* A slot is gone with a tick that is without it, also with one that waits. */
+            int rc = m->waiting ? m->ops->flush(m->store, err) : 0;
+            if (rc) return rc;
+            m->waiting = 0;
+            rc = m->ops->define(m->store, &spec, &m->slot[i]);
+            if (rc) return sonde_err_set(err, rc, "cannot keep so many series: %s", sonde_strerror(rc));
+            m->slot[i]++;
+        }
+        m->next[i]++;
+        struct sonde_store_value *v = &m->values[t.count++];
+        *v = (struct sonde_store_value){ .slot = m->slot[i] - 1, .value = p->value };
+        if (s->spec.type != SONDE_HISTOGRAM) continue;
+        v->value = m->data.len;
+        put_entry(m, s, p);
+        v->bytes = (uint32_t)(m->data.len - v->value);
+    }
+    if (m->data.error) return sonde_err_set(err, m->data.error, "no memory for a tick");
+    t.data = m->data.data;
+    int rc = m->ops->append(m->store, &t);
+    if (rc == SONDE_EFULL) {
+        rc = m->ops->flush(m->store, err);
+        if (!rc) rc = m->ops->append(m->store, &t);
+    }
+    m->waiting++;
+    return rc ? sonde_err_set(err, rc, "a tick could not be stored: %s", sonde_strerror(rc)) : 0;
+}
+
+static int import_grid(struct importing *m, const struct grid *g, uint8_t grid, const char *path,
+                       const char *name, struct sonde_err *err)
+{
+    const struct sonde_store_options o = { .path = path, .run_name = name,
+                                           .series_max = UINT32_MAX >> 9 };
+    int rc = m->ops->open(&o, &m->store, err);
+    if (rc) return rc;
+    memset(m->slot, 0, (m->x->count + 1) * sizeof(*m->slot));
+    for (size_t i = 0; i < g->count && !rc; i++) {
+        rc = add_tick(m, g->time_ms[i], grid, err);
+        if (!rc && i % FLUSH_TICKS == FLUSH_TICKS - 1) rc = m->ops->flush(m->store, err);
+    }
+    if (!rc) rc = m->ops->flush(m->store, err);
+    m->ops->close(m->store);
+    return rc;
+}
+
+int sonde_exchange_import(const struct sonde_store_ops *ops, const char *path, const char *name,
+                          const struct sonde_exchange *x, struct sonde_err *err)
+{
+    struct grid grids[GRIDS_MAX] = { { 0 } };
+    uint8_t *grid_of = sonde__calloc(x->count + 1, 1);
+    struct importing m = { .ops = ops, .x = x, .grid_of = grid_of };
+    m.next = sonde__calloc(x->count + 1, sizeof(*m.next));
+    m.slot = sonde__calloc(x->count + 1, sizeof(*m.slot));
+    m.values = sonde__calloc(x->count + 1, sizeof(*m.values));
+    sonde_buf_init(&m.data, (size_t)64 << 20);
+    int rc = grid_of && m.next && m.slot && m.values ? 0 : SONDE_ENOMEM;
+    uint8_t used = 0;
+    const struct sonde_exchange_series **order = sonde__calloc(x->count + 1, sizeof(*order));
+    if (!order) rc = SONDE_ENOMEM;
+    for (size_t i = 0; i < x->count && !rc; i++) order[i] = &x->at[i];
+    if (!rc && x->count) qsort(order, x->count, sizeof(*order), longest_first);
+    for (size_t i = 0; i < x->count && !rc; i++) {
+        uint8_t g = 0;
+        while (g + 1 < GRIDS_MAX && !fits(&grids[g], order[i])) g++;
+        grid_of[order[i] - x->at] = g;
+        if (g >= used) used = (uint8_t)(g + 1);
+        rc = join(&grids[g], order[i]);
+    }
+    sonde__free(order);
+    if (rc) sonde_err_set(err, rc, "no memory to import");
+    for (uint8_t g = 0; g < used && !rc; g++) rc = import_grid(&m, &grids[g], g, path, name, err);
+    for (size_t g = 0; g < GRIDS_MAX; g++) sonde__free(grids[g].time_ms);
+    sonde__free(grid_of);
+    sonde__free(m.next);
+    sonde__free(m.slot);
+    sonde__free(m.values);
+    sonde_buf_release(&m.data);
+    return rc;
+}
