@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "front/figures.h"
+#include "front/metrics.h"
 #include "front/front_private.h"
 #include "harness.h"
 

@@ -14,7 +14,7 @@
 #include "cli/push.h"
 #include "cli/store.h"
 #include "collect/collector.h"
-#include "front/figures.h"
+#include "front/metrics.h"
 #include "front/front.h"
 #include "serve/http/listen.h"
 #include "agent/profiler.h"

@@ -158,7 +158,7 @@ void front_client_next(struct front_client *c);
 /* It has sent a request, or what is none: it is not quiet any more. */
 void front_client_busy(struct front_client *c);
 
-/* ---- exchange.c --------------------------------------------------------------------------- */
+/* ---- proxy.c --------------------------------------------------------------------------- */
 
 /* The head of a request is complete, or bad: c becomes BUSY. */
 void front_begin(struct front_client *c);

@@ -1,8 +1,8 @@
-/* figures.c - see figures.h.
+/* metrics.c - see metrics.h.
  *
  * Names of models and errors come from clients and upstreams, so there are limits to how many are
  * told apart; what comes after is counted as "other". */
-#include "front/figures.h"
+#include "front/metrics.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* figures.h - an observer of the front that tells the agent's model what it sees.
+/* metrics.h - an observer of the front that tells the agent's model what it sees.
  *
  * Requests to measured routes become inference events (infer/tracker.h, source "front"), so
  * that they are worked out like those of engines that tell about themselves: time to first token,
@@ -9,8 +9,8 @@
  * The model's lock may be held for milliseconds by whoever renders it, and the front's thread
  * must not wait that long with streams in its hands. So figures are noted in memory of their own
  * first and go into the model when the lock is free, at the front's ticks. */
-#ifndef SONDE_FRONT_FIGURES_H
-#define SONDE_FRONT_FIGURES_H
+#ifndef SONDE_FRONT_METRICS_H
+#define SONDE_FRONT_METRICS_H
 
 #include "model/model.h"
 #include "front/front.h"

@@ -10,7 +10,7 @@
 
 #include "infer/tracker.h"
 #include "base/alloc.h"
-#include "front/figures.h"
+#include "front/metrics.h"
 #include "sonde/sonde.h"
 
 static struct sonde_model *model;

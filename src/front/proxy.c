@@ -1,4 +1,4 @@
-/* exchange.c - one request and its answer: passed on, looked at, told about; see
+/* proxy.c - one request and its answer: passed on, looked at, told about; see
  * front_private.h. */
 #include <stdarg.h>
 #include <stdio.h>
