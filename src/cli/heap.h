@@ -4,7 +4,7 @@
 #define SONDE_CLI_HEAP_H
 
 #include "cli/cli.h"
-#include "cli/session.h"
+#include "cli/watch.h"
 
 /* Embedded in a command's values; SONDE_OPT_HEAP(struct run_values, heap) is its options. */
 struct sonde_cli_heap {

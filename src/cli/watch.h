@@ -1,9 +1,9 @@
-/* session.h - watching one process from its start, or from now on, to its end: what `run`,
+/* watch.h - watching one process from its start, or from now on, to its end: what `run`,
  * `record` and `attach` do, each with other defaults. The collector reads its segments, an engine
  * samples its CPU, libsonde_preload its heap and calls of llama.cpp (or probes do), HTTP shows all
  * of it, a run file keeps it. */
-#ifndef SONDE_CLI_SESSION_H
-#define SONDE_CLI_SESSION_H
+#ifndef SONDE_CLI_WATCH_H
+#define SONDE_CLI_WATCH_H
 
 #include "cli/cli.h"
 #include "collect/cpu/cpu.h"

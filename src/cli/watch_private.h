@@ -1,6 +1,6 @@
-/* session_private.h - what the files of a session share. */
-#ifndef SONDE_CLI_SESSION_PRIVATE_H
-#define SONDE_CLI_SESSION_PRIVATE_H
+/* watch_private.h - what the files of a session share. */
+#ifndef SONDE_CLI_WATCH_PRIVATE_H
+#define SONDE_CLI_WATCH_PRIVATE_H
 
 #include "cli/child.h"
 #include "cli/foreign.h"
@@ -8,7 +8,7 @@
 #include "agent/uprobes.h"
 #include "cli/push.h"
 #include "agent/recording.h"
-#include "cli/session.h"
+#include "cli/watch.h"
 #include "cli/store.h"
 #include "cli/unseen.h"
 #include "collect/uprobe/returns.h"
@@ -48,7 +48,7 @@ struct session {
 
 double session_clock_s(void);
 
-/* ---- session_tell.c --------------------------------------------------------------------------- */
+/* ---- watch_tell.c --------------------------------------------------------------------------- */
 
 /* For who wants to know: the log, and stderr if that is ours, a terminal, or -v was given. */
 void session_tell(const struct session *s, const char *format, ...)

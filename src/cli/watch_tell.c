@@ -1,4 +1,4 @@
-/* session_tell.c - what a session says on stderr and in the log.
+/* watch_tell.c - what a session says on stderr and in the log.
  *
  * Standard input and output are the command's alone. With `sonde run` so is stderr unless it is a
  * terminal (or -v is given), where a line at the start and a few at the end help more than they
@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/visible.h"
-#include "cli/session_private.h"
+#include "cli/watch_private.h"
 #include "collect/discover.h"
 #include "collect/proc/tree.h"
 #include "present/report/profile.h"

@@ -1,10 +1,10 @@
-/* session.c - see session.h.
+/* watch.c - see watch.h.
  *
  * Order matters. The command is forked first and waits (child.h). Then the collector, the engines
  * and the server are made ready; only then the command is executed, so nothing of it is missed. At
  * the end the engines stop first, then the last spans are drained, so that no sample is without
  * the span it was taken in. */
-#include "cli/session.h"
+#include "cli/watch.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #include "analyze/engine.h"
 #include "base/clock.h"
 #include "cli/continuous.h"
-#include "cli/session_private.h"
+#include "cli/watch_private.h"
 #include "collect/discover.h"
 #include "collect/preload_targets.h"
 #include "collect/proc/tree.h"
