@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "analyze/engine.h"
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/alloc.h"
 #include "model/model.h"
 #include "profile/profile.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 

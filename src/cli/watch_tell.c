@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/visible.h"

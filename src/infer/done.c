@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "infer/private.h"
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/alloc.h"
 
 enum { KEPT_TOTAL = 1, KEPT_TTFT = 2, KEPT_FAILED = 4, KEPT_RECENT = 8, KEPT_PROFILE = 16 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "infer/tracker.h"
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "present/report/requests.h"

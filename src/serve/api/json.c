@@ -1,7 +1,7 @@
 /* json.c - see json.h. */
 #include "serve/api/json.h"
 
-#include "analyze/window.h"
+#include "model/window.h"
 
 void sonde_json_labels(struct sonde_buf *out, const struct sonde_model_series *s)
 {

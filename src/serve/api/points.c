@@ -2,7 +2,7 @@
  * from the model's own history, so that live charts cost no query. */
 #include <math.h>
 
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/json.h"
 #include "serve/api/api.h"
 #include "serve/api/store.h"

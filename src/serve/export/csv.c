@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/alloc.h"
 #include "serve/export/export.h"
 

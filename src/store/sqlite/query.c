@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/window.h"
+#include "model/window.h"
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "analyze/window.h"
+#include "model/window.h"
 
 #define TAU 6.283185307179586
 

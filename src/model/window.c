@@ -3,7 +3,7 @@
  * Counters and gauges: at most SONDE_HISTORY numbers, so everything is exact. Histograms: the
  * ticks' sparse buckets are added up, and each bucket stands for the values at its geometric
  * middle, at most 2^(1/128) = 0.54 % off. */
-#include "analyze/window.h"
+#include "model/window.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* window.h - statistics of one series over the last seconds, from the model's history. Pure:
  * looks at the series, writes the result, keeps nothing. */
-#ifndef SONDE_ANALYZE_WINDOW_H
-#define SONDE_ANALYZE_WINDOW_H
+#ifndef SONDE_MODEL_WINDOW_H
+#define SONDE_MODEL_WINDOW_H
 
 #include "model/model.h"
 
