@@ -7,7 +7,7 @@
 #define SONDE_AGENT_SESSIONS_H
 
 #include "agent/capture.h"
-#include "serve/api/session_body.h"
+#include "agent/session_body.h"
 #include "store/store.h"
 
 struct sonde_sessions;

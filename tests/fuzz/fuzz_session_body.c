@@ -13,7 +13,7 @@ static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 
 #include "base/alloc.h"
 #include "fuzz/fuzz_seeds.h"
-#include "serve/api/session_body.h"
+#include "agent/session_body.h"
 #include "sonde/sonde.h"
 #include "store/store.h"
 

@@ -1,7 +1,7 @@
 /* session_body.h - what is asked for in the body of POST /admin/profile/start and stop: JSON,
  * whatever Content-Type says (curl --data says it is a form). */
-#ifndef SONDE_SERVE_API_SESSION_BODY_H
-#define SONDE_SERVE_API_SESSION_BODY_H
+#ifndef SONDE_AGENT_SESSION_BODY_H
+#define SONDE_AGENT_SESSION_BODY_H
 
 #include <stddef.h>
 

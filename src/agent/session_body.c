@@ -1,5 +1,5 @@
 /* session_body.c - see session_body.h. */
-#include "serve/api/session_body.h"
+#include "agent/session_body.h"
 
 #include <jansson.h>
 #include <stdio.h>
