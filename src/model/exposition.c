@@ -13,7 +13,6 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "collect/ingest/ingest.h"
 #include "sonde/sonde.h"
 
 enum { NUMBER_BYTES = 64, NAME_BYTES = 512, TEXT_BYTES = 1 << 16 };
@@ -403,40 +402,4 @@ int sonde_exposition_read(const char *text, size_t len, int openmetrics,
     sonde_buf_release(&r.text);
     sonde_buf_release(&r.help);
     return rc;
-}
-
-static int ends_in(const char *name, const char *suffix)
-{
-    const size_t len = strlen(name), n = strlen(suffix);
-    return len > n && strcmp(name + len - n, suffix) == 0;
-}
-
-int sonde_exposition_point(const struct sonde_exposition_sample *s,
-                           struct sonde_foreign_point *point)
-{
-    const size_t stem = strlen(s->family);
-    const int own = strcmp(s->name, s->family) == 0;
-    *point = (struct sonde_foreign_point){ .name = s->name, .help = s->help, .unit = s->unit,
-                                           .labels = s->labels, .label_count = s->label_count,
-                                           .value = s->value, .type = SONDE_GAUGE };
-    switch (s->type) {
-    case SONDE_EXPOSITION_COUNTER: point->type = SONDE_COUNTER; break;
-    case SONDE_EXPOSITION_HISTOGRAM:
-        point->type = SONDE_COUNTER;
-        point->shown = own ? SONDE_SHOWN_UNKNOWN : SONDE_SHOWN_HISTOGRAM;
-        point->stem = own ? 0 : stem;
-        break;
-    case SONDE_EXPOSITION_SUMMARY:
-        point->type = own ? SONDE_GAUGE : SONDE_COUNTER;
-        point->shown = SONDE_SHOWN_SUMMARY;
-        point->stem = stem;
-        break;
-    case SONDE_EXPOSITION_UNKNOWN:
-    case SONDE_EXPOSITION_GAUGEHISTOGRAM: point->shown = SONDE_SHOWN_UNKNOWN; break;
-    case SONDE_EXPOSITION_GAUGE:
-    case SONDE_EXPOSITION_INFO:
-    case SONDE_EXPOSITION_STATESET: break;
-    }
-    if (own && point->shown == SONDE_SHOWN_UNKNOWN) point->type = SONDE_GAUGE;
-    return own || s->type == SONDE_EXPOSITION_UNKNOWN || !ends_in(s->name, "_created");
 }

@@ -41,12 +41,6 @@ struct sonde_exposition_sink {
 int sonde_exposition_read(const char *text, size_t len, int openmetrics,
                           const struct sonde_exposition_sink *sink, struct sonde_err *err);
 
-/* What a sample is in the model. 0 = it is no series of its own (x_created). name and labels of
- * point are s's. */
-struct sonde_foreign_point;
-int sonde_exposition_point(const struct sonde_exposition_sample *s,
-                           struct sonde_foreign_point *point);
-
 /* The number that stands at text up to end, as Prometheus and OpenMetrics write them. 0 or -1. */
 int sonde_exposition_number(const char *text, const char *end, double *out);
 

@@ -18,7 +18,7 @@ static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 static int put(const struct sonde_exposition_sample *s, void *arg)
 {
     struct sonde_foreign_point p;
-    if (!sonde_exposition_point(s, &p)) return 0;
+    if (!sonde_ingest_exposition(s, &p)) return 0;
     p.source = "fuzz";
     p.now_s = 1;
     sonde_foreign_put(arg, &p);

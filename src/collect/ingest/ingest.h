@@ -19,6 +19,7 @@
 #ifndef SONDE_COLLECT_INGEST_INGEST_H
 #define SONDE_COLLECT_INGEST_INGEST_H
 
+#include "model/exposition.h"
 #include "model/model.h"
 
 #define SONDE_FOREIGN_LABELS_MAX 48      /* of a series, ours included */
@@ -84,5 +85,10 @@ void sonde_foreign_tick(struct sonde_model *m, double now_s);
 
 /* 1 if it may be the name of a label. */
 int sonde_foreign_label_ok(const char *name);
+
+/* What a sample of a page is in the model. 0 = it is no series of its own (x_created). name and
+ * labels of point are s's. */
+int sonde_ingest_exposition(const struct sonde_exposition_sample *s,
+                            struct sonde_foreign_point *point);
 
 #endif

@@ -94,7 +94,7 @@ static int put_sample(const struct sonde_exposition_sample *s, void *arg)
         pthread_rwlock_unlock(&m->lock);
         pthread_rwlock_wrlock(&m->lock);
     }
-    if (!sonde_exposition_point(s, &p)) return 0;
+    if (!sonde_ingest_exposition(s, &p)) return 0;
     p.source = a->t->t.job;
     p.now_s = a->now_s;
     if (sonde_foreign_put(a->t->foreign, &p) != 0) a->left_out++;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/api/json.h"
+#include "base/json.h"
 #include "serve/http/server.h"
 #include "store/run/run.h"
 

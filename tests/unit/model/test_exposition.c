@@ -27,7 +27,7 @@ static int note(const struct sonde_exposition_sample *s, void *arg)
     sonde_buf_puts(b, "}=");
     sonde_buf_double(b, s->value);
     if (s->has_time) sonde_buf_printf(b, "@%.3f", s->time_s);
-    if (!sonde_exposition_point(s, &p)) sonde_buf_puts(b, " none");
+    if (!sonde_ingest_exposition(s, &p)) sonde_buf_puts(b, " none");
     sonde_buf_putc(b, '\n');
     return 0;
 }
