@@ -75,7 +75,7 @@ int sonde_marks_add(struct sonde_marks *m, const struct sonde_mark *mark, uint64
     }
     if (m->store) {
         const struct sonde_store_finding f = {
-            .time_s = mark->time_s, .kind = SONDE_MARK_KIND, .severity = SONDE_FINDING_INFO,
+            .time_s = mark->time_s, .kind = SONDE_MARK_KIND, .severity = SONDE_SEVERITY_INFO,
             .value = mark->end_s > 0 ? mark->end_s - mark->time_s : NAN, .unit = "s",
             .text = mark->text,
         };

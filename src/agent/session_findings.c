@@ -9,11 +9,6 @@
 
 enum { EACH_MAX = 5 }; /* of a kind */
 
-/* One scale, kept as a number. */
-_Static_assert((int)SONDE_SEVERITY_INFO == (int)SONDE_FINDING_INFO &&
-               (int)SONDE_SEVERITY_WARNING == (int)SONDE_FINDING_WARNING &&
-               (int)SONDE_SEVERITY_CRITICAL == (int)SONDE_FINDING_CRITICAL, "severities differ");
-
 void sonde_session_findings(const struct sonde_store_ops *ops, struct sonde_store *s,
                             const char *name, const struct sonde_profile *p, double seconds_min)
 {
@@ -26,7 +21,7 @@ void sonde_session_findings(const struct sonde_store_ops *ops, struct sonde_stor
         snprintf(text, sizeof(text), "%s: %s", name, f->text);
         const struct sonde_store_finding row = {
             .time_s = (double)p->end_ns * 1e-9, .kind = sonde_finding_kind_name(f->kind),
-            .subject = f->subject, .severity = (enum sonde_store_severity)f->severity,
+            .subject = f->subject, .severity = f->severity,
             .value = isnan(f->seconds) ? f->bytes : f->seconds,
             .unit = isnan(f->seconds) ? "bytes" : "seconds", .text = text,
         };

@@ -35,12 +35,6 @@ const char *sonde_finding_kind_name(enum sonde_finding_kind k)
     return names[k];
 }
 
-const char *sonde_severity_name(enum sonde_severity s)
-{
-    static const char *const names[] = { "info", "warning", "critical" };
-    return names[s];
-}
-
 /* ---- The list --------------------------------------------------------------------------------- */
 
 static char *copy_text(const char *s)
@@ -73,8 +67,8 @@ static int add(struct looking *l, struct sonde_finding f, double sure, const cha
         sonde__free(f.file);
         return SONDE_ENOMEM;
     }
-    const int leak = f.kind == SONDE_FINDING_LEAK;
-    const double critical = leak ? 0.10 : f.kind == SONDE_FINDING_QUEUE ? 0.50 : INFINITY;
+    const int leak = f.kind == SONDE_FINDING_KIND_LEAK;
+    const double critical = leak ? 0.10 : f.kind == SONDE_FINDING_KIND_QUEUE ? 0.50 : INFINITY;
     f.severity = sure >= critical               ? SONDE_SEVERITY_CRITICAL
                  : sure >= (leak ? 0.01 : 0.25) ? SONDE_SEVERITY_WARNING
                                                 : SONDE_SEVERITY_INFO;
@@ -122,7 +116,7 @@ static int add_function(struct looking *l, const struct sonde_flat *row,
         .kind = kind, .subject = (char *)(uintptr_t)row->name,
         .file = (char *)(uintptr_t)row->file, .line = row->line, .share = share, .seconds = self,
         .bytes = NAN, .count = NAN, .avg_s = NAN };
-    if (kind == SONDE_FINDING_BLOCKED) {
+    if (kind == SONDE_FINDING_KIND_BLOCKED) {
         return add(l, f, share, "%.3f s of %.3f s blocked (%.1f %%) are in %.100s", self, whole * 1e-9,
                    100 * share, row->name);
     }
@@ -148,7 +142,7 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
     for (size_t i = 0; !rc && i < count && i < l->o.limit; i++) {
         const double self = (double)rows[i].self;
         if (self < l->o.share_min * whole || self * 1e-9 < l->o.seconds_min) break;
-        if (kind == SONDE_FINDING_FUNCTION && rows[i].self_samples < SONDE_FINDING_SAMPLES) {
+        if (kind == SONDE_FINDING_KIND_FUNCTION && rows[i].self_samples < SONDE_FINDING_KIND_SAMPLES) {
             few++;
             continue;
         }
@@ -157,7 +151,7 @@ static int look_at_functions(struct looking *l, enum sonde_sample_kind samples,
     if (few) {
         snprintf(l->out->note, sizeof(l->out->note), "%zu functions with fewer than %d samples are "
                  "left out: the profile has %llu, sample for longer or more often", few,
-                 SONDE_FINDING_SAMPLES, (unsigned long long)tree->nodes[0].samples);
+                 SONDE_FINDING_KIND_SAMPLES, (unsigned long long)tree->nodes[0].samples);
     }
     sonde__free(rows);
     sonde_tree_destroy(tree);
@@ -197,7 +191,7 @@ static int add_span(struct looking *l, const struct by_name *row, double all_s)
     const double own = (double)row->own_ns * 1e-9, total = (double)row->total_ns * 1e-9;
     const double avg = total / (double)row->count;
     const struct sonde_finding f = {
-        .kind = SONDE_FINDING_SPAN, .subject = (char *)(uintptr_t)name, .file = (char *)"",
+        .kind = SONDE_FINDING_KIND_SPAN, .subject = (char *)(uintptr_t)name, .file = (char *)"",
         .share = own / all_s, .seconds = own, .bytes = NAN, .count = (double)row->count,
         .avg_s = avg };
     return add(l, f, f.share, "%.100s took %.3f s itself (%.1f %% of the time in spans): %llu times, %.3f ms "
@@ -244,7 +238,7 @@ static int look_at_requests(struct looking *l)
     }
     if (!count || waited < l->o.share_min * total || waited < l->o.seconds_min) return 0;
     const struct sonde_finding f = {
-        .kind = SONDE_FINDING_QUEUE, .subject = (char *)"requests", .file = (char *)"",
+        .kind = SONDE_FINDING_KIND_QUEUE, .subject = (char *)"requests", .file = (char *)"",
         .share = waited / total, .seconds = waited, .bytes = NAN, .count = (double)count,
         .avg_s = waited / (double)count };
     return add(l, f, f.share, "%zu requests waited for %.3f ms on average before work on them began, %.1f %% "
@@ -265,7 +259,7 @@ static int look_at_leaks(struct looking *l)
         found++;
         const double bytes = s->live_bytes.value;
         const struct sonde_finding f = {
-            .kind = SONDE_FINDING_LEAK, .subject = (char *)(uintptr_t)heap_frame_name(&frame),
+            .kind = SONDE_FINDING_KIND_LEAK, .subject = (char *)(uintptr_t)heap_frame_name(&frame),
             .file = (char *)(uintptr_t)frame.file, .line = frame.line, .seconds = NAN,
             .share = h->live_bytes.value > 0 ? fmin(bytes / h->live_bytes.value, 1) : 0,
             .bytes = bytes, .count = s->live_count.value, .avg_s = NAN };
@@ -284,8 +278,8 @@ int sonde_bottlenecks(const struct sonde_profile *p, const struct sonde_bottlene
     if (!l.o.limit) l.o.limit = LIMIT_DEFAULT;
     if (!(l.o.share_min > 0)) l.o.share_min = SHARE_MIN;
     if (!(l.o.seconds_min > 0)) l.o.seconds_min = SECONDS_MIN;
-    int rc = look_at_functions(&l, SONDE_SAMPLE_CPU, SONDE_FINDING_FUNCTION);
-    if (!rc) rc = look_at_functions(&l, SONDE_SAMPLE_OFFCPU, SONDE_FINDING_BLOCKED);
+    int rc = look_at_functions(&l, SONDE_SAMPLE_CPU, SONDE_FINDING_KIND_FUNCTION);
+    if (!rc) rc = look_at_functions(&l, SONDE_SAMPLE_OFFCPU, SONDE_FINDING_KIND_BLOCKED);
     if (!rc) rc = look_at_spans(&l);
     if (!rc) rc = look_at_requests(&l);
     if (!rc) rc = look_at_leaks(&l);

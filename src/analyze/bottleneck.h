@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "analyze/severity.h"
 #include "base/err.h"
 #include "profile/profile.h"
 
@@ -18,7 +19,7 @@
     X(LEAK, "leak")          /* bytes that a place has leaked, of all in use */
 
 enum sonde_finding_kind {
-#define SONDE__X(id, name) SONDE_FINDING_##id,
+#define SONDE__X(id, name) SONDE_FINDING_KIND_##id,
     SONDE_FINDING_KINDS(SONDE__X)
 #undef SONDE__X
 };
@@ -27,8 +28,6 @@ const char *sonde_finding_kind_name(enum sonde_finding_kind k);
 /* By share: a warning from 25 % on; where requests wait, critical from 50 %. Where the CPU's time
  * goes is worth a look and never critical: it goes somewhere in every program that works. Leaks are a
  * warning from 1 % of what is in use, critical from 10 %. Names are those of findings in the store. */
-enum sonde_severity { SONDE_SEVERITY_INFO, SONDE_SEVERITY_WARNING, SONDE_SEVERITY_CRITICAL };
-const char *sonde_severity_name(enum sonde_severity s); /* "info", "warning", "critical" */
 
 struct sonde_finding {
     enum sonde_finding_kind kind;
@@ -56,10 +55,10 @@ struct sonde_bottleneck_options {
     double seconds_min;      /* nor times that are shorter in all; 0 = 0.01 */
 };
 
-/* A function is one from SONDE_FINDING_SAMPLES samples of its own on, and as severe as the lower end
+/* A function is one from SONDE_FINDING_KIND_SAMPLES samples of its own on, and as severe as the lower end
  * of the 95 % interval of its share is: two of six samples say nothing. Times of spans are their own
  * (span_own.h). 0 or SONDE_ENOMEM. Nothing found is an empty list. */
-#define SONDE_FINDING_SAMPLES 10
+#define SONDE_FINDING_KIND_SAMPLES 10
 int sonde_bottlenecks(const struct sonde_profile *p, const struct sonde_bottleneck_options *o,
                       struct sonde_findings **out);
 void sonde_findings_destroy(struct sonde_findings *f); /* NULL is fine */

@@ -1,4 +1,4 @@
-/* guarded_map.c - see serve/http/auth.h. The registry is an array of slots that a signal handler can look
+/* guarded_map.c - see guarded_map.h. The registry is an array of slots that a signal handler can look
  * through without a lock: a slot is taken by exchanging its `taken`, and holds a mapping while
  * `bytes` is not 0. */
 #include "base/guarded_map.h"
@@ -17,7 +17,7 @@ static struct slot {
     uint32_t taken, damaged;
     uintptr_t base;
     size_t bytes;
-} slots[SONDE_GUARD_SLOTS];
+} slots[SONDE_GUARDED_MAPS_MAX];
 
 static uint32_t slots_used;  /* slots at and above this were never taken */
 static struct sigaction previous;
@@ -86,7 +86,7 @@ static void install(void)
 
 static int slot_take(void)
 {
-    for (uint32_t i = 0; i < SONDE_GUARD_SLOTS; i++) {
+    for (uint32_t i = 0; i < SONDE_GUARDED_MAPS_MAX; i++) {
         if (__atomic_exchange_n(&slots[i].taken, 1, __ATOMIC_ACQUIRE) != 0) continue;
         uint32_t used = __atomic_load_n(&slots_used, __ATOMIC_RELAXED);
         while (used < i + 1 && !__atomic_compare_exchange_n(&slots_used, &used, i + 1, 0,
@@ -98,13 +98,13 @@ static int slot_take(void)
     return -1;
 }
 
-int sonde_guard_map(int fd, size_t bytes, struct sonde_guard *out, struct sonde_err *err)
+int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out, struct sonde_err *err)
 {
     install();
     int i = slot_take();
     if (i < 0) {
         return sonde_err_set(err, SONDE_EFULL, "%d segments are being read already",
-                             SONDE_GUARD_SLOTS);
+                             SONDE_GUARDED_MAPS_MAX);
     }
     size_t whole = (bytes + page_bytes - 1) & ~(page_bytes - 1);
     void *base = mmap(NULL, whole, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -117,11 +117,11 @@ int sonde_guard_map(int fd, size_t bytes, struct sonde_guard *out, struct sonde_
     __atomic_store_n(&slots[i].damaged, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&slots[i].base, (uintptr_t)base, __ATOMIC_RELAXED);
     __atomic_store_n(&slots[i].bytes, whole, __ATOMIC_RELEASE);
-    *out = (struct sonde_guard){ base, whole, i };
+    *out = (struct sonde_guarded_map){ base, whole, i };
     return 0;
 }
 
-void sonde_guard_unmap(struct sonde_guard *g)
+void sonde_guarded_map_close(struct sonde_guarded_map *g)
 {
     if (!g->base) return;
     struct slot *s = &slots[g->slot];
@@ -129,23 +129,23 @@ void sonde_guard_unmap(struct sonde_guard *g)
     __atomic_store_n(&s->bytes, 0, __ATOMIC_SEQ_CST);
     munmap((void *)(uintptr_t)g->base, g->bytes);
     __atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
-    *g = (struct sonde_guard){ 0 };
+    *g = (struct sonde_guarded_map){ 0 };
 }
 
-void sonde_guard_forget(const struct sonde_guard *g)
+void sonde_guarded_map_forget(const struct sonde_guarded_map *g)
 {
     if (g->base) madvise((void *)(uintptr_t)g->base, g->bytes, MADV_DONTNEED);
 }
 
 /* The kernel maps up to 16 pages around one that is read, as far as they are of the same kind of
  * mapping. The advice makes it another kind; a file in memory is not read ahead anyway. */
-void sonde_guard_window(const struct sonde_guard *g, size_t off)
+void sonde_guarded_map_window(const struct sonde_guarded_map *g, size_t off)
 {
     if (!g->base || off >= g->bytes) return;
     madvise((void *)((uintptr_t)g->base + (off & ~(page_bytes - 1))), page_bytes, MADV_RANDOM);
 }
 
-int sonde_guard_damaged(const struct sonde_guard *g)
+int sonde_guarded_map_damaged(const struct sonde_guarded_map *g)
 {
     return g->base && __atomic_load_n(&slots[g->slot].damaged, __ATOMIC_ACQUIRE) != 0;
 }

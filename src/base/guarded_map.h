@@ -10,9 +10,9 @@
 
 #include "base/err.h"
 
-#define SONDE_GUARD_SLOTS 4096  /* mappings at one time */
+#define SONDE_GUARDED_MAPS_MAX 4096  /* mappings at one time */
 
-struct sonde_guard {
+struct sonde_guarded_map {
     const char *base;
     size_t bytes;
     int slot;
@@ -20,14 +20,14 @@ struct sonde_guard {
 
 /* Map the first bytes of fd, which may be closed afterwards. SONDE_EFULL: all slots are taken.
  * Thread-safe. */
-int sonde_guard_map(int fd, size_t bytes, struct sonde_guard *out, struct sonde_err *err);
+int sonde_guarded_map_open(int fd, size_t bytes, struct sonde_guarded_map *out, struct sonde_err *err);
 /* Nobody may be reading it. A guard that is all zero is fine. */
-void sonde_guard_unmap(struct sonde_guard *g);
+void sonde_guarded_map_close(struct sonde_guarded_map *g);
 /* What was read no longer counts as memory of this process; it is read again when needed. */
-void sonde_guard_forget(const struct sonde_guard *g);
+void sonde_guarded_map_forget(const struct sonde_guarded_map *g);
 /* Reading the page that byte off is in brings in that page alone, not those around it as well. */
-void sonde_guard_window(const struct sonde_guard *g, size_t off);
+void sonde_guarded_map_window(const struct sonde_guarded_map *g, size_t off);
 /* 1 if something was read that the file did not have. */
-int sonde_guard_damaged(const struct sonde_guard *g);
+int sonde_guarded_map_damaged(const struct sonde_guarded_map *g);
 
 #endif

@@ -44,7 +44,7 @@ enum {
 
 struct gather {
     const struct sonde_report_html *o;
-    struct sonde_request request;   /* of a profile: what its routes look at */
+    struct sonde_http_request request;   /* of a profile: what its routes look at */
     struct sonde_page_file file;
     const char *pages[PAGES_MAX];
     size_t page_count;

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyze/severity.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "model/model.h"
@@ -134,12 +135,6 @@ struct sonde_store_range {
 /* Of the time that was looked at, in whole batches: how many there were and are kept. */
 struct sonde_store_counts { uint64_t seen, kept; };
 
-enum sonde_store_severity {
-    SONDE_FINDING_INFO, SONDE_FINDING_WARNING, SONDE_FINDING_CRITICAL
-};
-const char *sonde_store_severity_name(enum sonde_store_severity s); /* "info", "warning", … */
-int sonde_store_severity_find(const char *name);                    /* or -1 */
-
 /* One conclusion of an analysis. Texts may be NULL but for kind. */
 struct sonde_store_finding {
     uint64_t id;               /* put: not looked at */
@@ -147,7 +142,7 @@ struct sonde_store_finding {
     double time_s;             /* unix */
     const char *kind;          /* "slow_phase", "leak", …: letters, digits and . _ - */
     const char *subject;       /* what it is about: a function, a route, … */
-    enum sonde_store_severity severity;
+    enum sonde_severity severity;
     double value;              /* NaN = none */
     const char *unit;          /* of value */
     const char *text;          /* for people */

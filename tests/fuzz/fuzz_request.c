@@ -38,18 +38,18 @@ static char *line(char **at)
 static void check_headers(const char *host, const char *accept, const char *encoding,
                           const char *forwarded)
 {
-    static struct sonde_guard *guard;
+    static struct sonde_auth *guard;
     struct sonde_rate_client client;
     struct sonde_err err;
     const struct sockaddr_in peer = { .sin_family = AF_INET,
                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     if (!guard) {
-        const struct sonde_guard_options o = { .token = "0123456789abcdef", .hosts = "a.lan,b.lan" };
-        CHECK(sonde_guard_create(&o, NULL, &guard, &err) == 0);
+        const struct sonde_auth_options o = { .token = "0123456789abcdef", .hosts = "a.lan,b.lan" };
+        CHECK(sonde_auth_create(&o, NULL, &guard, &err) == 0);
     }
-    CHECK(!sonde_listen_host_ok(host) || sonde_guard_host_ok(guard, host));
-    const int answer = sonde_guard_ask(guard, "/api/series", accept);
-    CHECK(answer != SONDE_GUARD_YES || strstr(accept, "0123456789abcdef"));
+    CHECK(!sonde_listen_host_ok(host) || sonde_auth_host_ok(guard, host));
+    const int answer = sonde_auth_ask(guard, "/api/series", accept);
+    CHECK(answer != SONDE_AUTH_YES || strstr(accept, "0123456789abcdef"));
     CHECK(sonde_accept_metrics(accept));
     (void)sonde_accept_gzip(encoding);
     (void)sonde_accept_html(accept);
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_headers(host, accept, encoding, forwarded);
     check_strip(path);
     const struct sonde_route *route = sonde_route_find(path, method, &name, allow, sizeof(allow));
-    struct sonde_request r = { .name = name };
+    struct sonde_http_request r = { .name = name };
     while (route && *at && r.param_count < SONDE_PARAMS_MAX) {
         const char *key = line(&at);
         r.params[r.param_count++] = (struct sonde_param){ key, line(&at) };

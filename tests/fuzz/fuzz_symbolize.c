@@ -89,11 +89,11 @@ static void put_file(const uint8_t *data, size_t len)
 
 struct seen { unsigned char once[ADDRESSES]; size_t count; };
 
-static int look(void *arg, size_t index, const struct sonde__symbol_frame *frames, uint32_t count)
+static int look(void *arg, size_t index, const struct sonde_symbol_frame *frames, uint32_t count)
 {
     struct seen *s = arg;
     CHECK(index < ADDRESSES && !s->once[index]);
-    CHECK(count > 0 && count <= SONDE__SYMBOL_FRAMES_MAX);
+    CHECK(count > 0 && count <= SONDE_SYMBOL_FRAMES_MAX);
     s->once[index] = 1;
     s->count++;
     for (uint32_t i = 0; i < count; i++) {
@@ -104,17 +104,17 @@ static int look(void *arg, size_t index, const struct sonde__symbol_frame *frame
 }
 
 /* All of the code, which is in the first pages. */
-static size_t resolve(enum sonde__symbol_kind kind)
+static size_t resolve(enum sonde_symbol_kind kind)
 {
     static uint64_t at[ADDRESSES];
     for (size_t i = 0; i < ADDRESSES; i++) at[i] = i * 2 + 0x200;
-    const struct sonde__symbol_place place = { .path = path, .open_path = "" };
-    const struct sonde__symbol_job job = { .kind = kind, .build_id = "", .places = &place,
+    const struct sonde_symbol_place place = { .path = path, .open_path = "" };
+    const struct sonde_symbol_job job = { .kind = kind, .build_id = "", .places = &place,
                                            .place_count = 1, .at = at, .at_count = ADDRESSES };
     struct seen seen = { .count = 0 };
     uint32_t flags;
     const int64_t live = sonde__alloc_live();
-    const int rc = sonde__symbol_resolve(&job, look, &seen, &flags);
+    const int rc = sonde_symbol_resolve(&job, look, &seen, &flags);
     CHECK(rc == 0 || rc == SONDE_ENOMEM || rc == SONDE_EFULL);
     CHECK(sonde__alloc_live() == live);
     return seen.count;
@@ -138,9 +138,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (file < 0) start();
     if (size < 1) return 0;
     const uint8_t flags = data[0];
-    const enum sonde__symbol_kind kind = flags & FLAG_TEXT      ? SONDE__SYMBOL_JIT
-                                         : flags & FLAG_OFFSETS ? SONDE__SYMBOL_FILE
-                                                                : SONDE__SYMBOL_VADDR;
+    const enum sonde_symbol_kind kind = flags & FLAG_TEXT      ? SONDE_SYMBOL_JIT
+                                         : flags & FLAG_OFFSETS ? SONDE_SYMBOL_FILE
+                                                                : SONDE_SYMBOL_VADDR;
     data++;
     size--;
     if (flags & (FLAG_RAW | FLAG_TEXT)) {
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     uint8_t input[1024] = { 0 };
     const unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 5000;
     LLVMFuzzerTestOneInput(input, 1); /* undamaged */
-    CHECK(resolve(SONDE__SYMBOL_VADDR) > 50);
+    CHECK(resolve(SONDE_SYMBOL_VADDR) > 50);
     for (uint32_t cut = 0; cut < seed_len; cut += cut < 1024 ? 1 : 13) {
         input[0] = FLAG_CUT;
         memcpy(input + 1, &cut, 4);

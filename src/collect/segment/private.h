@@ -85,7 +85,7 @@ struct segment_mem {
 };
 
 struct sonde_segment {
-    struct sonde_guard map;
+    struct sonde_guarded_map map;
     const struct sonde__header *live;  /* in the mapping; counts are loaded with acquire */
     struct sonde__header h;            /* checked copy */
     int fresh;                         /* see sonde_segment_open */

@@ -171,13 +171,13 @@ int sonde_segment_open(int dirfd, const char *name, int fresh, struct sonde_segm
     }
     s->fresh = fresh;
     rc = header_read(fd, &st, &parsed, &s->h, err);
-    if (rc == 0) rc = sonde_guard_map(fd, (size_t)s->h.file_bytes, &s->map, err);
+    if (rc == 0) rc = sonde_guarded_map_open(fd, (size_t)s->h.file_bytes, &s->map, err);
     close(fd);
     if (rc != 0) {
         sonde__free(s);
         return rc;
     }
-    sonde_guard_window(&s->map, 0);
+    sonde_guarded_map_window(&s->map, 0);
     s->live = (const struct sonde__header *)(const void *)s->map.base;
     s->family_count = s->series_count = 1; /* 0 is "none" and the sink */
     *out = s;
@@ -197,7 +197,7 @@ void sonde_segment_close(struct sonde_segment *s)
     segment_llama_free(s);
     sonde__free(s->sampler.ring.words);
     sonde__free(s->mem.ring.words);
-    sonde_guard_unmap(&s->map);
+    sonde_guarded_map_close(&s->map);
     sonde__free(s);
 }
 
@@ -219,11 +219,11 @@ int sonde_segment_closed(const struct sonde_segment *s)
     return __atomic_load_n(&s->live->closed, __ATOMIC_ACQUIRE) != 0;
 }
 
-void sonde_segment_forget(struct sonde_segment *s) { sonde_guard_forget(&s->map); }
+void sonde_segment_forget(struct sonde_segment *s) { sonde_guarded_map_forget(&s->map); }
 
 int segment_verdict(const struct sonde_segment *s, int rc, struct sonde_err *err)
 {
-    if (!sonde_guard_damaged(&s->map)) return rc;
+    if (!sonde_guarded_map_damaged(&s->map)) return rc;
     return sonde_err_set(err, SONDE_EFORMAT, "cut short while it was being read");
 }
 

@@ -287,7 +287,7 @@ int segment_rings_find(struct sonde_segment *s, struct sonde_err *err)
         }
         r->off = off;
         r->first = !s->fresh && !s->spans_read;
-        if (s->ring_windows++ < RING_WINDOWS) sonde_guard_window(&s->map, off);
+        if (s->ring_windows++ < RING_WINDOWS) sonde_guarded_map_window(&s->map, off);
     }
     s->rings_heap = heap;
     return 0;

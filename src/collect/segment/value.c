@@ -233,7 +233,7 @@ int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err
     rc = counters_read(s, &c, count, err);
     if (rc != 0) return rc;
     /* Gauges may be anything, so zeros under a file cut short would not be noticed. */
-    if (sonde_guard_damaged(&s->map)) return SONDE_EFORMAT;
+    if (sonde_guarded_map_damaged(&s->map)) return SONDE_EFORMAT;
     gauges_read(s, count);
     for (uint32_t i = 1; rc == 0 && i < count; i++) {
         if (s->series[i].type != SONDE_HISTOGRAM || !s->series[i].model) continue;

@@ -153,12 +153,12 @@ int sonde_uprobe_symbols_find(const void *elf, size_t len, struct sonde_uprobe_s
 int sonde_uprobe_symbols_read(int fd, struct sonde_uprobe_symbols *out)
 {
     struct stat st;
-    struct sonde_guard g = { 0 };
+    struct sonde_guarded_map g = { 0 };
     if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return SONDE_EIO;
     if (st.st_size < (off_t)sizeof(Elf64_Ehdr)) return SONDE_EFORMAT;
-    if (sonde_guard_map(fd, (size_t)st.st_size, &g, NULL)) return SONDE_EIO;
+    if (sonde_guarded_map_open(fd, (size_t)st.st_size, &g, NULL)) return SONDE_EIO;
     int rc = sonde_uprobe_symbols_find(g.base, g.bytes, out);
-    if (sonde_guard_damaged(&g)) rc = SONDE_EIO;
-    sonde_guard_unmap(&g);
+    if (sonde_guarded_map_damaged(&g)) rc = SONDE_EIO;
+    sonde_guarded_map_close(&g);
     return rc;
 }

@@ -12,25 +12,25 @@
 #define CACHE_BYTES (32u << 20)
 
 /* Only what cannot change behind the key: a file with a build id, and the running kernel. */
-static const char *key_of(enum sonde__symbol_kind kind, const char *build_id)
+static const char *key_of(enum sonde_symbol_kind kind, const char *build_id)
 {
-    if (kind == SONDE__SYMBOL_KERNEL) return "[kernel]";
-    if (kind == SONDE__SYMBOL_JIT || build_id[0] == '\0') return NULL;
+    if (kind == SONDE_SYMBOL_KERNEL) return "[kernel]";
+    if (kind == SONDE_SYMBOL_JIT || build_id[0] == '\0') return NULL;
     return build_id;
 }
 
 /* VADDR and FILE count from different places. */
-static uint32_t module_of(struct sonde_profile *known, enum sonde__symbol_kind kind,
+static uint32_t module_of(struct sonde_profile *known, enum sonde_symbol_kind kind,
                           const char *key)
 {
     struct sonde_profile_module m = { .path = sonde_profile_cstring(known, key),
-                                      .offset = kind == SONDE__SYMBOL_VADDR };
+                                      .offset = kind == SONDE_SYMBOL_VADDR };
     return m.path ? sonde_profile_module(known, &m) : 0;
 }
 
 static uint32_t clean(struct sonde_profile *p, const char *s)
 {
-    char text[SONDE__SYMBOL_TEXT_MAX];
+    char text[SONDE_SYMBOL_TEXT_MAX];
     int changed = 0;
     const size_t len = sonde__utf8_copy(text, sizeof(text), s, strlen(s), &changed);
     for (size_t i = 0; i < len; i++) {
@@ -39,10 +39,10 @@ static uint32_t clean(struct sonde_profile *p, const char *s)
     return sonde_profile_string(p, text, len);
 }
 
-int sonde__symbol_set(struct sonde_profile *p, uint32_t location, uint32_t module,
-                      const struct sonde__symbol_frame *frames, uint32_t count)
+int sonde_symbol_set(struct sonde_profile *p, uint32_t location, uint32_t module,
+                      const struct sonde_symbol_frame *frames, uint32_t count)
 {
-    struct sonde_profile_line lines[SONDE__SYMBOL_FRAMES_MAX];
+    struct sonde_profile_line lines[SONDE_SYMBOL_FRAMES_MAX];
     for (uint32_t i = 0; i < count; i++) {
         struct sonde_profile_function f = { .name = clean(p, frames[i].name),
                                             .file = clean(p, frames[i].file),
@@ -58,26 +58,26 @@ int sonde__symbol_set(struct sonde_profile *p, uint32_t location, uint32_t modul
 static int copy(const struct sonde_profile *known, uint32_t from, struct sonde_profile *p,
                 uint32_t to)
 {
-    struct sonde__symbol_frame frames[SONDE__SYMBOL_FRAMES_MAX];
+    struct sonde_symbol_frame frames[SONDE_SYMBOL_FRAMES_MAX];
     const struct sonde_profile_location *l = &known->locations[from];
     for (uint32_t i = 0; i < l->line_count; i++) {
         const struct sonde_profile_line *line = &known->lines[l->line + i];
         const struct sonde_profile_function *f = &known->functions[line->function];
-        frames[i] = (struct sonde__symbol_frame){ sonde_profile_str(known, f->name),
+        frames[i] = (struct sonde_symbol_frame){ sonde_profile_str(known, f->name),
                                                   sonde_profile_str(known, f->file), line->line,
                                                   f->start_line };
     }
-    return sonde__symbol_set(p, to, p->locations[to].module, frames, l->line_count);
+    return sonde_symbol_set(p, to, p->locations[to].module, frames, l->line_count);
 }
 
-int sonde__symbol_cache_use(struct sonde__symbol_cache *c, struct sonde_profile *p)
+int sonde_symbol_cache_use(struct sonde_symbol_cache *c, struct sonde_profile *p)
 {
     int rc = 0;
     for (uint32_t i = 1; c->known && !rc && i < p->locations_count; i++) {
         const struct sonde_profile_location *l = &p->locations[i];
         if (l->line_count || !l->module || l->module >= p->modules_count || !l->address) continue;
         struct sonde_profile_module *m = &p->modules[l->module];
-        const enum sonde__symbol_kind kind = sonde__plan_kind(m);
+        const enum sonde_symbol_kind kind = sonde__plan_kind(m);
         const char *key = key_of(kind, sonde_profile_str(p, m->build_id));
         const uint32_t module = key ? module_of(c->known, kind, key) : 0;
         const uint32_t from =
@@ -89,8 +89,8 @@ int sonde__symbol_cache_use(struct sonde__symbol_cache *c, struct sonde_profile 
     return rc;
 }
 
-void sonde__symbol_cache_put(struct sonde__symbol_cache *c, const struct sonde__symbol_job *job,
-                             size_t index, const struct sonde__symbol_frame *frames,
+void sonde_symbol_cache_put(struct sonde_symbol_cache *c, const struct sonde_symbol_job *job,
+                             size_t index, const struct sonde_symbol_frame *frames,
                              uint32_t count)
 {
     const char *key = key_of(job->kind, job->build_id);
@@ -98,12 +98,12 @@ void sonde__symbol_cache_put(struct sonde__symbol_cache *c, const struct sonde__
     const uint32_t module = module_of(c->known, job->kind, key);
     const uint32_t location =
         module ? sonde_profile_location(c->known, module, job->at[index]) : 0;
-    if (!location || sonde__symbol_set(c->known, location, module, frames, count) != 0) {
-        sonde__symbol_cache_release(c);
+    if (!location || sonde_symbol_set(c->known, location, module, frames, count) != 0) {
+        sonde_symbol_cache_release(c);
     }
 }
 
-void sonde__symbol_cache_flags(struct sonde__symbol_cache *c, const struct sonde__symbol_job *job,
+void sonde_symbol_cache_flags(struct sonde_symbol_cache *c, const struct sonde_symbol_job *job,
                                uint32_t flags)
 {
     const char *key = key_of(job->kind, job->build_id);
@@ -111,7 +111,7 @@ void sonde__symbol_cache_flags(struct sonde__symbol_cache *c, const struct sonde
     if (module) c->known->modules[module].flags |= flags;
 }
 
-void sonde__symbol_cache_release(struct sonde__symbol_cache *c)
+void sonde_symbol_cache_release(struct sonde_symbol_cache *c)
 {
     sonde_profile_destroy(c->known);
     c->known = NULL;

@@ -31,7 +31,7 @@ struct output {
 /* End the text before a character that is cut in two, with an ellipsis. */
 static void cut(struct sonde__demangler *d)
 {
-    size_t len = SONDE__SYMBOL_TEXT_MAX - (sizeof(ELLIPSIS) - 1);
+    size_t len = SONDE_SYMBOL_TEXT_MAX - (sizeof(ELLIPSIS) - 1);
     while (len > 0 && ((unsigned char)d->text[len] & 0xc0) == 0x80) len--;
     memcpy(d->text + len, ELLIPSIS, sizeof(ELLIPSIS));
     d->len = len + sizeof(ELLIPSIS) - 1;
@@ -40,7 +40,7 @@ static void cut(struct sonde__demangler *d)
 /* 1 if all of it fitted. */
 static int append(struct sonde__demangler *d, const char *s, size_t len)
 {
-    size_t room = SONDE__SYMBOL_TEXT_MAX - d->len;
+    size_t room = SONDE_SYMBOL_TEXT_MAX - d->len;
     size_t n = len < room ? len : room;
     memcpy(d->text + d->len, s, n);
     d->len += n;
@@ -112,7 +112,7 @@ const char *sonde__demangle(struct sonde__demangler *d, const char *name)
 {
     const size_t len = strlen(name);
     if (demangled(d, name, len)) return d->text;
-    if (len <= SONDE__SYMBOL_TEXT_MAX) return name;
+    if (len <= SONDE_SYMBOL_TEXT_MAX) return name;
     d->len = 0;
     append(d, name, len);
     return d->text;
@@ -121,7 +121,7 @@ const char *sonde__demangle(struct sonde__demangler *d, const char *name)
 const char *sonde__demangle_versioned(struct sonde__demangler *d, const char *name)
 {
     const char *at = strchr(name, '@');
-    char plain[SONDE__SYMBOL_TEXT_MAX];
+    char plain[SONDE_SYMBOL_TEXT_MAX];
     if (!at || at == name || (size_t)(at - name) >= sizeof(plain)) return sonde__demangle(d, name);
     memcpy(plain, name, (size_t)(at - name));
     plain[at - name] = '\0';

@@ -187,7 +187,7 @@ static struct list push_missing(struct sonde__die_walk *w)
 }
 
 int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
-                    const struct sonde__symbol_addr *addrs, uint32_t count, uint64_t bias)
+                    const struct sonde_symbol_addr *addrs, uint32_t count, uint64_t bias)
 {
     void *at = w->at, *lists = w->lists;
     size_t cap = w->at_cap;

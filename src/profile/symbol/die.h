@@ -21,7 +21,7 @@ struct sonde__die_walk {
     uint32_t *at, at_cap;
     uint32_t *lists;        /* scratch: stacked lists of indexes in addrs */
     size_t list_top, list_cap;
-    const struct sonde__symbol_addr *addrs;
+    const struct sonde_symbol_addr *addrs;
     uint32_t count;
     uint64_t bias;          /* vaddr - bias = address in the debug information */
     int deep;               /* look in types and in functions elsewhere too */
@@ -30,7 +30,7 @@ struct sonde__die_walk {
 
 /* addrs ascending. 0 or SONDE_ENOMEM. */
 int sonde__die_find(struct sonde__die_walk *w, Dwarf_Die *unit,
-                    const struct sonde__symbol_addr *addrs, uint32_t count, uint64_t bias);
+                    const struct sonde_symbol_addr *addrs, uint32_t count, uint64_t bias);
 void sonde__die_release(struct sonde__die_walk *w);
 
 /* A function's name and where it is declared, by the DIE that says so, kept for the next use. */
@@ -54,19 +54,19 @@ const struct sonde__die_name *sonde__die_name(struct sonde__die_names *n, Dwarf_
 void sonde__die_names_release(struct sonde__die_names *n);
 
 /* Whole paths of the files of one unit. */
-struct sonde__path {
+struct sonde_symbol_path {
     const char *key;        /* libdw's, by its address; NULL = free */
     char *text;             /* owned */
 };
 
-struct sonde__paths {
-    struct sonde__path *slots;
+struct sonde_symbol_paths {
+    struct sonde_symbol_path *slots;
     size_t count, cap;      /* cap: a power of two */
 };
 
 /* file in folder, if it is relative (folder: NULL = unknown). Lives until the release; file itself
  * when nothing is to be added, or out of memory. */
-const char *sonde__path_whole(struct sonde__paths *p, const char *folder, const char *file);
-void sonde__paths_release(struct sonde__paths *p);
+const char *sonde_symbol_path_whole(struct sonde_symbol_paths *p, const char *folder, const char *file);
+void sonde_symbol_paths_release(struct sonde_symbol_paths *p);
 
 #endif

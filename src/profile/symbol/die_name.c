@@ -83,13 +83,13 @@ static char *qualified(Dwarf_Die *die, const char *name)
     /* The units that dwz makes of what others have in common have no language. */
     const int count = has_scopes(die) || has_scopes(&origin)
                           ? dwarf_getscopes_die(&origin, &scopes) : 0;
-    sonde_buf_init(&b, SONDE__SYMBOL_TEXT_MAX);
+    sonde_buf_init(&b, SONDE_SYMBOL_TEXT_MAX);
     for (int i = count - 1; i > 0; i--) add_scope(&b, &scopes[i]);
     free(scopes);
     sonde_buf_puts(&b, name);
     char *text = sonde_buf_take(&b);
     sonde_buf_release(&b);
-    return text ? text : sonde__strndup(name, SONDE__SYMBOL_TEXT_MAX);
+    return text ? text : sonde__strndup(name, SONDE_SYMBOL_TEXT_MAX);
 }
 
 static int fill(struct sonde__die_name *n, Dwarf_Die *die, struct sonde__demangler *demangler)

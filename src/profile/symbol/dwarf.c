@@ -25,17 +25,17 @@ struct task {               /* one address */
 };
 
 struct context {
-    struct sonde__symbol_elf *elf;
+    struct sonde_symbol_elf *elf;
     Dwarf *dwarf;           /* for the next few units */
     uint64_t bias;
-    const struct sonde__symbol_addr *addrs;
-    struct sonde__symbol_table units;
+    const struct sonde_symbol_addr *addrs;
+    struct sonde_symbol_table units;
     struct sonde__die_walk walk;
     struct sonde__die_names names;
-    struct sonde__paths paths;          /* of one unit */
-    struct sonde__symbol_addr *in_unit; /* scratch: addresses of one unit */
+    struct sonde_symbol_paths paths;          /* of one unit */
+    struct sonde_symbol_addr *in_unit; /* scratch: addresses of one unit */
     unsigned char *done;
-    sonde__symbol_emit *emit;
+    sonde_symbol_emit *emit;
     void *arg;
 };
 
@@ -43,8 +43,8 @@ struct context {
 
 static int add_unit(struct context *c, uint64_t low, uint64_t high, Dwarf_Off die)
 {
-    const struct sonde__symbol_range r = { .start = low, .end = high, .value = die };
-    return sonde__symbol_table_add(&c->units, &r);
+    const struct sonde_symbol_range r = { .start = low, .end = high, .value = die };
+    return sonde_symbol_table_add(&c->units, &r);
 }
 
 static int add_aranges(struct context *c, Dwarf *dwarf)
@@ -82,7 +82,7 @@ static int index_units(struct context *c, Dwarf *dwarf)
     }
     /* Units that do not say where their code is. */
     if (!rc && silent) rc = add_aranges(c, dwarf);
-    sonde__symbol_table_seal(&c->units);
+    sonde_symbol_table_seal(&c->units);
     return rc;
 }
 
@@ -131,7 +131,7 @@ struct unit {
     const char *folder;     /* where it was compiled; NULL = unknown */
 };
 
-static void set_position(struct sonde__symbol_frame *f, const char *file, uint32_t line,
+static void set_position(struct sonde_symbol_frame *f, const char *file, uint32_t line,
                          const struct sonde__die_name *name)
 {
     f->line = line;
@@ -141,22 +141,22 @@ static void set_position(struct sonde__symbol_frame *f, const char *file, uint32
 
 static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32_t node)
 {
-    struct sonde__symbol_frame frames[SONDE__SYMBOL_FRAMES_MAX];
-    const struct sonde__symbol_addr *a = &c->addrs[addr];
-    const char *symbol = sonde__symbol_elf_find(c->elf, a->vaddr);
+    struct sonde_symbol_frame frames[SONDE_SYMBOL_FRAMES_MAX];
+    const struct sonde_symbol_addr *a = &c->addrs[addr];
+    const char *symbol = sonde_symbol_elf_find(c->elf, a->vaddr);
     const char *file = NULL;
     uint32_t count = 0, line = 0;
     int number = 0;
     Dwarf_Line *row = dwarf_getsrc_die(&u->lines, a->vaddr - c->bias);
     if (row && dwarf_lineno(row, &number) == 0 && number > 0) line = (uint32_t)number;
     if (row) file = dwarf_linesrc(row, NULL, NULL);
-    while (node != SONDE__DIE_NONE && count < SONDE__SYMBOL_FRAMES_MAX) {
+    while (node != SONDE__DIE_NONE && count < SONDE_SYMBOL_FRAMES_MAX) {
         struct sonde__die_node *n = &c->walk.nodes[node];
         const struct sonde__die_name *name =
             sonde__die_name(&c->names, &n->die, c->elf->demangler);
         if (!name) return SONDE_ENOMEM;
         const int inlined = dwarf_tag(&n->die) == DW_TAG_inlined_subroutine;
-        struct sonde__symbol_frame *f = &frames[count];
+        struct sonde_symbol_frame *f = &frames[count];
         f->name = inlined ? name->text : own_name(c, name, symbol);
         set_position(f, file, line, name);
         /* Nameless when its origin is in a file that is missing: its caller stands for it. */
@@ -172,7 +172,7 @@ static int emit_address(struct context *c, struct unit *u, uint32_t addr, uint32
         count = 1;
     }
     for (uint32_t i = 0; i < count; i++) {
-        frames[i].file = sonde__path_whole(&c->paths, u->folder, frames[i].file);
+        frames[i].file = sonde_symbol_path_whole(&c->paths, u->folder, frames[i].file);
     }
     c->done[addr] = 1;
     return c->emit(c->arg, a->index, frames, count);
@@ -213,7 +213,7 @@ static int do_unit(struct context *c, const struct task *tasks, uint32_t count)
     for (uint32_t i = 0; !rc && i < count; i++) {
         rc = emit_address(c, &u, tasks[i].addr, c->walk.at[i]);
     }
-    sonde__paths_release(&c->paths);
+    sonde_symbol_paths_release(&c->paths);
     return rc;
 }
 
@@ -237,9 +237,9 @@ static int do_units(struct context *c, Dwarf *dwarf, const struct task *tasks, u
     return rc;
 }
 
-int sonde__symbol_dwarf(struct sonde__symbol_elf *e, Dwarf *dwarf, uint64_t bias,
-                        const struct sonde__symbol_addr *addrs, size_t count,
-                        unsigned char *done, sonde__symbol_emit *emit, void *arg)
+int sonde_symbol_dwarf(struct sonde_symbol_elf *e, Dwarf *dwarf, uint64_t bias,
+                        const struct sonde_symbol_addr *addrs, size_t count,
+                        unsigned char *done, sonde_symbol_emit *emit, void *arg)
 {
     struct context c = { .elf = e, .bias = bias, .addrs = addrs, .done = done, .emit = emit,
                          .arg = arg };
@@ -249,8 +249,8 @@ int sonde__symbol_dwarf(struct sonde__symbol_elf *e, Dwarf *dwarf, uint64_t bias
     c.in_unit = sonde__calloc(count, sizeof(*c.in_unit));
     int rc = tasks && c.in_unit ? index_units(&c, dwarf) : SONDE_ENOMEM;
     for (uint32_t i = 0; !rc && i < count; i++) {
-        const struct sonde__symbol_range *r =
-            sonde__symbol_table_find(&c.units, addrs[i].vaddr - bias);
+        const struct sonde_symbol_range *r =
+            sonde_symbol_table_find(&c.units, addrs[i].vaddr - bias);
         if (r) tasks[task_count++] = (struct task){ r->value, i };
     }
     if (!rc && task_count > 0) {
@@ -258,7 +258,7 @@ int sonde__symbol_dwarf(struct sonde__symbol_elf *e, Dwarf *dwarf, uint64_t bias
         rc = do_units(&c, dwarf, tasks, task_count);
     }
     sonde__die_release(&c.walk);
-    sonde__symbol_table_release(&c.units);
+    sonde_symbol_table_release(&c.units);
     sonde__free(c.in_unit);
     sonde__free(tasks);
     return rc;

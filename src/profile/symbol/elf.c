@@ -24,7 +24,7 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *modu
                           Dwarf_Addr base, const char *file_name, const char *link_file,
                           GElf_Word link_crc, char **out)
 {
-    const struct sonde__symbol_elf *e = *userdata;
+    const struct sonde_symbol_elf *e = *userdata;
     if (e && file_name && strcmp(e->name, file_name) != 0) {
         const int fd = dwfl_standard_find_debuginfo(module, userdata, module_name, base, e->name,
                                                     link_file, link_crc, out);
@@ -42,11 +42,11 @@ static int no_elf(Dwfl_Module *module, void **userdata, const char *module_name,
 }
 
 /* Beside the file, in .debug/ there, then the roots. */
-static char *debug_path(const struct sonde__symbol_job *job)
+static char *debug_path(const struct sonde_symbol_job *job)
 {
     char container[64] = "";
     char *path = NULL;
-    const uint32_t pid = sonde__symbol_pid(job->places[0].open_path);
+    const uint32_t pid = sonde_symbol_pid(job->places[0].open_path);
     if (pid) snprintf(container, sizeof(container), ":/proc/%u/root/usr/lib/debug", pid);
     if (asprintf(&path, ":.debug%s%s%s:/usr/lib/debug", job->debug_root ? ":" : "",
                  job->debug_root ? job->debug_root : "", container) < 0) {
@@ -84,7 +84,7 @@ static int code_section_end(Elf *elf, GElf_Word shndx, GElf_Addr bias, uint64_t 
     return 1;
 }
 
-static int add_symbol(struct sonde__symbol_elf *e, int i)
+static int add_symbol(struct sonde_symbol_elf *e, int i)
 {
     GElf_Sym sym;
     GElf_Addr addr, bias;
@@ -97,11 +97,11 @@ static int add_symbol(struct sonde__symbol_elf *e, int i)
     if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return 0;
     if (shndx == SHN_UNDEF || shndx == SHN_ABS || shndx == SHN_COMMON) return 0;
     if (!code_section_end(elf, shndx, bias, &section_end)) return 0;
-    struct sonde__symbol_range r = { .start = addr, .end = section_end,
+    struct sonde_symbol_range r = { .start = addr, .end = section_end,
                                      .value = (uint64_t)(uintptr_t)name,
                                      .rank = rank_of(&sym, name), .unsized = sym.st_size == 0 };
     if (sym.st_size > 0 && sym.st_size < section_end - addr) r.end = addr + sym.st_size;
-    return sonde__symbol_table_add(&e->symbols, &r);
+    return sonde_symbol_table_add(&e->symbols, &r);
 }
 
 static int has_section(Elf *elf, GElf_Word type, const char *name)
@@ -126,13 +126,13 @@ static int has_section(Elf *elf, GElf_Word type, const char *name)
  * file whose other names were stripped, what comes after a while is somebody else's. */
 static uint64_t unsized_limit(void *arg, uint64_t start)
 {
-    struct sonde__symbol_elf *e = arg;
-    const uint64_t end = sonde__symbol_fde_end(e, start);
+    struct sonde_symbol_elf *e = arg;
+    const uint64_t end = sonde_symbol_fde_end(e, start);
     const uint64_t most = e->has_symtab ? UINT64_MAX : start + UNSIZED_MAX;
     return end < most ? end : most;
 }
 
-static int read_symbols(struct sonde__symbol_elf *e)
+static int read_symbols(struct sonde_symbol_elf *e)
 {
     GElf_Addr bias;
     const int count = dwfl_module_getsymtab(e->module);
@@ -140,34 +140,34 @@ static int read_symbols(struct sonde__symbol_elf *e)
         const int rc = add_symbol(e, i);
         if (rc) return rc;
     }
-    sonde__symbol_table_seal(&e->symbols);
+    sonde_symbol_table_seal(&e->symbols);
     e->has_symtab = has_section(e->elf, SHT_SYMTAB, NULL) ||
                     has_section(e->elf, 0, ".gnu_debugdata");
     if (!e->has_symtab) {
         Dwarf *dwarf = dwfl_module_getdwarf(e->module, &bias);
         e->has_symtab = dwarf && has_section(dwarf_getelf(dwarf), SHT_SYMTAB, NULL);
     }
-    sonde__symbol_table_limit(&e->symbols, unsized_limit, e);
+    sonde_symbol_table_limit(&e->symbols, unsized_limit, e);
     return 0;
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-int sonde__symbol_elf_open(const struct sonde__symbol_job *job, int fd, const char *name,
+int sonde_symbol_elf_open(const struct sonde_symbol_job *job, int fd, const char *name,
                            const char *path, struct sonde__demangler *demangler,
-                           struct sonde__symbol_elf *e)
+                           struct sonde_symbol_elf *e)
 {
     void **userdata;
     GElf_Ehdr header;
     GElf_Addr bias;
-    *e = (struct sonde__symbol_elf){ .demangler = demangler, .debug_path = debug_path(job) };
+    *e = (struct sonde_symbol_elf){ .demangler = demangler, .debug_path = debug_path(job) };
     snprintf(e->name, sizeof(e->name), "%s", path);
     e->callbacks = (Dwfl_Callbacks){ .find_elf = no_elf, .find_debuginfo = find_debuginfo,
                                      .debuginfo_path = &e->debug_path };
     if (e->debug_path) e->dwfl = dwfl_begin(&e->callbacks);
     if (!e->dwfl) {
         close(fd);
-        sonde__symbol_elf_close(e);
+        sonde_symbol_elf_close(e);
         return SONDE_ENOMEM;
     }
     dwfl_report_begin(e->dwfl);
@@ -177,22 +177,22 @@ int sonde__symbol_elf_open(const struct sonde__symbol_job *job, int fd, const ch
     dwfl_report_end(e->dwfl, NULL, NULL);
     e->elf = e->module ? dwfl_module_getelf(e->module, &bias) : NULL;
     if (!e->elf || bias != 0 || !gelf_getehdr(e->elf, &header)) {
-        sonde__symbol_elf_close(e);
+        sonde_symbol_elf_close(e);
         return SONDE_EFORMAT;
     }
     e->machine = header.e_machine;
     dwfl_module_info(e->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
     *userdata = e;
     const int rc = read_symbols(e);
-    if (rc) sonde__symbol_elf_close(e);
+    if (rc) sonde_symbol_elf_close(e);
     return rc;
 }
 
-void sonde__symbol_elf_close(struct sonde__symbol_elf *e)
+void sonde_symbol_elf_close(struct sonde_symbol_elf *e)
 {
-    sonde__symbol_plt_release(&e->plt);
-    sonde__symbol_table_release(&e->symbols);
-    sonde__symbol_table_release(&e->nameless.functions);
+    sonde_symbol_plt_release(&e->plt);
+    sonde_symbol_table_release(&e->symbols);
+    sonde_symbol_table_release(&e->nameless.functions);
     if (e->dwfl) dwfl_end(e->dwfl);
     free(e->debug_path);
     e->dwfl = NULL;
@@ -203,7 +203,7 @@ void sonde__symbol_elf_close(struct sonde__symbol_elf *e)
 
 /* The kernel maps whole pages, so an offset may lie before a segment's first byte or past its last
  * one; and one page of the file may be mapped by two segments. Code first, exact first. */
-int sonde__symbol_elf_vaddr(const struct sonde__symbol_elf *e, uint64_t offset, uint64_t *vaddr)
+int sonde_symbol_elf_vaddr(const struct sonde_symbol_elf *e, uint64_t offset, uint64_t *vaddr)
 {
     size_t count;
     int best = 0;
@@ -224,8 +224,8 @@ int sonde__symbol_elf_vaddr(const struct sonde__symbol_elf *e, uint64_t offset, 
     return best > 0;
 }
 
-const char *sonde__symbol_elf_find(const struct sonde__symbol_elf *e, uint64_t vaddr)
+const char *sonde_symbol_elf_find(const struct sonde_symbol_elf *e, uint64_t vaddr)
 {
-    const struct sonde__symbol_range *r = sonde__symbol_table_find(&e->symbols, vaddr);
+    const struct sonde_symbol_range *r = sonde_symbol_table_find(&e->symbols, vaddr);
     return r ? (const char *)(uintptr_t)r->value : NULL;
 }

@@ -8,26 +8,26 @@
 
 #include "profile/symbol/symbol.h"
 
-struct sonde__symbol_plt {          /* made at the first address in a PLT */
-    struct sonde__symbol_got *slots; /* by address, ascending */
+struct sonde_symbol_plt {          /* made at the first address in a PLT */
+    struct sonde_symbol_got *slots; /* by address, ascending */
     size_t count, cap;
     int made;
-    char text[SONDE__SYMBOL_TEXT_MAX + 8];
+    char text[SONDE_SYMBOL_TEXT_MAX + 8];
 };
 
-struct sonde__symbol_nameless {     /* made at the first address that has no name */
-    struct sonde__symbol_table functions; /* values: where they start */
+struct sonde_symbol_nameless {     /* made at the first address that has no name */
+    struct sonde_symbol_table functions; /* values: where they start */
     int made;
-    char text[SONDE__SYMBOL_TEXT_MAX + 24];
+    char text[SONDE_SYMBOL_TEXT_MAX + 24];
 };
 
-struct sonde__symbol_elf {
+struct sonde_symbol_elf {
     Dwfl *dwfl;
     Dwfl_Module *module;
     Elf *elf;                       /* of the file itself; borrowed from module */
-    struct sonde__symbol_table symbols; /* values: const char *, mangled */
-    struct sonde__symbol_plt plt;
-    struct sonde__symbol_nameless nameless;
+    struct sonde_symbol_table symbols; /* values: const char *, mangled */
+    struct sonde_symbol_plt plt;
+    struct sonde_symbol_nameless nameless;
     struct sonde__demangler *demangler; /* borrowed */
     Dwfl_Callbacks callbacks;
     char *debug_path;               /* where separate debug files are looked for */
@@ -37,38 +37,38 @@ struct sonde__symbol_elf {
 };
 
 /* Takes fd over. SONDE_EFORMAT: not an ELF file that can be read; SONDE_ENOMEM. */
-int sonde__symbol_elf_open(const struct sonde__symbol_job *job, int fd, const char *name,
+int sonde_symbol_elf_open(const struct sonde_symbol_job *job, int fd, const char *name,
                            const char *path, struct sonde__demangler *demangler,
-                           struct sonde__symbol_elf *out);
-void sonde__symbol_elf_close(struct sonde__symbol_elf *e);
+                           struct sonde_symbol_elf *out);
+void sonde_symbol_elf_close(struct sonde_symbol_elf *e);
 
 /* The address as linked of an offset in the file: 1, or 0 if nothing of the file is loaded
  * there. */
-int sonde__symbol_elf_vaddr(const struct sonde__symbol_elf *e, uint64_t offset, uint64_t *vaddr);
+int sonde_symbol_elf_vaddr(const struct sonde_symbol_elf *e, uint64_t offset, uint64_t *vaddr);
 
 /* The mangled name of the function around vaddr, or NULL. */
-const char *sonde__symbol_elf_find(const struct sonde__symbol_elf *e, uint64_t vaddr);
+const char *sonde_symbol_elf_find(const struct sonde_symbol_elf *e, uint64_t vaddr);
 
 /* "name@plt" for an address in a PLT stub, or NULL. Lives until the next call. */
-const char *sonde__symbol_plt_find(struct sonde__symbol_elf *e, uint64_t vaddr);
-void sonde__symbol_plt_release(struct sonde__symbol_plt *p);
+const char *sonde_symbol_plt_find(struct sonde_symbol_elf *e, uint64_t vaddr);
+void sonde_symbol_plt_release(struct sonde_symbol_plt *p);
 
 /* "burn+0x1a30" for an address in the function that starts there, or, where no function is known, in
  * all that lies between two that are. NULL: it is not in the file. Lives as above. */
-const char *sonde__symbol_fde_find(struct sonde__symbol_elf *e, uint64_t vaddr);
+const char *sonde_symbol_fde_find(struct sonde_symbol_elf *e, uint64_t vaddr);
 
 /* Where the function at start ends at the latest, as tables of exceptions tell: the end of its own,
  * or the beginning of the next one; UINT64_MAX = they do not tell. */
-uint64_t sonde__symbol_fde_end(struct sonde__symbol_elf *e, uint64_t start);
+uint64_t sonde_symbol_fde_end(struct sonde_symbol_elf *e, uint64_t start);
 
 /* Lines and inlined frames. Emits what lies in a unit of the debug information and sets done[i]
  * for it; vaddr ascending. */
-struct sonde__symbol_addr {
+struct sonde_symbol_addr {
     uint64_t vaddr;
     size_t index;                   /* in the job's at[] */
 };
-int sonde__symbol_dwarf(struct sonde__symbol_elf *e, Dwarf *dwarf, uint64_t bias,
-                        const struct sonde__symbol_addr *addrs, size_t count,
-                        unsigned char *done, sonde__symbol_emit *emit, void *arg);
+int sonde_symbol_dwarf(struct sonde_symbol_elf *e, Dwarf *dwarf, uint64_t bias,
+                        const struct sonde_symbol_addr *addrs, size_t count,
+                        unsigned char *done, sonde_symbol_emit *emit, void *arg);
 
 #endif

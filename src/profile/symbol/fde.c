@@ -54,11 +54,11 @@ static uint64_t fde_len(const struct part *frames, uint64_t addr, uint64_t start
     return begins == start ? (uint32_t)read_i32(p + 12) : 0;
 }
 
-static int add_function(struct sonde__symbol_elf *e, uint64_t start, uint64_t len)
+static int add_function(struct sonde_symbol_elf *e, uint64_t start, uint64_t len)
 {
     if (len == 0 || len > UINT64_MAX - start) return 0;
-    const struct sonde__symbol_range r = { .start = start, .end = start + len, .value = start };
-    return sonde__symbol_table_add(&e->nameless.functions, &r);
+    const struct sonde_symbol_range r = { .start = start, .end = start + len, .value = start };
+    return sonde_symbol_table_add(&e->nameless.functions, &r);
 }
 
 /* ---- .eh_frame, entry by entry ----------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static int fde_range(const uint8_t *p, size_t room, uint64_t addr, uint8_t encod
     return 0;
 }
 
-static int read_frames(struct sonde__symbol_elf *e, const struct part *frames)
+static int read_frames(struct sonde_symbol_elf *e, const struct part *frames)
 {
     const uint8_t *p = frames->bytes;
     size_t cie = SIZE_MAX;      /* whose encoding is known */
@@ -152,13 +152,13 @@ static int read_frames(struct sonde__symbol_elf *e, const struct part *frames)
 
 /* ---- All of them ------------------------------------------------------------------------------- */
 
-static int read_table(struct sonde__symbol_elf *e)
+static int read_table(struct sonde_symbol_elf *e)
 {
     const struct part header = find_part(e->elf, ".eh_frame_hdr");
     const struct part frames = find_part(e->elf, ".eh_frame");
     if (header.len < HEADER_BYTES || memcmp(header.bytes, usual, sizeof(usual)) != 0) {
         const int rc = frames.len ? read_frames(e, &frames) : 0;
-        sonde__symbol_table_seal(&e->nameless.functions);
+        sonde_symbol_table_seal(&e->nameless.functions);
         return rc;
     }
     const size_t room = (header.len - HEADER_BYTES) / ENTRY_BYTES;
@@ -170,29 +170,29 @@ static int read_table(struct sonde__symbol_elf *e)
         const int rc = add_function(e, start, fde_len(&frames, fde, start));
         if (rc) return rc;
     }
-    sonde__symbol_table_seal(&e->nameless.functions);
+    sonde_symbol_table_seal(&e->nameless.functions);
     return 0;
 }
 
-static const struct sonde__symbol_table *functions_of(struct sonde__symbol_elf *e)
+static const struct sonde_symbol_table *functions_of(struct sonde_symbol_elf *e)
 {
-    struct sonde__symbol_nameless *n = &e->nameless;
+    struct sonde_symbol_nameless *n = &e->nameless;
     if (!n->made) {
         n->made = 1;
-        if (read_table(e) != 0) sonde__symbol_table_release(&n->functions);
+        if (read_table(e) != 0) sonde_symbol_table_release(&n->functions);
     }
     return &n->functions;
 }
 
-uint64_t sonde__symbol_fde_end(struct sonde__symbol_elf *e, uint64_t start)
+uint64_t sonde_symbol_fde_end(struct sonde_symbol_elf *e, uint64_t start)
 {
-    const struct sonde__symbol_table *t = functions_of(e);
-    const struct sonde__symbol_range *r = sonde__symbol_table_find(t, start);
-    return r ? r->end : sonde__symbol_table_next(t, start);
+    const struct sonde_symbol_table *t = functions_of(e);
+    const struct sonde_symbol_range *r = sonde_symbol_table_find(t, start);
+    return r ? r->end : sonde_symbol_table_next(t, start);
 }
 
 /* Where the segment of code begins that vaddr is in; UINT64_MAX = it is in none. */
-static uint64_t segment_start(const struct sonde__symbol_elf *e, uint64_t vaddr)
+static uint64_t segment_start(const struct sonde_symbol_elf *e, uint64_t vaddr)
 {
     size_t count;
     if (elf_getphdrnum(e->elf, &count) != 0 || count > INT32_MAX) return UINT64_MAX;
@@ -209,19 +209,19 @@ static uint64_t segment_start(const struct sonde__symbol_elf *e, uint64_t vaddr)
 
 static uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-const char *sonde__symbol_fde_find(struct sonde__symbol_elf *e, uint64_t vaddr)
+const char *sonde_symbol_fde_find(struct sonde_symbol_elf *e, uint64_t vaddr)
 {
-    struct sonde__symbol_nameless *n = &e->nameless;
-    const struct sonde__symbol_table *t = functions_of(e);
-    const struct sonde__symbol_range *r = sonde__symbol_table_find(t, vaddr);
+    struct sonde_symbol_nameless *n = &e->nameless;
+    const struct sonde_symbol_table *t = functions_of(e);
+    const struct sonde_symbol_range *r = sonde_symbol_table_find(t, vaddr);
     uint64_t start;
     if (r) {
         start = r->value;
     } else {
         start = segment_start(e, vaddr);
         if (start == UINT64_MAX) return NULL;
-        start = max_of(start, max_of(sonde__symbol_table_reach(t, vaddr),
-                                     sonde__symbol_table_reach(&e->symbols, vaddr)));
+        start = max_of(start, max_of(sonde_symbol_table_reach(t, vaddr),
+                                     sonde_symbol_table_reach(&e->symbols, vaddr)));
         if (start > vaddr) start = vaddr; /* ranges that overlap: alone, then */
     }
     const char *slash = strrchr(e->name, '/');

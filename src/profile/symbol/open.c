@@ -21,7 +21,7 @@
 
 static const char DELETED[] = " (deleted)";
 
-uint32_t sonde__symbol_pid(const char *path)
+uint32_t sonde_symbol_pid(const char *path)
 {
     char *end;
     if (strncmp(path, "/proc/", 6) != 0 || path[6] < '1' || path[6] > '9') return 0;
@@ -44,11 +44,11 @@ static int open_in_root(uint32_t pid, const char *rest)
     return (int)fd;
 }
 
-int sonde__symbol_open_path(const char *path)
+int sonde_symbol_open_path(const char *path)
 {
     struct stat st;
     int fd = -1;
-    const uint32_t pid = sonde__symbol_pid(path);
+    const uint32_t pid = sonde_symbol_pid(path);
     const char *rest = pid ? strchr(path + 6, '/') : NULL;
     const int rooted = rest && strncmp(rest, "/root", 5) == 0 && rest[5] == '/';
     if (rooted) fd = open_in_root(pid, rest + 6);
@@ -108,7 +108,7 @@ static int leads_to(const char *link, const char *path)
 }
 
 /* The name in map_files of the mapping around start, from /proc/PID/maps. */
-static int mapping_name(const struct sonde__symbol_place *place, char *out, size_t size)
+static int mapping_name(const struct sonde_symbol_place *place, char *out, size_t size)
 {
     char line[8192], path[64];
     int found = 0;
@@ -127,7 +127,7 @@ static int mapping_name(const struct sonde__symbol_place *place, char *out, size
 }
 
 /* What the process has mapped, by way of the kernel: right even if the path's file was replaced. */
-static int open_running(const struct sonde__symbol_place *place)
+static int open_running(const struct sonde_symbol_place *place)
 {
     char link[96];
     if (place->pid == 0) return -1;
@@ -140,16 +140,16 @@ static int open_running(const struct sonde__symbol_place *place)
     return leads_to(link, place->path) ? open(link, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-static int try_place(const struct sonde__symbol_job *job, const struct sonde__symbol_place *place,
-                     struct sonde__symbol_file *out, int *other)
+static int try_place(const struct sonde_symbol_job *job, const struct sonde_symbol_place *place,
+                     struct sonde_symbol_file *out, int *other)
 {
     const char *name = place->open_path[0] ? place->open_path : place->path;
     /* Without a build id a deleted file's path says nothing about what is there now. */
     if (job->build_id[0] || !(place->flags & SONDE_MODULE_DELETED)) {
-        const int fd = sonde__symbol_open_path(name);
+        const int fd = sonde_symbol_open_path(name);
         const enum fit fit = fd >= 0 ? fits(fd, job->build_id) : FIT_NO_ELF;
         if (fit == FIT_OK) {
-            *out = (struct sonde__symbol_file){ .fd = fd, .place = place };
+            *out = (struct sonde_symbol_file){ .fd = fd, .place = place };
             snprintf(out->name, sizeof(out->name), "%s", name);
             return 1;
         }
@@ -158,7 +158,7 @@ static int try_place(const struct sonde__symbol_job *job, const struct sonde__sy
     }
     const int fd = open_running(place);
     if (fd >= 0 && fits(fd, job->build_id) == FIT_OK) {
-        *out = (struct sonde__symbol_file){ .fd = fd, .place = place };
+        *out = (struct sonde_symbol_file){ .fd = fd, .place = place };
         snprintf(out->name, sizeof(out->name), "%s", place->path);
         return 1;
     }
@@ -166,7 +166,7 @@ static int try_place(const struct sonde__symbol_job *job, const struct sonde__sy
     return 0;
 }
 
-int sonde__symbol_open(const struct sonde__symbol_job *job, struct sonde__symbol_file *out,
+int sonde_symbol_open(const struct sonde_symbol_job *job, struct sonde_symbol_file *out,
                        uint32_t *flags)
 {
     int other = 0, found = 0;

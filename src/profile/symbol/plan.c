@@ -7,18 +7,18 @@
 #include "base/alloc.h"
 #include "sonde/sonde.h"
 
-enum sonde__symbol_kind sonde__plan_kind(const struct sonde_profile_module *m)
+enum sonde_symbol_kind sonde__plan_kind(const struct sonde_profile_module *m)
 {
-    if (m->flags & SONDE_MODULE_KERNEL) return SONDE__SYMBOL_KERNEL;
-    if (m->flags & SONDE_MODULE_VDSO) return SONDE__SYMBOL_VDSO;
-    if (m->flags & SONDE_MODULE_JIT) return SONDE__SYMBOL_JIT;
-    return m->end > m->start ? SONDE__SYMBOL_FILE : SONDE__SYMBOL_VADDR;
+    if (m->flags & SONDE_MODULE_KERNEL) return SONDE_SYMBOL_KERNEL;
+    if (m->flags & SONDE_MODULE_VDSO) return SONDE_SYMBOL_VDSO;
+    if (m->flags & SONDE_MODULE_JIT) return SONDE_SYMBOL_JIT;
+    return m->end > m->start ? SONDE_SYMBOL_FILE : SONDE_SYMBOL_VADDR;
 }
 
 uint64_t sonde__plan_at(const struct sonde_profile_module *m, uint64_t address)
 {
-    const enum sonde__symbol_kind kind = sonde__plan_kind(m);
-    if (kind != SONDE__SYMBOL_FILE && kind != SONDE__SYMBOL_VDSO) return address;
+    const enum sonde_symbol_kind kind = sonde__plan_kind(m);
+    if (kind != SONDE_SYMBOL_FILE && kind != SONDE_SYMBOL_VDSO) return address;
     return address - m->start + m->offset;
 }
 
@@ -43,10 +43,10 @@ static int by_file(const void *a, const void *b)
 {
     const struct module *x = a, *y = b;
     const struct sonde_profile_module *m = &x->p->modules[x->id], *n = &y->p->modules[y->id];
-    const enum sonde__symbol_kind kind = sonde__plan_kind(m), other = sonde__plan_kind(n);
+    const enum sonde_symbol_kind kind = sonde__plan_kind(m), other = sonde__plan_kind(n);
     if (kind != other) return kind < other ? -1 : 1;
-    if (kind == SONDE__SYMBOL_KERNEL) return 0;
-    if (kind == SONDE__SYMBOL_JIT && x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
+    if (kind == SONDE_SYMBOL_KERNEL) return 0;
+    if (kind == SONDE_SYMBOL_JIT && x->pid != y->pid) return x->pid < y->pid ? -1 : 1;
     int order = strcmp(text(x, m->build_id), text(y, n->build_id));
     /* Without a build id two files may have one path, in two containers. */
     if (order == 0 && m->build_id == 0) order = strcmp(text(x, m->path), text(y, n->path));
@@ -114,7 +114,7 @@ static void make_places(struct sonde__plan *plan, const struct sonde_profile *p,
         }
         struct sonde__plan_job *job = &plan->jobs[plan->job_count - 1];
         plan->modules[i] = modules[i].id;
-        plan->places[i] = (struct sonde__symbol_place){
+        plan->places[i] = (struct sonde_symbol_place){
             .path = sonde_profile_str(p, m->path),
             .open_path = sonde_profile_str(p, m->open_path),
             .start = m->start, .end = m->end, .flags = m->flags, .pid = modules[i].pid,
@@ -176,7 +176,7 @@ static uint32_t choose_modules(const struct sonde_profile *p, struct module *mod
         if (chosen[l->module]) continue;
         chosen[l->module] = 1;
         const uint32_t pid =
-            sonde__symbol_pid(sonde_profile_str(p, p->modules[l->module].open_path));
+            sonde_symbol_pid(sonde_profile_str(p, p->modules[l->module].open_path));
         modules[count++] = (struct module){ p, l->module, pid ? pid : pid_of[l->module] };
     }
     if (count) qsort(modules, count, sizeof(*modules), by_file_and_id);

@@ -13,7 +13,7 @@ struct sonde__plan_item {
 };
 
 struct sonde__plan_job {
-    struct sonde__symbol_job job;   /* what it points to is the plan's or the profile's */
+    struct sonde_symbol_job job;   /* what it points to is the plan's or the profile's */
     const uint32_t *modules;        /* job.place_count of them */
     const uint32_t *first;          /* of items, by index in job.at; one more marks the end */
 };
@@ -24,13 +24,13 @@ struct sonde__plan {
     struct sonde__plan_item *items; /* by job and at */
     uint32_t item_count;
     /* Behind the jobs' pointers. */
-    struct sonde__symbol_place *places;
+    struct sonde_symbol_place *places;
     uint32_t *modules, *first;
     uint64_t *at;
 };
 
 /* What kind of module it is, and a location's place in it. */
-enum sonde__symbol_kind sonde__plan_kind(const struct sonde_profile_module *m);
+enum sonde_symbol_kind sonde__plan_kind(const struct sonde_profile_module *m);
 uint64_t sonde__plan_at(const struct sonde_profile_module *m, uint64_t address);
 
 /* Of the locations without lines. 0 or SONDE_ENOMEM. */

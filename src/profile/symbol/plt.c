@@ -11,7 +11,7 @@
 
 #define SLOTS_MAX (4u << 20)
 
-struct sonde__symbol_got {
+struct sonde_symbol_got {
     uint64_t slot;
     const char *name;  /* NULL: filled with the address target (an ifunc of the file itself) */
     uint64_t target;
@@ -19,11 +19,11 @@ struct sonde__symbol_got {
 
 static int by_slot(const void *a, const void *b)
 {
-    const struct sonde__symbol_got *x = a, *y = b;
+    const struct sonde_symbol_got *x = a, *y = b;
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-static int add_slot(struct sonde__symbol_plt *p, const struct sonde__symbol_got *g)
+static int add_slot(struct sonde_symbol_plt *p, const struct sonde_symbol_got *g)
 {
     if (p->count == p->cap) {
         const size_t cap = p->cap ? p->cap * 2 : 256;
@@ -37,7 +37,7 @@ static int add_slot(struct sonde__symbol_plt *p, const struct sonde__symbol_got 
     return 0;
 }
 
-static void read_relocations(struct sonde__symbol_elf *e, Elf_Scn *section,
+static void read_relocations(struct sonde_symbol_elf *e, Elf_Scn *section,
                              const GElf_Shdr *header)
 {
     GElf_Shdr symbol_header;
@@ -50,7 +50,7 @@ static void read_relocations(struct sonde__symbol_elf *e, Elf_Scn *section,
         GElf_Rela rela;
         GElf_Sym sym;
         if (!gelf_getrela(data, (int)i, &rela)) return;
-        struct sonde__symbol_got g = { .slot = rela.r_offset, .target = (uint64_t)rela.r_addend };
+        struct sonde_symbol_got g = { .slot = rela.r_offset, .target = (uint64_t)rela.r_addend };
         const size_t index = GELF_R_SYM(rela.r_info);
         if (index != 0) {
             if (!symbols || index > INT32_MAX || !gelf_getsym(symbols, (int)index, &sym) ||
@@ -63,7 +63,7 @@ static void read_relocations(struct sonde__symbol_elf *e, Elf_Scn *section,
     }
 }
 
-static void make(struct sonde__symbol_elf *e)
+static void make(struct sonde_symbol_elf *e)
 {
     e->plt.made = 1;
     for (Elf_Scn *s = elf_nextscn(e->elf, NULL); s; s = elf_nextscn(e->elf, s)) {
@@ -76,17 +76,17 @@ static void make(struct sonde__symbol_elf *e)
     if (e->plt.count) qsort(e->plt.slots, e->plt.count, sizeof(*e->plt.slots), by_slot);
 }
 
-static const char *slot_name(struct sonde__symbol_elf *e, uint64_t slot)
+static const char *slot_name(struct sonde_symbol_elf *e, uint64_t slot)
 {
-    const struct sonde__symbol_got key = { .slot = slot };
-    const struct sonde__symbol_got *g =
+    const struct sonde_symbol_got key = { .slot = slot };
+    const struct sonde_symbol_got *g =
         e->plt.count ? bsearch(&key, e->plt.slots, e->plt.count, sizeof(key), by_slot) : NULL;
     if (!g) return NULL;
-    return g->name && g->name[0] ? g->name : sonde__symbol_elf_find(e, g->target);
+    return g->name && g->name[0] ? g->name : sonde_symbol_elf_find(e, g->target);
 }
 
 /* The section around vaddr if it is a PLT. */
-static Elf_Scn *plt_section(const struct sonde__symbol_elf *e, uint64_t vaddr, GElf_Shdr *header)
+static Elf_Scn *plt_section(const struct sonde_symbol_elf *e, uint64_t vaddr, GElf_Shdr *header)
 {
     size_t names;
     if (elf_getshdrstrndx(e->elf, &names) != 0) return NULL;
@@ -114,7 +114,7 @@ static int jump_slot(const unsigned char *code, size_t len, uint64_t addr, uint6
 }
 
 /* The lazy half of a stub that .plt.sec belongs to: `push $n`, n = its relocation in .rela.plt. */
-static const char *lazy_name(struct sonde__symbol_elf *e, const unsigned char *code, size_t len)
+static const char *lazy_name(struct sonde_symbol_elf *e, const unsigned char *code, size_t len)
 {
     size_t names;
     uint32_t n;
@@ -134,7 +134,7 @@ static const char *lazy_name(struct sonde__symbol_elf *e, const unsigned char *c
     return NULL;
 }
 
-const char *sonde__symbol_plt_find(struct sonde__symbol_elf *e, uint64_t vaddr)
+const char *sonde_symbol_plt_find(struct sonde_symbol_elf *e, uint64_t vaddr)
 {
     GElf_Shdr header;
     uint64_t slot;
@@ -154,12 +154,12 @@ const char *sonde__symbol_plt_find(struct sonde__symbol_elf *e, uint64_t vaddr)
     /* The suffix goes behind the demangled name: std::terminate@plt. */
     struct sonde__demangler *d = e->demangler;
     const char *text = sonde__demangle_versioned(d, name);
-    snprintf(e->plt.text, sizeof(e->plt.text), "%.*s@plt", (int)SONDE__SYMBOL_TEXT_MAX, text);
+    snprintf(e->plt.text, sizeof(e->plt.text), "%.*s@plt", (int)SONDE_SYMBOL_TEXT_MAX, text);
     return e->plt.text;
 }
 
-void sonde__symbol_plt_release(struct sonde__symbol_plt *p)
+void sonde_symbol_plt_release(struct sonde_symbol_plt *p)
 {
     sonde__free(p->slots);
-    *p = (struct sonde__symbol_plt){ 0 };
+    *p = (struct sonde_symbol_plt){ 0 };
 }

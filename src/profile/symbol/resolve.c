@@ -30,63 +30,63 @@ static int vdso_file(void)
     return fd;
 }
 
-static int open_elf(const struct sonde__symbol_job *job, struct sonde__demangler *demangler,
-                    struct sonde__symbol_elf *e, uint32_t *flags)
+static int open_elf(const struct sonde_symbol_job *job, struct sonde__demangler *demangler,
+                    struct sonde_symbol_elf *e, uint32_t *flags)
 {
-    struct sonde__symbol_file file = { .fd = -1 };
-    if (job->kind == SONDE__SYMBOL_VDSO) {
+    struct sonde_symbol_file file = { .fd = -1 };
+    if (job->kind == SONDE_SYMBOL_VDSO) {
         const int fd = vdso_file();
         if (fd < 0) return SONDE_ENOENT;
-        return sonde__symbol_elf_open(job, fd, "[vdso]", "[vdso]", demangler, e);
+        return sonde_symbol_elf_open(job, fd, "[vdso]", "[vdso]", demangler, e);
     }
-    int rc = sonde__symbol_open(job, &file, flags);
+    int rc = sonde_symbol_open(job, &file, flags);
     if (rc) return rc;
-    return sonde__symbol_elf_open(job, file.fd, file.name, file.place->path, demangler, e);
+    return sonde_symbol_elf_open(job, file.fd, file.name, file.place->path, demangler, e);
 }
 
 static int by_vaddr(const void *a, const void *b)
 {
-    const struct sonde__symbol_addr *x = a, *y = b;
+    const struct sonde_symbol_addr *x = a, *y = b;
     return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
 /* The job's addresses as linked, ascending. */
-static size_t to_vaddrs(const struct sonde__symbol_job *job, const struct sonde__symbol_elf *e,
-                        struct sonde__symbol_addr *out)
+static size_t to_vaddrs(const struct sonde_symbol_job *job, const struct sonde_symbol_elf *e,
+                        struct sonde_symbol_addr *out)
 {
     size_t count = 0;
     for (size_t i = 0; i < job->at_count; i++) {
         uint64_t vaddr = job->at[i];
-        if (job->kind == SONDE__SYMBOL_VADDR || sonde__symbol_elf_vaddr(e, job->at[i], &vaddr)) {
-            out[count++] = (struct sonde__symbol_addr){ vaddr, i };
+        if (job->kind == SONDE_SYMBOL_VADDR || sonde_symbol_elf_vaddr(e, job->at[i], &vaddr)) {
+            out[count++] = (struct sonde_symbol_addr){ vaddr, i };
         }
     }
     if (count) qsort(out, count, sizeof(*out), by_vaddr);
     return count;
 }
 
-static int emit_symbol(struct sonde__symbol_elf *e, const struct sonde__symbol_addr *a,
-                       sonde__symbol_emit *emit, void *arg)
+static int emit_symbol(struct sonde_symbol_elf *e, const struct sonde_symbol_addr *a,
+                       sonde_symbol_emit *emit, void *arg)
 {
-    struct sonde__symbol_frame frame = { .file = "" };
-    const char *name = sonde__symbol_elf_find(e, a->vaddr);
+    struct sonde_symbol_frame frame = { .file = "" };
+    const char *name = sonde_symbol_elf_find(e, a->vaddr);
     frame.name = name ? sonde__demangle_versioned(e->demangler, name)
-                      : sonde__symbol_plt_find(e, a->vaddr);
-    if (!frame.name) frame.name = sonde__symbol_fde_find(e, a->vaddr);
+                      : sonde_symbol_plt_find(e, a->vaddr);
+    if (!frame.name) frame.name = sonde_symbol_fde_find(e, a->vaddr);
     return frame.name ? emit(arg, a->index, &frame, 1) : 0;
 }
 
-static int resolve(const struct sonde__symbol_job *job, struct sonde__symbol_elf *e,
-                   sonde__symbol_emit *emit, void *arg, uint32_t *flags)
+static int resolve(const struct sonde_symbol_job *job, struct sonde_symbol_elf *e,
+                   sonde_symbol_emit *emit, void *arg, uint32_t *flags)
 {
     GElf_Addr bias = 0;
-    struct sonde__symbol_addr *addrs = sonde__calloc(job->at_count, sizeof(*addrs));
+    struct sonde_symbol_addr *addrs = sonde__calloc(job->at_count, sizeof(*addrs));
     unsigned char *done = sonde__calloc(job->at_count, 1);
     int rc = addrs && done ? 0 : SONDE_ENOMEM;
     const size_t count = rc ? 0 : to_vaddrs(job, e, addrs);
     Dwarf *dwarf = rc || job->symbols_only ? NULL : dwfl_module_getdwarf(e->module, &bias);
     if (!rc && dwarf && count) {
-        rc = sonde__symbol_dwarf(e, dwarf, bias, addrs, count, done, emit, arg);
+        rc = sonde_symbol_dwarf(e, dwarf, bias, addrs, count, done, emit, arg);
     }
     for (size_t i = 0; !rc && i < count; i++) {
         if (!done[i]) rc = emit_symbol(e, &addrs[i], emit, arg);
@@ -97,13 +97,13 @@ static int resolve(const struct sonde__symbol_job *job, struct sonde__symbol_elf
     return rc;
 }
 
-int sonde__symbol_resolve(const struct sonde__symbol_job *job, sonde__symbol_emit *emit, void *arg,
+int sonde_symbol_resolve(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
                           uint32_t *flags)
 {
-    struct sonde__symbol_elf e;
+    struct sonde_symbol_elf e;
     *flags = 0;
-    if (job->kind == SONDE__SYMBOL_JIT || job->kind == SONDE__SYMBOL_KERNEL) {
-        return sonde__symbol_text(job, emit, arg, flags);
+    if (job->kind == SONDE_SYMBOL_JIT || job->kind == SONDE_SYMBOL_KERNEL) {
+        return sonde_symbol_text(job, emit, arg, flags);
     }
     struct sonde__demangler *demangler = sonde__calloc(1, sizeof(*demangler));
     if (!demangler) return SONDE_ENOMEM;
@@ -111,7 +111,7 @@ int sonde__symbol_resolve(const struct sonde__symbol_job *job, sonde__symbol_emi
     int rc = open_elf(job, demangler, &e, flags);
     if (rc == 0) {
         rc = resolve(job, &e, emit, arg, flags);
-        sonde__symbol_elf_close(&e);
+        sonde_symbol_elf_close(&e);
     } else if (rc == SONDE_ENOENT || rc == SONDE_EFORMAT) {
         *flags |= SONDE_MODULE_STRIPPED;
         rc = 0;

@@ -20,13 +20,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SONDE__SYMBOL_TEXT_MAX 4096u   /* longest name or file, bytes; longer ones are cut */
-#define SONDE__SYMBOL_FRAMES_MAX 128u  /* frames at one address */
+#define SONDE_SYMBOL_TEXT_MAX 4096u   /* longest name or file, bytes; longer ones are cut */
+#define SONDE_SYMBOL_FRAMES_MAX 128u  /* frames at one address */
 
 /* Beside the SONDE_MODULE_… flags of a module, from a job: the kernel hides its symbols. */
-#define SONDE__SYMBOL_HIDDEN (1u << 31)
+#define SONDE_SYMBOL_HIDDEN (1u << 31)
 
-struct sonde__symbol_frame {
+struct sonde_symbol_frame {
     const char *name;       /* demangled; any bytes */
     const char *file;       /* "" = unknown */
     uint32_t line;          /* 0 = unknown */
@@ -35,7 +35,7 @@ struct sonde__symbol_frame {
 
 /* ---- Ranges of addresses ------------------------------------------------------------------- */
 
-struct sonde__symbol_range {
+struct sonde_symbol_range {
     uint64_t start, end;    /* [start, end) */
     uint64_t reach;         /* the greatest end of this and all ranges before it */
     uint64_t value;         /* the caller's: an offset, or a pointer to a name */
@@ -43,37 +43,37 @@ struct sonde__symbol_range {
     uint32_t unsized;       /* end is only an upper bound: it ends where the next one starts */
 };
 
-struct sonde__symbol_table {
-    struct sonde__symbol_range *ranges;
+struct sonde_symbol_table {
+    struct sonde_symbol_range *ranges;
     size_t count, cap;
     int latest;             /* where ranges overlap the highest rank counts, not the innermost */
 };
 
-int sonde__symbol_table_add(struct sonde__symbol_table *t, const struct sonde__symbol_range *r);
-void sonde__symbol_table_seal(struct sonde__symbol_table *t); /* sort; then it can be searched */
-const struct sonde__symbol_range *sonde__symbol_table_find(const struct sonde__symbol_table *t,
+int sonde_symbol_table_add(struct sonde_symbol_table *t, const struct sonde_symbol_range *r);
+void sonde_symbol_table_seal(struct sonde_symbol_table *t); /* sort; then it can be searched */
+const struct sonde_symbol_range *sonde_symbol_table_find(const struct sonde_symbol_table *t,
                                                            uint64_t addr);
 /* When it is sealed: unsized ranges end at limit(arg, start) at the latest. */
-void sonde__symbol_table_limit(struct sonde__symbol_table *t,
+void sonde_symbol_table_limit(struct sonde_symbol_table *t,
                                uint64_t (*limit)(void *arg, uint64_t start), void *arg);
 /* How far ranges reach that start at or before addr, 0 = none does; and where the next one after it
  * starts, UINT64_MAX = none. */
-uint64_t sonde__symbol_table_reach(const struct sonde__symbol_table *t, uint64_t addr);
-uint64_t sonde__symbol_table_next(const struct sonde__symbol_table *t, uint64_t addr);
-void sonde__symbol_table_release(struct sonde__symbol_table *t);
+uint64_t sonde_symbol_table_reach(const struct sonde_symbol_table *t, uint64_t addr);
+uint64_t sonde_symbol_table_next(const struct sonde_symbol_table *t, uint64_t addr);
+void sonde_symbol_table_release(struct sonde_symbol_table *t);
 
 /* ---- One job: addresses of one file, or of the kernel, or of a JIT ------------------------- */
 
-enum sonde__symbol_kind {
-    SONDE__SYMBOL_FILE,     /* at: offsets in the file */
-    SONDE__SYMBOL_VADDR,    /* at: addresses as linked (a mapping is not known) */
-    SONDE__SYMBOL_VDSO,     /* at: offsets in the image */
-    SONDE__SYMBOL_JIT,      /* at: addresses in the process */
-    SONDE__SYMBOL_KERNEL    /* at: addresses */
+enum sonde_symbol_kind {
+    SONDE_SYMBOL_FILE,     /* at: offsets in the file */
+    SONDE_SYMBOL_VADDR,    /* at: addresses as linked (a mapping is not known) */
+    SONDE_SYMBOL_VDSO,     /* at: offsets in the image */
+    SONDE_SYMBOL_JIT,      /* at: addresses in the process */
+    SONDE_SYMBOL_KERNEL    /* at: addresses */
 };
 
 /* One mapping of the file: where it may be opened. */
-struct sonde__symbol_place {
+struct sonde_symbol_place {
     const char *path;       /* as the process saw it */
     const char *open_path;  /* as the agent can open it; "" = path */
     uint64_t start, end;    /* where it is mapped; 0 0 = unknown */
@@ -81,11 +81,11 @@ struct sonde__symbol_place {
     uint32_t pid;           /* of a process that has it mapped; 0 = unknown */
 };
 
-struct sonde__symbol_job {
-    enum sonde__symbol_kind kind;
+struct sonde_symbol_job {
+    enum sonde_symbol_kind kind;
     const char *build_id;   /* hex; "" = unknown */
     const char *debug_root; /* searched besides /usr/lib/debug; NULL = none */
-    const struct sonde__symbol_place *places;
+    const struct sonde_symbol_place *places;
     size_t place_count;     /* at least 1 */
     const uint64_t *at;     /* ascending, each once */
     size_t at_count;
@@ -93,42 +93,42 @@ struct sonde__symbol_job {
 };
 
 /* The frames of at[index], innermost first; count 0 = it has no name. Not 0 = stop. */
-typedef int sonde__symbol_emit(void *arg, size_t index, const struct sonde__symbol_frame *frames,
+typedef int sonde_symbol_emit(void *arg, size_t index, const struct sonde_symbol_frame *frames,
                                uint32_t count);
 
 /* Every at[] is emitted at most once. *flags: SONDE_MODULE_… to add to the modules. Files that
  * are missing or damaged are no error: then nothing is emitted. SONDE_ENOMEM, or what emit gave. */
-int sonde__symbol_resolve(const struct sonde__symbol_job *job, sonde__symbol_emit *emit, void *arg,
+int sonde_symbol_resolve(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
                           uint32_t *flags);
 
 /* JIT and kernel: from text tables. */
-int sonde__symbol_text(const struct sonde__symbol_job *job, sonde__symbol_emit *emit, void *arg,
+int sonde_symbol_text(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
                        uint32_t *flags);
 
 /* ---- Files --------------------------------------------------------------------------------- */
 
-struct sonde__symbol_file {
+struct sonde_symbol_file {
     int fd;                 /* owned */
     char name[4096];        /* where to look for debug files beside it */
-    const struct sonde__symbol_place *place;
+    const struct sonde_symbol_place *place;
 };
 
 /* SONDE_ENOENT: the file is gone, is no ELF file, or is another than the one that was mapped (then
  * *flags gets SONDE_MODULE_DELETED). */
-int sonde__symbol_open(const struct sonde__symbol_job *job, struct sonde__symbol_file *out,
+int sonde_symbol_open(const struct sonde_symbol_job *job, struct sonde_symbol_file *out,
                        uint32_t *flags);
 
 /* A path that leads through /proc/PID/root is resolved in that root, so that an absolute link in a
  * container does not lead out of it. A regular file's descriptor, or -1. */
-int sonde__symbol_open_path(const char *path);
+int sonde_symbol_open_path(const char *path);
 
 /* The pid of a path that begins with /proc/PID/; 0 = it does not. */
-uint32_t sonde__symbol_pid(const char *path);
+uint32_t sonde_symbol_pid(const char *path);
 
 /* ---- Demangling ---------------------------------------------------------------------------- */
 
 struct sonde__demangler {
-    char text[SONDE__SYMBOL_TEXT_MAX + 4]; /* the result */
+    char text[SONDE_SYMBOL_TEXT_MAX + 4]; /* the result */
     size_t len;
 };
 

@@ -32,7 +32,7 @@ struct bad_file {
 
 struct sonde_symbolizer {
     char *debug_root;
-    struct sonde__symbol_cache cache;
+    struct sonde_symbol_cache cache;
     struct sonde__demangler demangler;
     struct bad_file bad[BAD_MAX]; /* a ring */
     uint32_t bad_count;
@@ -51,7 +51,7 @@ int sonde_symbolizer_create(struct sonde_symbolizer **out)
 void sonde_symbolizer_destroy(struct sonde_symbolizer *s)
 {
     if (!s) return;
-    sonde__symbol_cache_release(&s->cache);
+    sonde_symbol_cache_release(&s->cache);
     sonde__free(s->debug_root);
     sonde__free(s);
 }
@@ -72,7 +72,7 @@ const char *sonde_demangle(struct sonde_symbolizer *s, const char *name)
 
 /* ---- Files that ended a child -------------------------------------------------------------- */
 
-static uint64_t job_key(const struct sonde__symbol_job *job)
+static uint64_t job_key(const struct sonde_symbol_job *job)
 {
     uint64_t hash = 0xcbf29ce484222325ull + (uint64_t)job->kind;
     const char *texts[] = { job->build_id, job->build_id[0] ? "" : job->places[0].path };
@@ -93,7 +93,7 @@ static struct bad_file *find_bad(struct sonde_symbolizer *s, uint64_t key)
 }
 
 /* One step down: from all to symbols only, then to nothing. */
-static void mark_bad(struct sonde_symbolizer *s, const struct sonde__symbol_job *job)
+static void mark_bad(struct sonde_symbolizer *s, const struct sonde_symbol_job *job)
 {
     const uint64_t key = job_key(job);
     struct bad_file *bad = find_bad(s, key);
@@ -118,7 +118,7 @@ struct run {
     uint32_t children;          /* started so far */
 };
 
-static int send_frames(void *arg, size_t index, const struct sonde__symbol_frame *frames,
+static int send_frames(void *arg, size_t index, const struct sonde_symbol_frame *frames,
                        uint32_t count)
 {
     return sonde__wire_frames(arg, (uint32_t)index, frames, count);
@@ -131,14 +131,14 @@ static void work(void *arg, int fd)
     writer.fd = fd;
     writer.len = 0;
     for (uint32_t j = r->next; j < r->plan.job_count; j++) {
-        struct sonde__symbol_job *job = &r->plan.jobs[j].job;
+        struct sonde_symbol_job *job = &r->plan.jobs[j].job;
         const struct bad_file *bad = find_bad(r->s, job_key(job));
         uint32_t flags = 0;
         sonde__child_cpu_limit(JOB_CPU_SECONDS);
         if (sonde__wire_send(&writer, SONDE__WIRE_START, j, 0) != 0) return;
         job->symbols_only = bad != NULL;
         if (!bad || bad->symbols_only) {
-            if (sonde__symbol_resolve(job, send_frames, &writer, &flags) != 0) return;
+            if (sonde_symbol_resolve(job, send_frames, &writer, &flags) != 0) return;
         } else {
             flags = SONDE_MODULE_STRIPPED;
         }
@@ -159,18 +159,18 @@ static int take_frames(struct run *r, const struct sonde__wire_message *m)
     for (uint32_t i = job->first[m->a]; i < job->first[m->a + 1]; i++) {
         const uint32_t location = r->plan.items[i].location;
         if (r->p->locations[location].line_count) continue; /* from before the child ended */
-        const int rc = sonde__symbol_set(r->p, location, r->p->locations[location].module,
+        const int rc = sonde_symbol_set(r->p, location, r->p->locations[location].module,
                                          m->frames, m->b);
         if (rc) return rc;
     }
-    sonde__symbol_cache_put(&r->s->cache, &job->job, m->a, m->frames, m->b);
+    sonde_symbol_cache_put(&r->s->cache, &job->job, m->a, m->frames, m->b);
     return 0;
 }
 
 static void add_flags(struct run *r, uint32_t flags)
 {
     const struct sonde__plan_job *job = &r->plan.jobs[r->next];
-    if ((flags & SONDE__SYMBOL_HIDDEN) && !r->s->said_hidden) {
+    if ((flags & SONDE_SYMBOL_HIDDEN) && !r->s->said_hidden) {
         r->s->said_hidden = 1;
         sonde_log(SONDE_LOG_WARN, "the kernel hides its symbols, so its frames are all shown as "
                   "[kernel]: run as root or set kernel.kptr_restrict to 0");
@@ -180,7 +180,7 @@ static void add_flags(struct run *r, uint32_t flags)
         r->p->modules[job->modules[i]].flags |= flags;
     }
     /* Whether its file is still there is not a property of the build. */
-    sonde__symbol_cache_flags(&r->s->cache, &job->job, flags & ~SONDE_MODULE_DELETED);
+    sonde_symbol_cache_flags(&r->s->cache, &job->job, flags & ~SONDE_MODULE_DELETED);
 }
 
 static int take_message(struct run *r, const struct sonde__wire_message *m)
@@ -234,7 +234,7 @@ static int run_child(struct run *r)
     if (rc && rc != SONDE_EFORMAT) return rc;
     if (r->done) return 0;
     if (!r->started) return SONDE_EIO;
-    const struct sonde__symbol_job *job = &r->plan.jobs[r->next].job;
+    const struct sonde_symbol_job *job = &r->plan.jobs[r->next].job;
     const struct bad_file *bad = find_bad(r->s, job_key(job));
     sonde_log(SONDE_LOG_WARN, "%s: its %s cannot be read (damaged, or too large): going on "
               "without", job->places[0].path, bad ? "symbols" : "debug information");
@@ -244,7 +244,7 @@ static int run_child(struct run *r)
 
 int sonde_symbolize(struct sonde_symbolizer *s, struct sonde_profile *p)
 {
-    int rc = sonde__symbol_cache_use(&s->cache, p);
+    int rc = sonde_symbol_cache_use(&s->cache, p);
     if (rc) return rc;
     struct run *r = sonde__calloc(1, sizeof(*r));
     if (!r) return SONDE_ENOMEM;

@@ -12,7 +12,7 @@
 #define RANGES_MAX (64u << 20) /* 2.5 GiB; no symbol table comes near */
 #define BACK_MAX 256
 
-int sonde__symbol_table_add(struct sonde__symbol_table *t, const struct sonde__symbol_range *r)
+int sonde_symbol_table_add(struct sonde_symbol_table *t, const struct sonde_symbol_range *r)
 {
     if (r->end <= r->start) return 0;
     if (t->count == t->cap) {
@@ -29,14 +29,14 @@ int sonde__symbol_table_add(struct sonde__symbol_table *t, const struct sonde__s
 
 static int by_start(const void *a, const void *b)
 {
-    const struct sonde__symbol_range *x = a, *y = b;
+    const struct sonde_symbol_range *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
     if (x->rank != y->rank) return x->rank > y->rank ? -1 : 1;
     if (x->end != y->end) return x->end > y->end ? -1 : 1;
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-static void set_reach(struct sonde__symbol_table *t)
+static void set_reach(struct sonde_symbol_table *t)
 {
     uint64_t reach = 0;
     for (size_t i = 0; i < t->count; i++) {
@@ -45,15 +45,15 @@ static void set_reach(struct sonde__symbol_table *t)
     }
 }
 
-void sonde__symbol_table_seal(struct sonde__symbol_table *t)
+void sonde_symbol_table_seal(struct sonde_symbol_table *t)
 {
     uint64_t reach = 0;
     size_t kept = 0;
     if (t->count == 0) return;
     qsort(t->ranges, t->count, sizeof(*t->ranges), by_start);
     for (size_t i = 0; i < t->count; i++) {
-        struct sonde__symbol_range r = t->ranges[i];
-        struct sonde__symbol_range *last = kept ? &t->ranges[kept - 1] : NULL;
+        struct sonde_symbol_range r = t->ranges[i];
+        struct sonde_symbol_range *last = kept ? &t->ranges[kept - 1] : NULL;
         if (last && last->start == r.start) continue;
         /* A label without a size inside a function is part of it. */
         if (r.unsized && r.start < reach) continue;
@@ -65,11 +65,11 @@ void sonde__symbol_table_seal(struct sonde__symbol_table *t)
     set_reach(t);
 }
 
-void sonde__symbol_table_limit(struct sonde__symbol_table *t,
+void sonde_symbol_table_limit(struct sonde_symbol_table *t,
                                uint64_t (*limit)(void *arg, uint64_t start), void *arg)
 {
     for (size_t i = 0; i < t->count; i++) {
-        struct sonde__symbol_range *r = &t->ranges[i];
+        struct sonde_symbol_range *r = &t->ranges[i];
         if (!r->unsized) continue;
         const uint64_t end = limit(arg, r->start);
         if (end > r->start && end < r->end) r->end = end;
@@ -78,7 +78,7 @@ void sonde__symbol_table_limit(struct sonde__symbol_table *t,
 }
 
 /* How many ranges start at or before addr. */
-static size_t count_before(const struct sonde__symbol_table *t, uint64_t addr)
+static size_t count_before(const struct sonde_symbol_table *t, uint64_t addr)
 {
     size_t low = 0, high = t->count;
     while (low < high) {
@@ -89,25 +89,25 @@ static size_t count_before(const struct sonde__symbol_table *t, uint64_t addr)
     return low;
 }
 
-uint64_t sonde__symbol_table_reach(const struct sonde__symbol_table *t, uint64_t addr)
+uint64_t sonde_symbol_table_reach(const struct sonde_symbol_table *t, uint64_t addr)
 {
     const size_t n = count_before(t, addr);
     return n ? t->ranges[n - 1].reach : 0;
 }
 
-uint64_t sonde__symbol_table_next(const struct sonde__symbol_table *t, uint64_t addr)
+uint64_t sonde_symbol_table_next(const struct sonde_symbol_table *t, uint64_t addr)
 {
     const size_t n = count_before(t, addr);
     return n < t->count ? t->ranges[n].start : UINT64_MAX;
 }
 
-const struct sonde__symbol_range *sonde__symbol_table_find(const struct sonde__symbol_table *t,
+const struct sonde_symbol_range *sonde_symbol_table_find(const struct sonde_symbol_table *t,
                                                            uint64_t addr)
 {
-    const struct sonde__symbol_range *best = NULL;
+    const struct sonde_symbol_range *best = NULL;
     size_t low = count_before(t, addr);
     for (int steps = 0; low > 0 && steps < BACK_MAX; steps++) {
-        const struct sonde__symbol_range *r = &t->ranges[--low];
+        const struct sonde_symbol_range *r = &t->ranges[--low];
         if (r->reach <= addr) break;
         if (r->end <= addr) continue;
         if (!best || r->rank > best->rank) best = r;
@@ -116,8 +116,8 @@ const struct sonde__symbol_range *sonde__symbol_table_find(const struct sonde__s
     return best;
 }
 
-void sonde__symbol_table_release(struct sonde__symbol_table *t)
+void sonde_symbol_table_release(struct sonde_symbol_table *t)
 {
     sonde__free(t->ranges);
-    *t = (struct sonde__symbol_table){ 0 };
+    *t = (struct sonde_symbol_table){ 0 };
 }

@@ -47,18 +47,18 @@ static int take_hex(char **p, uint64_t *out)
     return 1;
 }
 
-static int take_perf_map(struct sonde__symbol_table *t, char *line, uint32_t number)
+static int take_perf_map(struct sonde_symbol_table *t, char *line, uint32_t number)
 {
     uint64_t start, size;
     if (!take_hex(&line, &start) || !take_hex(&line, &size)) return 0;
     if (size > UINT64_MAX - start || line[0] == '\0') return 0;
-    const struct sonde__symbol_range r = { .start = start, .end = start + size, .rank = number,
+    const struct sonde_symbol_range r = { .start = start, .end = start + size, .rank = number,
                                            .value = (uint64_t)(uintptr_t)line };
-    return sonde__symbol_table_add(t, &r);
+    return sonde_symbol_table_add(t, &r);
 }
 
 /* "ffffffff81000000 T name" or, of a module, "ffffffffc0000000 t name\t[module]". */
-static int take_kallsyms(struct sonde__symbol_table *t, char *line, uint32_t number)
+static int take_kallsyms(struct sonde_symbol_table *t, char *line, uint32_t number)
 {
     uint64_t start;
     (void)number;
@@ -68,14 +68,14 @@ static int take_kallsyms(struct sonde__symbol_table *t, char *line, uint32_t num
     name[strcspn(name, "\t ")] = '\0';
     if (name[0] == '\0') return 0;
     const uint64_t end = start > UINT64_MAX - KERNEL_LAST ? UINT64_MAX : start + KERNEL_LAST;
-    struct sonde__symbol_range r = { .start = start, .end = end, .unsized = 1,
+    struct sonde_symbol_range r = { .start = start, .end = end, .unsized = 1,
                                      .rank = line[0] == 'T' ? 2 : line[0] == 't' ? 1 : 0,
                                      .value = (uint64_t)(uintptr_t)name };
-    return sonde__symbol_table_add(t, &r);
+    return sonde_symbol_table_add(t, &r);
 }
 
-static int parse(struct sonde_buf *text, struct sonde__symbol_table *t,
-                 int (*take)(struct sonde__symbol_table *, char *, uint32_t))
+static int parse(struct sonde_buf *text, struct sonde_symbol_table *t,
+                 int (*take)(struct sonde_symbol_table *, char *, uint32_t))
 {
     char *p = text->data, *end = text->data + text->len;
     int rc = 0;
@@ -85,7 +85,7 @@ static int parse(struct sonde_buf *text, struct sonde__symbol_table *t,
         rc = take(t, p, number);
         p = newline + 1;
     }
-    sonde__symbol_table_seal(t);
+    sonde_symbol_table_seal(t);
     return rc;
 }
 
@@ -114,7 +114,7 @@ static int open_owned(const char *path, uint32_t pid)
 {
     char process[64];
     struct stat file, owner;
-    const int fd = sonde__symbol_open_path(path);
+    const int fd = sonde_symbol_open_path(path);
     if (fd < 0) return -1;
     snprintf(process, sizeof(process), "/proc/%u", pid);
     if (fstat(fd, &file) == 0 &&
@@ -132,7 +132,7 @@ static int ends_with(const char *s, const char *tail)
     return n >= m && strcmp(s + n - m, tail) == 0;
 }
 
-static int open_map(const struct sonde__symbol_place *place)
+static int open_map(const struct sonde_symbol_place *place)
 {
     char path[128];
     int fd = -1;
@@ -149,25 +149,25 @@ static int open_map(const struct sonde__symbol_place *place)
 
 /* ---- One job ------------------------------------------------------------------------------- */
 
-static int emit_named(const struct sonde__symbol_job *job, const struct sonde__symbol_table *t,
-                      const char *otherwise, sonde__symbol_emit *emit, void *arg)
+static int emit_named(const struct sonde_symbol_job *job, const struct sonde_symbol_table *t,
+                      const char *otherwise, sonde_symbol_emit *emit, void *arg)
 {
     int rc = 0;
     for (size_t i = 0; !rc && i < job->at_count; i++) {
-        const struct sonde__symbol_range *r = sonde__symbol_table_find(t, job->at[i]);
+        const struct sonde_symbol_range *r = sonde_symbol_table_find(t, job->at[i]);
         const char *name = r ? (const char *)(uintptr_t)r->value : otherwise;
-        const struct sonde__symbol_frame frame = { .name = name, .file = "" };
+        const struct sonde_symbol_frame frame = { .name = name, .file = "" };
         if (name) rc = emit(arg, i, &frame, 1);
     }
     return rc;
 }
 
-int sonde__symbol_text(const struct sonde__symbol_job *job, sonde__symbol_emit *emit, void *arg,
+int sonde_symbol_text(const struct sonde_symbol_job *job, sonde_symbol_emit *emit, void *arg,
                        uint32_t *flags)
 {
     struct sonde_buf text;
-    const int kernel = job->kind == SONDE__SYMBOL_KERNEL;
-    struct sonde__symbol_table t = { .latest = !kernel };
+    const int kernel = job->kind == SONDE_SYMBOL_KERNEL;
+    struct sonde_symbol_table t = { .latest = !kernel };
     const char *otherwise = NULL;
     if (!kernel) { /* one box, not one an address; [uprobes] and its like have a name */
         const char *path = job->places[0].path;
@@ -186,12 +186,12 @@ int sonde__symbol_text(const struct sonde__symbol_job *job, sonde__symbol_emit *
     if (t.count == 0) {
         *flags |= SONDE_MODULE_STRIPPED;
         if (kernel) {
-            *flags |= SONDE__SYMBOL_HIDDEN;
+            *flags |= SONDE_SYMBOL_HIDDEN;
             otherwise = "[kernel]";
         }
     }
     if (rc == 0) rc = emit_named(job, &t, otherwise, emit, arg);
-    sonde__symbol_table_release(&t);
+    sonde_symbol_table_release(&t);
     sonde_buf_release(&text);
     return rc;
 }

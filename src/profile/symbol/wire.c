@@ -8,7 +8,7 @@
 #include "sonde/sonde.h"
 
 #define FRAME_FIXED 12u
-#define PAYLOAD_MAX (SONDE__SYMBOL_FRAMES_MAX * (FRAME_FIXED + 2 * SONDE__SYMBOL_TEXT_MAX))
+#define PAYLOAD_MAX (SONDE_SYMBOL_FRAMES_MAX * (FRAME_FIXED + 2 * SONDE_SYMBOL_TEXT_MAX))
 
 struct header { uint32_t type, a, b, len; };
 struct frame { uint32_t line, start_line; uint16_t name, file; };
@@ -50,10 +50,10 @@ int sonde__wire_send(struct sonde__wire_writer *w, enum sonde__wire_type type, u
     return rc ? rc : flush(w);
 }
 
-static uint16_t text_len(const char *s) { return (uint16_t)strnlen(s, SONDE__SYMBOL_TEXT_MAX); }
+static uint16_t text_len(const char *s) { return (uint16_t)strnlen(s, SONDE_SYMBOL_TEXT_MAX); }
 
 int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
-                       const struct sonde__symbol_frame *frames, uint32_t count)
+                       const struct sonde_symbol_frame *frames, uint32_t count)
 {
     struct header h = { SONDE__WIRE_FRAMES, index, count, 0 };
     for (uint32_t i = 0; i < count; i++) {
@@ -61,7 +61,7 @@ int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
     }
     int rc = put(w, &h, sizeof(h));
     for (uint32_t i = 0; !rc && i < count; i++) {
-        const struct sonde__symbol_frame *f = &frames[i];
+        const struct sonde_symbol_frame *f = &frames[i];
         const struct frame fixed = { f->line, f->start_line, text_len(f->name),
                                      text_len(f->file) };
         rc = put(w, &fixed, FRAME_FIXED);
@@ -76,7 +76,7 @@ int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
 void sonde__wire_reader_init(struct sonde__wire_reader *r)
 {
     sonde_buf_init(&r->in, sizeof(struct header) + PAYLOAD_MAX + (1u << 16));
-    sonde_buf_init(&r->text, PAYLOAD_MAX + 2 * SONDE__SYMBOL_FRAMES_MAX);
+    sonde_buf_init(&r->text, PAYLOAD_MAX + 2 * SONDE_SYMBOL_FRAMES_MAX);
 }
 
 void sonde__wire_reader_release(struct sonde__wire_reader *r)
@@ -94,8 +94,8 @@ int sonde__wire_feed(struct sonde__wire_reader *r, const void *data, size_t len)
 /* Copy the payload's texts with a NUL each; then, as they no longer move, point at them. */
 static int take_frames(struct sonde__wire_reader *r, const char *p, size_t len, uint32_t count)
 {
-    size_t at[2 * SONDE__SYMBOL_FRAMES_MAX];
-    if (count > SONDE__SYMBOL_FRAMES_MAX) return SONDE_EFORMAT;
+    size_t at[2 * SONDE_SYMBOL_FRAMES_MAX];
+    if (count > SONDE_SYMBOL_FRAMES_MAX) return SONDE_EFORMAT;
     sonde_buf_reset(&r->text);
     for (uint32_t i = 0; i < count; i++) {
         struct frame f;
@@ -103,11 +103,11 @@ static int take_frames(struct sonde__wire_reader *r, const char *p, size_t len, 
         memcpy(&f, p, FRAME_FIXED);
         p += FRAME_FIXED;
         len -= FRAME_FIXED;
-        if (f.name > SONDE__SYMBOL_TEXT_MAX || f.file > SONDE__SYMBOL_TEXT_MAX ||
+        if (f.name > SONDE_SYMBOL_TEXT_MAX || f.file > SONDE_SYMBOL_TEXT_MAX ||
             (size_t)f.name + f.file > len) {
             return SONDE_EFORMAT;
         }
-        r->frames[i] = (struct sonde__symbol_frame){ .line = f.line, .start_line = f.start_line };
+        r->frames[i] = (struct sonde_symbol_frame){ .line = f.line, .start_line = f.start_line };
         at[2 * i] = r->text.len;
         sonde_buf_add(&r->text, p, f.name);
         sonde_buf_putc(&r->text, '\0');

@@ -21,7 +21,7 @@ enum sonde__wire_type { SONDE__WIRE_START = 1, SONDE__WIRE_FRAMES, SONDE__WIRE_E
 struct sonde__wire_message {
     uint32_t type, a, b;
     /* FRAMES: texts are NUL-terminated copies in the reader. */
-    const struct sonde__symbol_frame *frames;
+    const struct sonde_symbol_frame *frames;
 };
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ struct sonde__wire_writer {
 int sonde__wire_send(struct sonde__wire_writer *w, enum sonde__wire_type type, uint32_t a,
                      uint32_t b);
 int sonde__wire_frames(struct sonde__wire_writer *w, uint32_t index,
-                       const struct sonde__symbol_frame *frames, uint32_t count);
+                       const struct sonde_symbol_frame *frames, uint32_t count);
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ struct sonde__wire_reader {
     struct sonde_buf in;
     size_t taken;            /* of in: already handed out */
     struct sonde_buf text;   /* of the last message's frames */
-    struct sonde__symbol_frame frames[SONDE__SYMBOL_FRAMES_MAX];
+    struct sonde_symbol_frame frames[SONDE_SYMBOL_FRAMES_MAX];
 };
 
 void sonde__wire_reader_init(struct sonde__wire_reader *r);

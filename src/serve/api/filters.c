@@ -34,7 +34,7 @@ static int add_label(struct sonde_filters *f, struct sonde_response *a, const ch
     return 1;
 }
 
-int sonde_request_filters(const struct sonde_request *r, struct sonde_response *a,
+int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *a,
                           struct sonde_filters *f)
 {
     *f = (struct sonde_filters){ .count = 1 };
@@ -55,7 +55,7 @@ int sonde_request_filters(const struct sonde_request *r, struct sonde_response *
             first->type = value;
         }
     }
-    if (!sonde_request_count(r, a, "pid", UINT32_MAX, &pid)) return 0;
+    if (!sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) return 0;
     first->pid = (uint32_t)pid;
     return 1;
 }

@@ -16,7 +16,7 @@ struct sonde_filters {
 };
 
 /* 1, or 0 with the 400 in a. */
-int sonde_request_filters(const struct sonde_request *r, struct sonde_response *a,
+int sonde_http_filters(const struct sonde_http_request *r, struct sonde_response *a,
                           struct sonde_filters *f);
 
 #endif

@@ -62,9 +62,9 @@ static void put_side(const struct sonde_api_flame_side *s, int heap, struct sond
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) put_text(out, texts[i]);
 }
 
-static int goes_on(const struct sonde_request *r, const struct sonde_api_flame_side *s)
+static int goes_on(const struct sonde_http_request *r, const struct sonde_api_flame_side *s)
 {
-    if (s->profile && sonde_request_file(r, s->profile)) return 0;
+    if (s->profile && sonde_http_file(r, s->profile)) return 0;
     return s->live || s->profile || s->to_s > sonde_clock_s(CLOCK_REALTIME) - RECENT_S;
 }
 
@@ -215,7 +215,7 @@ static int make_folded(void *making, void **thing, size_t *bytes, struct sonde_e
     return made(t, rc, thing, bytes);
 }
 
-int sonde_api_flame_tree(const struct sonde_request *r, const struct sonde_api_flame_query *q,
+int sonde_api_flame_tree(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
                          struct sonde_recent_thing **out, struct sonde_err *err)
 {
     const struct flame_making m = { r, q, &q->side };

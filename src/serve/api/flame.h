@@ -57,7 +57,7 @@ struct sonde_api_flame_query {
 };
 
 /* 1, or the answer is in a. Release in any case. */
-int sonde_api_flame_read(const struct sonde_request *r, struct sonde_response *a,
+int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_response *a,
                          struct sonde_api_flame_query *out);
 void sonde_api_flame_release(struct sonde_api_flame_query *q);
 
@@ -83,10 +83,10 @@ struct sonde_api_flame_tree {
     uint64_t base_samples;
 };
 
-int sonde_api_flame_source(const struct sonde_request *r, const struct sonde_api_flame_query *q,
+int sonde_api_flame_source(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
                            const struct sonde_api_flame_side *side,
                            struct sonde_recent_thing **out, struct sonde_err *err);
-int sonde_api_flame_tree(const struct sonde_request *r, const struct sonde_api_flame_query *q,
+int sonde_api_flame_tree(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
                          struct sonde_recent_thing **out, struct sonde_err *err);
 
 /* Which samples of the source are meant: by kind, thread and span, and those of a kept profile by

@@ -81,12 +81,12 @@ static int by_id(const void *a, const void *b)
     return x->source < y->source ? -1 : x->source > y->source;
 }
 
-static int from_store(const struct sonde_request *r, struct gathering *g, struct sonde_err *err)
+static int from_store(const struct sonde_http_request *r, struct gathering *g, struct sonde_err *err)
 {
     const struct sonde_store_range range = { .from_s = fmax(g->from_s - LONG_S, 0),
                                              .to_s = g->to_s };
     const struct sonde_store_range any = { .from_s = 0 };
-    struct sonde_store *store = sonde_request_history(r);
+    struct sonde_store *store = sonde_http_history(r);
     if (!store || !r->store_ops->requests) return 0;
     struct gathering one = *g;
     one.from_s = INFINITY; /* of others none */
@@ -107,7 +107,7 @@ static void add_new(struct gathering *g, const struct sonde_infer_request *r)
     add(g, r);
 }
 
-static int from_model(const struct sonde_request *r, struct gathering *g)
+static int from_model(const struct sonde_http_request *r, struct gathering *g)
 {
     struct sonde_model *m = r->collector ? sonde_collector_model(r->collector) : NULL;
     const struct sonde_infer_run *stored = g->known->p->infer;

@@ -10,7 +10,7 @@
 
 /* What a maker of recent.h is given. */
 struct flame_making {
-    const struct sonde_request *r;
+    const struct sonde_http_request *r;
     const struct sonde_api_flame_query *q;
     const struct sonde_api_flame_side *side;
 };
@@ -36,7 +36,7 @@ void flame_note(struct sonde_api_flame_source *s, const char *format, ...);
 /* ---- flame_source.c ----------------------------------------------------------------------- */
 
 /* The profile of a side before anything is chosen of it. spans: those that end after it too. */
-int flame_whole(const struct sonde_request *r, const struct sonde_api_flame_query *q,
+int flame_whole(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
                 const struct sonde_api_flame_side *side, struct sonde_recent_thing **out,
                 struct sonde_err *err);
 void flame_source_destroy(void *source);

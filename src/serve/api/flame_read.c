@@ -12,16 +12,16 @@
 #define RANGE_DEFAULT_S 60.0
 #define METRIC_MAX 1e15
 
-static int is_set(const struct sonde_request *r, const char *name, int otherwise)
+static int is_set(const struct sonde_http_request *r, const char *name, int otherwise)
 {
-    const char *text = sonde_request_param(r, name);
+    const char *text = sonde_http_param(r, name);
     return text ? text[0] == '1' : otherwise;
 }
 
 /* NULL if it is not there, or empty. */
-static const char *text_of(const struct sonde_request *r, const char *name)
+static const char *text_of(const struct sonde_http_request *r, const char *name)
 {
-    const char *text = sonde_request_param(r, name);
+    const char *text = sonde_http_param(r, name);
     return text && *text ? text : NULL;
 }
 
@@ -71,7 +71,7 @@ static int read_focus(const char *text, struct sonde_api_flame_query *out)
 
 /* ---- Sides ------------------------------------------------------------------------------------- */
 
-static int read_choice(const struct sonde_request *r, struct sonde_response *a,
+static int read_choice(const struct sonde_http_request *r, struct sonde_response *a,
                        struct sonde_api_flame_side *out)
 {
     const char *metric = text_of(r, "metric");
@@ -86,8 +86,8 @@ static int read_choice(const struct sonde_request *r, struct sonde_response *a,
     out->route = text_of(r, "route");
     out->workers = is_set(r, "workers", 0);
     if (metric) out->metric = (enum sonde_request_metric)sonde_request_metric_find(metric);
-    if (!sonde_request_number(r, a, "min", 0, METRIC_MAX, &out->min) ||
-        !sonde_request_number(r, a, "max", 0, METRIC_MAX, &out->max)) {
+    if (!sonde_http_number(r, a, "min", 0, METRIC_MAX, &out->min) ||
+        !sonde_http_number(r, a, "max", 0, METRIC_MAX, &out->max)) {
         return 0;
     }
     if (!metric && (out->min > 0 || out->max > 0)) out->metric = SONDE_METRIC_TOTAL;
@@ -124,16 +124,16 @@ static int complete_range(struct sonde_response *a, const char *to, struct sonde
     return 0;
 }
 
-static int read_side(const struct sonde_request *r, struct sonde_response *a,
+static int read_side(const struct sonde_http_request *r, struct sonde_response *a,
                      struct sonde_api_flame_side *out)
 {
     uint64_t pid = 0;
     *out = (struct sonde_api_flame_side){ .profile = text_of(r, "profile"),
                                           .process = text_of(r, "process"),
                                           .live = is_set(r, "live", 0) };
-    if (!sonde_request_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
-        !sonde_request_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
-        !sonde_request_count(r, a, "pid", UINT32_MAX, &pid)) {
+    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
+        !sonde_http_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
+        !sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) {
         return 0;
     }
     out->pid = (uint32_t)pid;
@@ -147,15 +147,15 @@ static int read_side(const struct sonde_request *r, struct sonde_response *a,
 
 /* What it is compared with: another time or profile, of the same phase, thread and so on; or the
  * other requests. */
-static int read_base(const struct sonde_request *r, struct sonde_response *a,
+static int read_base(const struct sonde_http_request *r, struct sonde_response *a,
                      struct sonde_api_flame_query *out)
 {
     struct sonde_api_flame_side *base = &out->base;
     double from_s = 0, to_s = 0;
     const char *profile = text_of(r, "base_profile");
     const int rest = text_of(r, "base") != NULL;
-    if (!sonde_request_number(r, a, "base_from", 0, TIME_MAX, &from_s) ||
-        !sonde_request_number(r, a, "base_to", 0, TIME_MAX, &to_s)) {
+    if (!sonde_http_number(r, a, "base_from", 0, TIME_MAX, &from_s) ||
+        !sonde_http_number(r, a, "base_to", 0, TIME_MAX, &to_s)) {
         return 0;
     }
     out->has_base = rest || profile || from_s > 0 || to_s > 0;
@@ -182,7 +182,7 @@ static int read_base(const struct sonde_request *r, struct sonde_response *a,
     return complete_range(a, "base_to", base);
 }
 
-int sonde_api_flame_read(const struct sonde_request *r, struct sonde_response *a,
+int sonde_api_flame_read(const struct sonde_http_request *r, struct sonde_response *a,
                          struct sonde_api_flame_query *out)
 {
     uint64_t nodes = SONDE_API_FLAME_NODES_DEFAULT;
@@ -193,7 +193,7 @@ int sonde_api_flame_read(const struct sonde_request *r, struct sonde_response *a
                                            .empty = is_set(r, "empty", 0),
                                            .kind = type ? sonde_sample_kind_find(type) : -1 };
     if (!read_side(r, a, &out->side) || !read_base(r, a, out) ||
-        !sonde_request_count(r, a, "nodes", SONDE_API_FLAME_NODES_MAX, &nodes)) {
+        !sonde_http_count(r, a, "nodes", SONDE_API_FLAME_NODES_MAX, &nodes)) {
         return 0;
     }
     if (read_focus(text_of(r, "focus"), out) != 0) {

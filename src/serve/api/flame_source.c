@@ -18,7 +18,7 @@
 
 /* ---- Where it comes from ---------------------------------------------------------------------- */
 
-static struct sonde_store *history_of(const struct sonde_request *r,
+static struct sonde_store *history_of(const struct sonde_http_request *r,
                                       const struct sonde_store_ops **ops)
 {
     *ops = r->store_ops;
@@ -95,7 +95,7 @@ static int take_kept(const struct flame_making *m, struct sonde_api_flame_source
                      struct sonde_err *err)
 {
     struct sonde_session_found found;
-    const struct sonde_server_file *file = sonde_request_file(m->r, m->side->profile);
+    const struct sonde_server_file *file = sonde_http_file(m->r, m->side->profile);
     if (m->r->shown) {
         out->profile = (struct sonde_profile *)(uintptr_t)m->r->shown; /* is only read */
         out->lent = 1;
@@ -180,7 +180,7 @@ static int make_with_spans(void *making, void **thing, size_t *bytes, struct son
     return make(making, 1, thing, bytes, err);
 }
 
-int flame_whole(const struct sonde_request *r, const struct sonde_api_flame_query *q,
+int flame_whole(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
                 const struct sonde_api_flame_side *side, struct sonde_recent_thing **out,
                 struct sonde_err *err)
 {
@@ -193,7 +193,7 @@ int flame_whole(const struct sonde_request *r, const struct sonde_api_flame_quer
                       spans ? make_with_spans : make_whole, flame_source_destroy, out, err);
 }
 
-int sonde_api_flame_source(const struct sonde_request *r, const struct sonde_api_flame_query *q,
+int sonde_api_flame_source(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
                            const struct sonde_api_flame_side *side,
                            struct sonde_recent_thing **out, struct sonde_err *err)
 {

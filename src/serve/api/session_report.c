@@ -43,7 +43,7 @@ static void put_empty(const struct sonde_profile *p, struct sonde_buf *out)
     if (*program) sonde_json_str(out, "program", program);
 }
 
-int sonde_session_report(const struct sonde_request *r, const struct sonde_profile *p,
+int sonde_session_report(const struct sonde_http_request *r, const struct sonde_profile *p,
                          struct sonde_buf *out, struct sonde_err *err)
 {
     const struct sonde_profile_filter all = { .kind = -1 };
@@ -97,7 +97,7 @@ static void failed(int rc, const struct sonde_err *err, struct sonde_response *a
     sonde_response_error(a, sonde_session_status(rc), "%s", err->text);
 }
 
-void sonde_session_picture(const struct sonde_request *r, const struct sonde_profile *p, int kind,
+void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
                            const char *label, int html, struct sonde_response *a)
 {
     char subtitle[200];
@@ -105,7 +105,7 @@ void sonde_session_picture(const struct sonde_request *r, const struct sonde_pro
     struct sonde_err err = { "" };
     snprintf(subtitle, sizeof(subtitle), "%.100s, %.1f s", label,
              (double)(p->end_ns - p->start_ns) * 1e-9);
-    struct sonde_flamegraph_options o = sonde_request_picture(r, html);
+    struct sonde_flamegraph_options o = sonde_http_picture(r, html);
     o.subtitle = subtitle;
     const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
     const struct sonde_profile_filter f = { .kind = kind };
@@ -131,7 +131,7 @@ struct comparing {
     struct sonde_tree *tree[2];      /* NULL: no samples */
     struct sonde_tree *diff;
     int kind;
-    const struct sonde_request *request;
+    const struct sonde_http_request *request;
 };
 
 /* A profile may have spans and requests alone: then there are figures, and no functions. */
@@ -171,7 +171,7 @@ static int put_picture(const struct comparing *c, const struct sonde_session_sid
     char subtitle[300];
     snprintf(subtitle, sizeof(subtitle), "%.120s compared with %.120s", side[1]->label,
              side[0]->label);
-    struct sonde_flamegraph_options o = sonde_request_picture(c->request, html);
+    struct sonde_flamegraph_options o = sonde_http_picture(c->request, html);
     o.subtitle = subtitle;
     const int rc = html ? sonde_flamegraph_html(c->diff, &o, &a->body)
                         : sonde_flamegraph_svg(c->diff, &o, &a->body);
@@ -197,7 +197,7 @@ static int compare(struct comparing *c, const struct sonde_session_side *const s
     return picture ? put_picture(c, side, html, a, err) : put_comparison(c, side, format, a, err);
 }
 
-void sonde_session_compare(const struct sonde_request *r, const struct sonde_session_side *before,
+void sonde_session_compare(const struct sonde_http_request *r, const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
                            struct sonde_response *a)
 {

@@ -7,7 +7,7 @@
 
 /* {"profile_id","duration_seconds","cpu":{…},"memory":{…},"bottlenecks":[…] and no bracket at the
  * end: the caller has more to say. What there are no samples of is left out. */
-int sonde_session_report(const struct sonde_request *r, const struct sonde_profile *p,
+int sonde_session_report(const struct sonde_http_request *r, const struct sonde_profile *p,
                          struct sonde_buf *out,
                          struct sonde_err *err);
 
@@ -17,11 +17,11 @@ void sonde_session_keep_answer(struct sonde_sessions *s, const char *name, const
                                const struct sonde_profile *p, struct sonde_response *a);
 
 /* A picture of samples of this kind (-1 = the first there is), or the reason that there is none. */
-void sonde_session_picture(const struct sonde_request *r, const struct sonde_profile *p, int kind,
+void sonde_session_picture(const struct sonde_http_request *r, const struct sonde_profile *p, int kind,
                            const char *label, int html, struct sonde_response *a);
 
 /* A profile that is kept, by its id or name, as GET /admin/profiles/ID answers. */
-void sonde_session_show_kept(const struct sonde_request *r, const char *name,
+void sonde_session_show_kept(const struct sonde_http_request *r, const char *name,
                              struct sonde_response *a);
 
 /* HTTP status of what a session, or a look at one, failed with. */
@@ -35,7 +35,7 @@ struct sonde_session_side {
 
 /* after compared with before. format: json, text, markdown, svg, html. kind: of functions; -1 = the
  * first there is. */
-void sonde_session_compare(const struct sonde_request *r, const struct sonde_session_side *before,
+void sonde_session_compare(const struct sonde_http_request *r, const struct sonde_session_side *before,
                            const struct sonde_session_side *after, int kind, const char *format,
                            struct sonde_response *a);
 

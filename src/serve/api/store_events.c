@@ -76,7 +76,7 @@ static int put_finding(const struct sonde_store_finding *f, void *arg)
     sonde_json_time(out, "time", f->time_s);
     sonde_json_str(out, "kind", f->kind);
     sonde_json_str(out, "subject", f->subject);
-    sonde_json_str(out, "severity", sonde_store_severity_name(f->severity));
+    sonde_json_str(out, "severity", sonde_severity_name(f->severity));
     sonde_json_num(out, "value", f->value);
     sonde_json_str(out, "unit", f->unit[0] ? f->unit : NULL);
     sonde_json_str(out, "text", f->text);

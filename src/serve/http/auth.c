@@ -18,7 +18,7 @@
 
 enum { HOSTS_MAX = 1024, WRONG_BURST = 20, WRONG_PER_S = 2 };
 
-struct sonde_guard {
+struct sonde_auth {
     char token[SONDE_TOKEN_MAX + 1];
     size_t token_len;
     char hosts[HOSTS_MAX];
@@ -115,29 +115,29 @@ static int in_list(const char *list, const char *name)
 }
 
 /* With its port or, for all ports, without. */
-static int host_listed(const struct sonde_guard *g, const char *host)
+static int host_listed(const struct sonde_auth *g, const char *host)
 {
     struct sonde_host h;
     return sonde_host_parse(host, &h) == 0 && (in_list(g->hosts, h.name) || in_list(g->hosts, host));
 }
 
-int sonde_guard_host_ok(const struct sonde_guard *g, const char *host)
+int sonde_auth_host_ok(const struct sonde_auth *g, const char *host)
 {
     struct sonde_host h;
     if (sonde_listen_host_ok(host) || host_listed(g, host)) return 1;
     return sonde_host_parse(host, &h) == 0 && strcmp(g->own, h.name) == 0;
 }
 
-int sonde_guard_shares(const struct sonde_guard *g) { return g->hosts[0] != '\0'; }
+int sonde_auth_shares(const struct sonde_auth *g) { return g->hosts[0] != '\0'; }
 
-enum sonde_guard_page sonde_guard_page(const struct sonde_guard *g, const char *origin,
+enum sonde_auth_page sonde_auth_page(const struct sonde_auth *g, const char *origin,
                                        const char *host)
 {
     if (!origin) return SONDE_PAGE_OURS;
     const char *from = strncmp(origin, "http://", 7) == 0    ? origin + 7
                        : strncmp(origin, "https://", 8) == 0 ? origin + 8
                                                              : NULL;
-    if (!from || !sonde_guard_host_ok(g, from)) return SONDE_PAGE_FOREIGN;
+    if (!from || !sonde_auth_host_ok(g, from)) return SONDE_PAGE_FOREIGN;
     if (host && strcasecmp(from, host) == 0) return SONDE_PAGE_OURS;
     return host_listed(g, from) ? SONDE_PAGE_SHARED : SONDE_PAGE_OURS;
 }
@@ -151,8 +151,8 @@ static int is_any(const struct sonde_listen *l)
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
-int sonde_guard_create(const struct sonde_guard_options *o, const struct sonde_listen *where,
-                       struct sonde_guard **out, struct sonde_err *err)
+int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_listen *where,
+                       struct sonde_auth **out, struct sonde_err *err)
 {
     const char *token = o->token ? o->token : "", *hosts = o->hosts ? o->hosts : "";
     if (where && !*token && !sonde_listen_is_loopback(where)) {
@@ -164,7 +164,7 @@ int sonde_guard_create(const struct sonde_guard_options *o, const struct sonde_l
     if (strlen(hosts) >= HOSTS_MAX || strlen(token) > SONDE_TOKEN_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "server.hosts is too long");
     }
-    struct sonde_guard *g = sonde__calloc(1, sizeof(*g));
+    struct sonde_auth *g = sonde__calloc(1, sizeof(*g));
     if (!g) return sonde_err_set(err, SONDE_ENOMEM, "out of memory");
     memcpy(g->token, token, strlen(token) + 1);
     memcpy(g->hosts, hosts, strlen(hosts) + 1);
@@ -183,7 +183,7 @@ int sonde_guard_create(const struct sonde_guard_options *o, const struct sonde_l
     return 0;
 }
 
-void sonde_guard_destroy(struct sonde_guard *g)
+void sonde_auth_destroy(struct sonde_auth *g)
 {
     if (!g) return;
     pthread_mutex_destroy(&g->lock);
@@ -193,9 +193,9 @@ void sonde_guard_destroy(struct sonde_guard *g)
 
 /* ---- Asking ----------------------------------------------------------------------------------- */
 
-int sonde_guard_has_token(const struct sonde_guard *g) { return g->token_len > 0; }
+int sonde_auth_has_token(const struct sonde_auth *g) { return g->token_len > 0; }
 
-int sonde_guard_is_health(const char *path)
+int sonde_auth_is_health(const char *path)
 {
     static const char *const health[] = { "/livez", "/readyz", "/healthz", "/health" };
     for (size_t i = 0; i < sizeof(health) / sizeof(health[0]); i++) {
@@ -204,18 +204,18 @@ int sonde_guard_is_health(const char *path)
     return 0;
 }
 
-int sonde_guard_is_open(const struct sonde_guard *g, const char *path)
+int sonde_auth_is_open(const struct sonde_auth *g, const char *path)
 {
     if (strcmp(path, "/metrics") == 0) return g->open_metrics;
     if (strcmp(path, "/health") == 0) return g->open_health; /* it tells latency, errors, memory */
-    return sonde_guard_is_health(path);
+    return sonde_auth_is_health(path);
 }
 
-int sonde_guard_wants_same_user(const struct sonde_guard *g, const char *path)
+int sonde_auth_wants_same_user(const struct sonde_auth *g, const char *path)
 {
     /* Who scrapes is often another user, and programs of others may send what they measure. */
     static const char *const open[] = { "/metrics", "/v1/metrics", "/v1/traces" };
-    if (g->token_len || g->all_users || sonde_guard_is_health(path)) return 0;
+    if (g->token_len || g->all_users || sonde_auth_is_health(path)) return 0;
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
         if (strcmp(path, open[i]) == 0) return 0;
     }
@@ -224,7 +224,7 @@ int sonde_guard_wants_same_user(const struct sonde_guard *g, const char *path)
 
 /* One more wrong token, or none: 1 if there were too many lately. A right one is always taken, so
  * that nobody can be locked out by others' guesses. */
-static int too_many(struct sonde_guard *g)
+static int too_many(struct sonde_auth *g)
 {
     const double now = sonde_clock_s(CLOCK_MONOTONIC);
     pthread_mutex_lock(&g->lock);
@@ -237,16 +237,16 @@ static int too_many(struct sonde_guard *g)
     return too;
 }
 
-enum sonde_guard_answer sonde_guard_ask(struct sonde_guard *g, const char *path,
+enum sonde_auth_answer sonde_auth_ask(struct sonde_auth *g, const char *path,
                                         const char *authorization)
 {
     static const char scheme[] = "Bearer ";
-    if (!g->token_len || sonde_guard_is_open(g, path)) return SONDE_GUARD_YES;
+    if (!g->token_len || sonde_auth_is_open(g, path)) return SONDE_AUTH_YES;
     if (authorization && strncasecmp(authorization, scheme, sizeof(scheme) - 1) == 0) {
         const char *sent = authorization + sizeof(scheme) - 1;
         sent += strspn(sent, " ");
-        if (same(sent, g->token, g->token_len)) return SONDE_GUARD_YES;
-        if (too_many(g)) return SONDE_GUARD_LATER;
+        if (same(sent, g->token, g->token_len)) return SONDE_AUTH_YES;
+        if (too_many(g)) return SONDE_AUTH_LATER;
     }
-    return SONDE_GUARD_NO;
+    return SONDE_AUTH_NO;
 }

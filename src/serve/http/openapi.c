@@ -252,7 +252,7 @@ static void put_id(struct sonde_buf *out, const struct sonde_route *route)
     sonde_json_str(out, "operationId", id);
 }
 
-static void put_operation(struct sonde_buf *out, const struct sonde_request *r,
+static void put_operation(struct sonde_buf *out, const struct sonde_http_request *r,
                           const struct sonde_route *route)
 {
     char method[16];
@@ -265,8 +265,8 @@ static void put_operation(struct sonde_buf *out, const struct sonde_request *r,
     put_id(out, route);
     sonde_json_str(out, "summary", route->summary);
     if (route->slow) sonde_json_bool(out, "x-slow", 1);
-    if (sonde_guard_has_token(r->guard) &&
-        (route->open || sonde_guard_is_open(r->guard, route->path))) {
+    if (sonde_auth_has_token(r->guard) &&
+        (route->open || sonde_auth_is_open(r->guard, route->path))) {
         sonde_json_key_open(out, "security", '[');
         sonde_json_close(out, ']');
     }
@@ -276,7 +276,7 @@ static void put_operation(struct sonde_buf *out, const struct sonde_request *r,
     sonde_json_close(out, '}');
 }
 
-static void put_path(struct sonde_buf *out, const struct sonde_request *r, size_t first)
+static void put_path(struct sonde_buf *out, const struct sonde_http_request *r, size_t first)
 {
     const struct sonde_route *route = sonde_routes[first];
     char path[160];
@@ -334,7 +334,7 @@ static void put_components(struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-void sonde_openapi(const struct sonde_request *r, struct sonde_buf *out)
+void sonde_openapi(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     sonde_json_open(out, '{');
     sonde_json_str(out, "openapi", "3.1.0");
@@ -351,7 +351,7 @@ void sonde_openapi(const struct sonde_request *r, struct sonde_buf *out)
     sonde_json_str(out, "url", r->url);
     sonde_json_close(out, '}');
     sonde_json_close(out, ']');
-    if (sonde_guard_has_token(r->guard)) sonde_buf_puts(out, ",\"security\":[{\"token\":[]}]");
+    if (sonde_auth_has_token(r->guard)) sonde_buf_puts(out, ",\"security\":[{\"token\":[]}]");
     sonde_json_key_open(out, "paths", '{');
     for (size_t i = 0; sonde_routes[i]; i++) {
         if (sonde_routes[i]->summary && is_first(i)) put_path(out, r, i);

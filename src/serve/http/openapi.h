@@ -6,6 +6,6 @@
 #include "serve/http/route.h"
 
 /* Routes that the index does not list are left out. r: who asks, for the URL and the token. */
-void sonde_openapi(const struct sonde_request *r, struct sonde_buf *out);
+void sonde_openapi(const struct sonde_http_request *r, struct sonde_buf *out);
 
 #endif

@@ -86,14 +86,14 @@ static int matches(const char *pattern, const char *value)
 static int value_ok(const struct sonde_param_row *p, const char *value, struct sonde_response *a)
 {
     /* Numbers are parsed where they are used, by the same functions. */
-    const struct sonde_request one = { .params = { { p->name, value } }, .param_count = 1 };
+    const struct sonde_http_request one = { .params = { { p->name, value } }, .param_count = 1 };
     double number;
     uint64_t count;
     switch (p->kind) {
     case SONDE_PARAM_IS_NUMBER:
-        return sonde_request_number(&one, a, p->name, p->min, p->max, &number);
+        return sonde_http_number(&one, a, p->name, p->min, p->max, &number);
     case SONDE_PARAM_IS_COUNT:
-        return sonde_request_count(&one, a, p->name, (uint64_t)p->max, &count);
+        return sonde_http_count(&one, a, p->name, (uint64_t)p->max, &count);
     case SONDE_PARAM_IS_WORDS:
         return is_word(p->words, value) || refuse_word(p, value, a);
     default:
@@ -117,7 +117,7 @@ static int refuse_name(const struct sonde_route *route, const char *name, struct
     return 0;
 }
 
-int sonde_params_ok(const struct sonde_route *route, const struct sonde_request *r,
+int sonde_params_ok(const struct sonde_route *route, const struct sonde_http_request *r,
                     struct sonde_response *a)
 {
     const struct sonde_param_row *p;
@@ -128,7 +128,7 @@ int sonde_params_ok(const struct sonde_route *route, const struct sonde_request 
         if (p && !value_ok(p, r->params[i].value, a)) return 0;
     }
     for (size_t i = 0; route->required && route->required[i]; i++) {
-        if (sonde_request_param(r, route->required[i])) continue;
+        if (sonde_http_param(r, route->required[i])) continue;
         p = sonde_param_find(route->path, route->required[i]);
         sonde_response_error(a, 400, "parameter %s is missing: %s", route->required[i],
                              p ? p->help : "");

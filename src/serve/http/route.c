@@ -66,7 +66,7 @@ void sonde_response_error(struct sonde_response *a, unsigned status, const char 
     sonde_buf_puts(&a->body, "}\n");
 }
 
-const struct sonde_server_file *sonde_request_file(const struct sonde_request *r, const char *name)
+const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r, const char *name)
 {
     for (size_t i = 0; i < r->file_count; i++) {
         if (!strcmp(r->files[i].name, name)) return &r->files[i];
@@ -74,7 +74,7 @@ const struct sonde_server_file *sonde_request_file(const struct sonde_request *r
     return NULL;
 }
 
-struct sonde_store *sonde_request_history(const struct sonde_request *r)
+struct sonde_store *sonde_http_history(const struct sonde_http_request *r)
 {
     struct sonde_store_stats stats;
     if (r->store || !r->temporary) return r->store;
@@ -82,7 +82,7 @@ struct sonde_store *sonde_request_history(const struct sonde_request *r)
     return stats.off ? NULL : r->temporary;
 }
 
-const char *sonde_request_param(const struct sonde_request *r, const char *name)
+const char *sonde_http_param(const struct sonde_http_request *r, const char *name)
 {
     for (size_t i = 0; i < r->param_count; i++) {
         if (strcmp(r->params[i].name, name) == 0) return r->params[i].value;
@@ -90,10 +90,10 @@ const char *sonde_request_param(const struct sonde_request *r, const char *name)
     return NULL;
 }
 
-int sonde_request_number(const struct sonde_request *r, struct sonde_response *a,
+int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *a,
                          const char *name, double min, double max, double *out)
 {
-    const char *text = sonde_request_param(r, name);
+    const char *text = sonde_http_param(r, name);
     if (!text) return 1;
     char *end;
     const double v = strtod(text, &end);
@@ -108,10 +108,10 @@ int sonde_request_number(const struct sonde_request *r, struct sonde_response *a
     return 1;
 }
 
-int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
+int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *a,
                         const char *name, uint64_t max, uint64_t *out)
 {
-    const char *text = sonde_request_param(r, name);
+    const char *text = sonde_http_param(r, name);
     if (!text) return 1;
     errno = 0;
     const unsigned long long v = strtoull(text, NULL, 10);
@@ -125,7 +125,7 @@ int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
     return 1;
 }
 
-struct sonde_flamegraph_options sonde_request_picture(const struct sonde_request *r, int html)
+struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_request *r, int html)
 {
     return (struct sonde_flamegraph_options){ .colors = r->colors,
                                               .min_width = r->min_width[html != 0] };
@@ -143,8 +143,8 @@ void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p)
     a->filename = "profile.run";
 }
 
-int sonde_request_wants_run(const struct sonde_request *r)
+int sonde_http_wants_run(const struct sonde_http_request *r)
 {
-    const char *format = sonde_request_param(r, "format");
+    const char *format = sonde_http_param(r, "format");
     return format && !strcmp(format, "run");
 }

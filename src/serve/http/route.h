@@ -29,7 +29,7 @@ enum { SONDE_PARAMS_MAX = 64, SONDE_ALLOW_MAX = 64, SONDE_LOCATION_MAX = 2048 };
 
 struct sonde_param { const char *name, *value; }; /* decoded; value "" if there was none */
 
-struct sonde_request {
+struct sonde_http_request {
     const char *path;                /* of the route */
     const char *name;                /* what "*" in the route's path stands for; decoded */
     const char *body;                /* NUL-terminated; "" = none */
@@ -45,7 +45,7 @@ struct sonde_request {
     struct sonde_sessions *sessions; /* alike */
     const struct sonde_store_ops *store_ops;
     struct sonde_store *store;       /* NULL = there is none */
-    struct sonde_store *temporary;   /* what was lately, where there is none: sonde_request_history */
+    struct sonde_store *temporary;   /* what was lately, where there is none: sonde_http_history */
     struct sonde_continuous *continuous; /* NULL alike */
     struct sonde_marks *marks;
     struct sonde_recent *recent;     /* what was worked out a moment ago */
@@ -54,7 +54,7 @@ struct sonde_request {
     const struct sonde_server_file *files; /* profiles of files (server.h) */
     size_t file_count;
     struct sonde_streams *streams;
-    const struct sonde_guard *guard;
+    const struct sonde_auth *guard;
     struct sonde_otlp *otlp;         /* NULL = none is taken */
     struct sonde_health_options health;
     double bottleneck_s;             /* shorter ones are no findings; 0 = the default */
@@ -94,7 +94,7 @@ struct sonde_route {
     int open;                        /* nothing that was measured is in it: it takes no token, and
                                         every user of this machine may ask */
     int slow;                        /* takes seconds: is handled in a thread of its own */
-    void (*handle)(const struct sonde_request *r, struct sonde_response *a);
+    void (*handle)(const struct sonde_http_request *r, struct sonde_response *a);
     const char *star;                /* what "*" is: a row of param_list.h; NULL = id */
     const char *const *required;     /* those of params that must be there, NULL-terminated */
 
@@ -118,35 +118,35 @@ const struct sonde_route *sonde_route_find(const char *path, const char *method,
 
 /* The answer to a GET of target ("/api/flamegraph?type=cpu") of whoever is in this process: r says
  * where to look, the rest of it is set here. Slow ones are answered at once. a->body is empty. */
-void sonde_route_ask(const struct sonde_request *r, const char *target, struct sonde_response *a);
+void sonde_route_ask(const struct sonde_http_request *r, const char *target, struct sonde_response *a);
 
 /* The answer {"error": …} with this status; anything in the body is replaced. */
 void sonde_response_error(struct sonde_response *a, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* How a flame graph looks here. */
-struct sonde_flamegraph_options sonde_request_picture(const struct sonde_request *r, int html);
+struct sonde_flamegraph_options sonde_http_picture(const struct sonde_http_request *r, int html);
 
 struct sonde_profile;
 /* A run file with all of p as the answer. */
 void sonde_response_run(struct sonde_response *a, const struct sonde_profile *p);
 /* Whether format= asks for one. */
-int sonde_request_wants_run(const struct sonde_request *r);
+int sonde_http_wants_run(const struct sonde_http_request *r);
 
 /* The profile of a file that is called so; NULL = there is none. */
-const struct sonde_server_file *sonde_request_file(const struct sonde_request *r, const char *name);
+const struct sonde_server_file *sonde_http_file(const struct sonde_http_request *r, const char *name);
 
 /* Where readings, spans, requests and events of the past are: the store, else what is kept of the last
  * hours; NULL = there is neither. Profiles and runs are in the store alone. */
-struct sonde_store *sonde_request_history(const struct sonde_request *r);
+struct sonde_store *sonde_http_history(const struct sonde_http_request *r);
 
 /* The first value of a parameter, NULL if it is not there. */
-const char *sonde_request_param(const struct sonde_request *r, const char *name);
+const char *sonde_http_param(const struct sonde_http_request *r, const char *name);
 
 /* Numbers: 1 = *out is set, or the parameter is not there; 0 = a 400 that names it is in a. */
-int sonde_request_number(const struct sonde_request *r, struct sonde_response *a,
+int sonde_http_number(const struct sonde_http_request *r, struct sonde_response *a,
                          const char *name, double min, double max, double *out);
-int sonde_request_count(const struct sonde_request *r, struct sonde_response *a,
+int sonde_http_count(const struct sonde_http_request *r, struct sonde_response *a,
                         const char *name, uint64_t max, uint64_t *out);
 
 #endif

@@ -33,7 +33,7 @@ static int decode(char *text)
 }
 
 /* text is cut up; 0 = it is not as it should be. */
-static int read_params(char *text, struct sonde_request *r)
+static int read_params(char *text, struct sonde_http_request *r)
 {
     for (char *at = text, *next; at && *at; at = next) {
         next = strchr(at, '&');
@@ -46,9 +46,9 @@ static int read_params(char *text, struct sonde_request *r)
     return 1;
 }
 
-void sonde_route_ask(const struct sonde_request *from, const char *target, struct sonde_response *a)
+void sonde_route_ask(const struct sonde_http_request *from, const char *target, struct sonde_response *a)
 {
-    struct sonde_request r = *from;
+    struct sonde_http_request r = *from;
     const char *name = NULL;
     char allow[SONDE_ALLOW_MAX];
     char *text = sonde__strdup(target);

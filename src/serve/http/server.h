@@ -57,7 +57,7 @@ struct sonde_server_options {
     const struct sonde_server_file *files; /* alike; profiles of files */
     size_t file_count;
     struct sonde_health_options health; /* when /health is not well */
-    struct sonde_guard_options guard;
+    struct sonde_auth_options guard;
     struct sonde_server_limits limits;
     struct sonde_server_pictures pictures;
     double bottleneck_s;               /* shorter ones are no findings; 0 = the default … */

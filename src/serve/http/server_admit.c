@@ -26,7 +26,7 @@ static int host_ok(const struct sonde_server_call *c, struct sonde_response *a)
         sonde_response_error(a, 400, "the request has no Host header");
         return 0;
     }
-    if (host && !sonde_guard_host_ok(c->server->guard, host)) {
+    if (host && !sonde_auth_host_ok(c->server->guard, host)) {
         sonde_response_error(a, 403,
                              "Host \"%.100s\" is not this machine: use localhost, 127.0.0.1 or "
                              "[::1], or name it in server.hosts", host);
@@ -40,7 +40,7 @@ static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
     struct sonde_rate_client client;
     const struct sonde_server *s = c->server;
-    if (!s->rate || sonde_guard_is_health(c->path)) return 1;
+    if (!s->rate || sonde_auth_is_health(c->path)) return 1;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (!sonde_rate_client(info ? info->client_addr : NULL, header(c, "X-Forwarded-For"),
@@ -60,9 +60,9 @@ static int rate_ok(const struct sonde_server_call *c, struct sonde_response *a)
 static int token_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
     const char *sent = header(c, MHD_HTTP_HEADER_AUTHORIZATION);
-    switch (sonde_guard_ask(c->server->guard, c->path, sent)) {
-    case SONDE_GUARD_YES: return 1;
-    case SONDE_GUARD_LATER:
+    switch (sonde_auth_ask(c->server->guard, c->path, sent)) {
+    case SONDE_AUTH_YES: return 1;
+    case SONDE_AUTH_LATER:
         a->retry_after_s = 1;
         sonde_response_error(a, 429, "too many wrong tokens: try again in some seconds");
         return 0;
@@ -76,7 +76,7 @@ static int token_ok(const struct sonde_server_call *c, struct sonde_response *a)
 /* 1 if the user at the other end may ask, where there is no token. */
 static int caller_ok(const struct sonde_server_call *c, struct sonde_response *a)
 {
-    if (!sonde_guard_wants_same_user(c->server->guard, c->path)) return 1;
+    if (!sonde_auth_wants_same_user(c->server->guard, c->path)) return 1;
     const int64_t caller = sonde_server_caller(c->connection);
     if (sonde_caller_is_ours(caller)) return 1;
     const long uid = (long)geteuid();
@@ -112,10 +112,10 @@ static int page_ok(const struct sonde_server_call *c, const struct sonde_route *
                    struct sonde_response *a)
 {
     const int acts = strcmp(route->method, "GET") != 0 || route->samples;
-    const struct sonde_guard *g = c->server->guard;
-    const enum sonde_guard_page page = sonde_server_page(c->server, c->connection);
+    const struct sonde_auth *g = c->server->guard;
+    const enum sonde_auth_page page = sonde_server_page(c->server, c->connection);
     if (page == SONDE_PAGE_OURS && (!acts || site_ok(c))) return 1;
-    if (page == SONDE_PAGE_SHARED && (!acts || sonde_guard_has_token(g) || same_origin(c))) return 1;
+    if (page == SONDE_PAGE_SHARED && (!acts || sonde_auth_has_token(g) || same_origin(c))) return 1;
     if (page == SONDE_PAGE_SHARED) {
         sonde_response_error(a, 403, "%s starts or changes something: a page of another origin needs "
                                      "a token for that (SONDE_TOKEN or server.token_file)", c->path);
@@ -157,7 +157,7 @@ const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c
 
 /* ---- What is asked for -------------------------------------------------------------------------- */
 
-struct parsing { struct sonde_request *request; const char *problem; };
+struct parsing { struct sonde_http_request *request; const char *problem; };
 
 static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char *name,
                                  size_t name_len, const char *value, size_t value_len)
@@ -178,10 +178,10 @@ static enum MHD_Result add_param(void *arg, enum MHD_ValueKind kind, const char 
 }
 
 int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_route *route,
-                       const char *name, struct sonde_request *r, struct sonde_response *a)
+                       const char *name, struct sonde_http_request *r, struct sonde_response *a)
 {
     const struct sonde_server *s = c->server;
-    *r = (struct sonde_request){ .path = route->path, .name = name, .body = "",
+    *r = (struct sonde_http_request){ .path = route->path, .name = name, .body = "",
                                  .collector = s->collector, .profiler = s->profiler,
                                  .store_ops = s->store_ops, .store = s->store,
                                  .temporary = s->temporary,

@@ -88,7 +88,7 @@ struct pending {
     struct sonde_server *server;
     struct MHD_Connection *connection;
     const struct sonde_route *route;
-    struct sonde_request request;
+    struct sonde_http_request request;
     struct sonde_response answer;
     struct sonde_buf body;   /* of the request */
     size_t held;             /* bytes of it that are counted */
@@ -240,7 +240,7 @@ static void take_piece(struct pending *p, const char *data, size_t len)
 static enum MHD_Result answer(const struct sonde_server_call *c, struct pending *p, void **state)
 {
     const char *name;
-    struct sonde_request r;
+    struct sonde_http_request r;
     struct sonde_response a = new_answer();
     const struct sonde_route *route = sonde_server_resolve(c, !p, &a, &name);
     if (!route || !sonde_server_parse(c, route, name, &r, &a)) {

@@ -43,7 +43,7 @@ struct sonde_server {
     pthread_mutex_t lock;    /* of the two below */
     pthread_cond_t idle;     /* workers became 0 */
     int workers, stopping;
-    struct sonde_guard *guard;
+    struct sonde_auth *guard;
     struct sonde_rate *rate; /* NULL = clients may send any number of requests */
     struct sonde_quiet *quiet;
     struct sonde_streams *streams;
@@ -93,11 +93,11 @@ const struct sonde_route *sonde_server_resolve(const struct sonde_server_call *c
                                                struct sonde_response *a, const char **name);
 /* 1 if r is complete, else the reason is in a. r borrows from the connection. */
 int sonde_server_parse(const struct sonde_server_call *c, const struct sonde_route *route,
-                       const char *name, struct sonde_request *r, struct sonde_response *a);
+                       const char *name, struct sonde_http_request *r, struct sonde_response *a);
 
 /* ---- server_answer.c ---- */
 /* What the web page that makes a browser send this request may do. */
-enum sonde_guard_page sonde_server_page(const struct sonde_server *s,
+enum sonde_auth_page sonde_server_page(const struct sonde_server *s,
                                         struct MHD_Connection *connection);
 /* 1: so many bytes more may be held until they are dropped. */
 int sonde_server_hold(struct sonde_server *s, size_t bytes);

@@ -44,7 +44,7 @@ struct piece {
 };
 
 struct channel {
-    struct sonde_request request; /* parameters are owned */
+    struct sonde_http_request request; /* parameters are owned */
     sonde_stream_render *render;
     unsigned readers;
     double unused_s;          /* since when nobody reads */
@@ -168,7 +168,7 @@ static void destroy_channel(struct channel *c)
     sonde__free(c);
 }
 
-static int is_same(const struct channel *c, const struct sonde_request *r,
+static int is_same(const struct channel *c, const struct sonde_http_request *r,
                    sonde_stream_render *render)
 {
     if (c->render != render || c->request.param_count != r->param_count) return 0;
@@ -182,7 +182,7 @@ static int is_same(const struct channel *c, const struct sonde_request *r,
 }
 
 /* A copy of r that nobody's connection owns. */
-static struct channel *make_channel(const struct sonde_request *r, sonde_stream_render *render)
+static struct channel *make_channel(const struct sonde_http_request *r, sonde_stream_render *render)
 {
     struct channel *c = sonde__calloc(1, sizeof(*c));
     if (!c) return NULL;
@@ -206,7 +206,7 @@ static struct channel *make_channel(const struct sonde_request *r, sonde_stream_
 }
 
 /* The channel for r, or room for one: -1 = there is none. */
-static int find_slot(struct sonde_streams *s, const struct sonde_request *r,
+static int find_slot(struct sonde_streams *s, const struct sonde_http_request *r,
                      sonde_stream_render *render)
 {
     int room = -1;
@@ -415,7 +415,7 @@ static void add_reader(struct sonde_streams *s, struct sonde_stream *r, struct c
     pthread_cond_signal(&s->changed);
 }
 
-int sonde_streams_open(struct sonde_streams *s, const struct sonde_request *request,
+int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request *request,
                        sonde_stream_render *render, const char *last_id,
                        struct sonde_stream **out, struct sonde_err *err)
 {

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "collect/collector.h"
 
-struct sonde_request;
+struct sonde_http_request;
 struct sonde_streams;
 struct sonde_stream; /* one reader */
 
@@ -29,12 +29,12 @@ void sonde_streams_destroy(struct sonde_streams *s);
 
 /* The events of one tick, each by sonde_stream_event; none = nothing is sent. Called by a thread of
  * the streams, without locks held. */
-typedef void sonde_stream_render(const struct sonde_request *r, struct sonde_buf *out);
+typedef void sonde_stream_render(const struct sonde_http_request *r, struct sonde_buf *out);
 void sonde_stream_event(struct sonde_buf *out, const char *name, const char *data, size_t len);
 
 /* A reader of what render makes of r, whose parameters are copied. last_id: the id of the last event
  * that it knows, NULL = it begins. SONDE_EFULL: too many, SONDE_ENOMEM. */
-int sonde_streams_open(struct sonde_streams *s, const struct sonde_request *r,
+int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request *r,
                        sonde_stream_render *render, const char *last_id,
                        struct sonde_stream **out, struct sonde_err *err);
 /* How its server stops asking for more, and asks again. Called with a lock held: resume must not read

@@ -15,11 +15,11 @@ enum { LIMIT_MAX = 1000000 };
 
 /* ---- Ranges ---------------------------------------------------------------------------------- */
 
-static int parse_range(const struct sonde_request *r, struct sonde_response *a, double *from_s,
+static int parse_range(const struct sonde_http_request *r, struct sonde_response *a, double *from_s,
                        double *to_s)
 {
-    if (!sonde_request_number(r, a, "from", 0, TIME_MAX, from_s) ||
-        !sonde_request_number(r, a, "to", 0, TIME_MAX, to_s)) {
+    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, from_s) ||
+        !sonde_http_number(r, a, "to", 0, TIME_MAX, to_s)) {
         return 0;
     }
     if (*to_s > 0 && *to_s < *from_s) {
@@ -37,7 +37,7 @@ static void store_error(struct sonde_response *a, int rc, const struct sonde_err
     sonde_response_error(a, rc == SONDE_EFULL ? 400 : 500, "%s", err->text);
 }
 
-static void query_store(const struct sonde_request *r, struct sonde_store *s,
+static void query_store(const struct sonde_http_request *r, struct sonde_store *s,
                         struct sonde_response *a, const struct sonde_api_query *q, double step_s)
 {
     const struct sonde_store_query stored = {
@@ -59,17 +59,17 @@ static int is_older(struct sonde_model *m, double from_s)
     return older;
 }
 
-static void query(const struct sonde_request *r, struct sonde_response *a)
+static void query(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_filters f;
     uint64_t limit = 0, history = 0;
     double step_s = 0;
     struct sonde_api_query q = { 0 };
-    if (!sonde_request_filters(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s) ||
-        !sonde_request_number(r, a, "step", 0.001, 31536000, &step_s) ||
-        !sonde_request_number(r, a, "window", 0.001, 86400, &q.window_s) ||
-        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
-        !sonde_request_count(r, a, "history", LIMIT_MAX, &history)) {
+    if (!sonde_http_filters(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s) ||
+        !sonde_http_number(r, a, "step", 0.001, 31536000, &step_s) ||
+        !sonde_http_number(r, a, "window", 0.001, 86400, &q.window_s) ||
+        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit) ||
+        !sonde_http_count(r, a, "history", LIMIT_MAX, &history)) {
         return;
     }
     q.filters = f.filter;
@@ -77,7 +77,7 @@ static void query(const struct sonde_request *r, struct sonde_response *a)
     q.limit = limit;
     q.history = history;
     struct sonde_model *m = sonde_collector_model(r->collector);
-    struct sonde_store *s = sonde_request_history(r);
+    struct sonde_store *s = sonde_http_history(r);
     if (s && (step_s > 0 || (q.from_s > 0 && is_older(m, q.from_s)))) {
         query_store(r, s, a, &q, step_s);
         return;
@@ -93,9 +93,9 @@ static void query(const struct sonde_request *r, struct sonde_response *a)
 }
 
 /* One filter is all these two take; further names are refused by parse_one. */
-static int parse_one(const struct sonde_request *r, struct sonde_response *a, struct sonde_filters *f)
+static int parse_one(const struct sonde_http_request *r, struct sonde_response *a, struct sonde_filters *f)
 {
-    if (!sonde_request_filters(r, a, f)) return 0;
+    if (!sonde_http_filters(r, a, f)) return 0;
     if (f->count > 1) {
         sonde_response_error(a, 400, "parameter name: more than one; join them as a|b");
         return 0;
@@ -103,11 +103,11 @@ static int parse_one(const struct sonde_request *r, struct sonde_response *a, st
     return 1;
 }
 
-static void series(const struct sonde_request *r, struct sonde_response *a)
+static void series(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_filters f;
     uint64_t limit = 0;
-    if (!parse_one(r, a, &f) || !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) return;
+    if (!parse_one(r, a, &f) || !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return;
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);
     sonde_api_series(m, &f.filter[0], limit, &a->body);
@@ -115,11 +115,11 @@ static void series(const struct sonde_request *r, struct sonde_response *a)
 }
 
 /* Every reading of a time that is over, as `sonde export STORE` writes it. */
-static void export_range(const struct sonde_request *r, struct sonde_response *a,
+static void export_range(const struct sonde_http_request *r, struct sonde_response *a,
                          const struct sonde_export_ops *format, const struct sonde_store_query *q)
 {
     const int which = sonde_exchange_format(format->name);
-    struct sonde_store *s = sonde_request_history(r);
+    struct sonde_store *s = sonde_http_history(r);
     struct sonde_exchange_result result;
     struct sonde_err err = { "" };
     if (which < 0) {
@@ -137,14 +137,14 @@ static void export_range(const struct sonde_request *r, struct sonde_response *a
     }
 }
 
-static void export(const struct sonde_request *r, struct sonde_response *a)
+static void export(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_filters f;
-    const char *name = sonde_request_param(r, "format");
+    const char *name = sonde_http_param(r, "format");
     const struct sonde_export_ops *format = sonde_export_find(name ? name : "json");
     struct sonde_store_query q = { .filters = f.filter, .filter_count = 1 };
     if (!parse_one(r, a, &f) || !parse_range(r, a, &q.from_s, &q.to_s)) return;
-    if (sonde_request_param(r, "from") || sonde_request_param(r, "to")) {
+    if (sonde_http_param(r, "from") || sonde_http_param(r, "to")) {
         export_range(r, a, format, &q);
         return;
     }
@@ -155,7 +155,7 @@ static void export(const struct sonde_request *r, struct sonde_response *a)
     a->content_type = format->content_type;
 }
 
-static void processes(const struct sonde_request *r, struct sonde_response *a)
+static void processes(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);
@@ -163,7 +163,7 @@ static void processes(const struct sonde_request *r, struct sonde_response *a)
     pthread_rwlock_unlock(&m->lock);
 }
 
-static void runs(const struct sonde_request *r, struct sonde_response *a)
+static void runs(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     if (!r->store) { /* as with findings: a list of none */
@@ -175,7 +175,7 @@ static void runs(const struct sonde_request *r, struct sonde_response *a)
 }
 
 /* 1 if there were spans since then that are no longer in memory. */
-static int spans_are_older(const struct sonde_request *r, struct sonde_model *m, double from_s)
+static int spans_are_older(const struct sonde_http_request *r, struct sonde_model *m, double from_s)
 {
     pthread_rwlock_rdlock(&m->lock);
     const int full = m->span_next >= m->spans_max;
@@ -185,10 +185,10 @@ static int spans_are_older(const struct sonde_request *r, struct sonde_model *m,
     return older;
 }
 
-static void spans(const struct sonde_request *r, struct sonde_response *a)
+static void spans(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_api_spans q = { .name = sonde_request_param(r, "name") };
-    const char *trace = sonde_request_param(r, "trace");
+    struct sonde_api_spans q = { .name = sonde_http_param(r, "name") };
+    const char *trace = sonde_http_param(r, "trace");
     uint64_t pid = 0, limit = 0;
     if (trace && !sonde_trace_id_parse(trace, &q.trace_hi, &q.trace_lo)) {
         sonde_response_error(a, 400,
@@ -197,14 +197,14 @@ static void spans(const struct sonde_request *r, struct sonde_response *a)
         return;
     }
     if (!parse_range(r, a, &q.from_s, &q.to_s) ||
-        !sonde_request_count(r, a, "pid", UINT32_MAX, &pid) ||
-        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) {
+        !sonde_http_count(r, a, "pid", UINT32_MAX, &pid) ||
+        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     q.pid = (uint32_t)pid;
     q.limit = limit;
     struct sonde_model *m = sonde_collector_model(r->collector);
-    struct sonde_store *s = sonde_request_history(r);
+    struct sonde_store *s = sonde_http_history(r);
     if (s && q.from_s > 0 && spans_are_older(r, m, q.from_s)) {
         struct sonde_err err = { "" };
         const int rc = sonde_api_stored_spans(r->store_ops, s, &q, &a->body, &err);

@@ -16,7 +16,7 @@ static unsigned status_of(int code)
     }
 }
 
-static void show(const struct sonde_request *r, struct sonde_response *a)
+static void show(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     if (!r->continuous) {
@@ -27,7 +27,7 @@ static void show(const struct sonde_request *r, struct sonde_response *a)
     if (rc && !a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
 }
 
-static void change(const struct sonde_request *r, struct sonde_response *a)
+static void change(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_continuous_change wanted;
     struct sonde_err err = { "" };

@@ -3,7 +3,7 @@
 #include "serve/api/api.h"
 #include "serve/http/route.h"
 
-static void engine(const struct sonde_request *r, struct sonde_response *a)
+static void engine(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);

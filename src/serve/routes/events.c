@@ -143,7 +143,7 @@ static int gather_finding(const struct sonde_store_finding *f, void *arg)
     struct events *all = arg;
     if (!strcmp(f->kind, SONDE_MARK_KIND)) return 0;
     struct event e = { .time_s = f->time_s, .kind = "finding",
-                       .severity = sonde_store_severity_name(f->severity),
+                       .severity = sonde_severity_name(f->severity),
                        .text = (char *)(uintptr_t)(f->text[0] ? f->text : f->subject) };
     snprintf(e.id, sizeof(e.id), "%llu", (unsigned long long)f->id);
     event_add(all, &e);
@@ -171,7 +171,7 @@ static void gather_profile(const struct sonde_store_profile *p, void *arg)
     event_add(arg, &e);
 }
 
-static int gather(const struct sonde_request *r, struct events *all, struct sonde_err *err)
+static int gather(const struct sonde_http_request *r, struct events *all, struct sonde_err *err)
 {
     const struct sonde_store_range range = { .from_s = all->from_s, .to_s = all->to_s };
     const struct sonde_store_ops *ops = NULL;
@@ -208,14 +208,14 @@ static void put_event(struct sonde_buf *out, const struct event *e)
     sonde_json_close(out, '}');
 }
 
-static void events_list(const struct sonde_request *r, struct sonde_response *a)
+static void events_list(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct events all = { .kinds = sonde_request_param(r, "kind") };
+    struct events all = { .kinds = sonde_http_param(r, "kind") };
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
-    if (!sonde_request_number(r, a, "from", 0, TIME_MAX, &all.from_s) ||
-        !sonde_request_number(r, a, "to", 0, TIME_MAX, &all.to_s) ||
-        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) {
+    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &all.from_s) ||
+        !sonde_http_number(r, a, "to", 0, TIME_MAX, &all.to_s) ||
+        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     if (all.to_s > 0 && all.to_s < all.from_s) {
@@ -239,7 +239,7 @@ static void events_list(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- Marks --------------------------------------------------------------------------------------- */
 
-static void mark_add(const struct sonde_request *r, struct sonde_response *a)
+static void mark_add(const struct sonde_http_request *r, struct sonde_response *a)
 {
     char text[SONDE_MARK_TEXT_MAX + 1];
     struct sonde_mark mark;
@@ -261,7 +261,7 @@ static void mark_add(const struct sonde_request *r, struct sonde_response *a)
     sonde_buf_puts(&a->body, "}\n");
 }
 
-static void mark_delete(const struct sonde_request *r, struct sonde_response *a)
+static void mark_delete(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     char *end = NULL;

@@ -130,12 +130,12 @@ static void put_about(const struct sonde_api_flame_query *q, const struct sonde_
     sonde_json_close(out, '}');
 }
 
-static int answer(const struct sonde_request *r, const struct sonde_api_flame_query *q,
+static int answer(const struct sonde_http_request *r, const struct sonde_api_flame_query *q,
                   const struct sonde_api_flame_tree *t, struct sonde_response *a,
                   struct sonde_err *err)
 {
     struct view v;
-    struct sonde_flamegraph_options look = sonde_request_picture(r, 1);
+    struct sonde_flamegraph_options look = sonde_http_picture(r, 1);
     int rc = make_view(q, t, &v, err);
     if (rc) return rc;
     look.subtitle = t->source->label;
@@ -162,7 +162,7 @@ static void put_empty(const struct sonde_api_flame_query *q, const char *why, st
     sonde_buf_puts(out, "]}}\n");
 }
 
-static void flamegraph(const struct sonde_request *r, struct sonde_response *a)
+static void flamegraph(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_api_flame_query q;
     struct sonde_recent_thing *tree = NULL;

@@ -16,8 +16,8 @@
 enum { BUCKETS_DEFAULT = 200, BUCKETS_MAX = 5000, LIMIT_DEFAULT = 20000, LIMIT_MAX = 200000 };
 
 /* Asks for the source and answers; what goes wrong is in a. */
-static void answer(const struct sonde_request *r, struct sonde_response *a,
-                   int (*put)(const struct sonde_request *r, struct sonde_response *a,
+static void answer(const struct sonde_http_request *r, struct sonde_response *a,
+                   int (*put)(const struct sonde_http_request *r, struct sonde_response *a,
                               const struct sonde_api_flame_query *q,
                               const struct sonde_api_flame_source *s, struct sonde_err *err))
 {
@@ -98,13 +98,13 @@ static void strip_put(const struct strip *s, const char *key, int kind, struct s
     sonde_json_close(out, ']');
 }
 
-static int put_time(const struct sonde_request *r, struct sonde_response *a,
+static int put_time(const struct sonde_http_request *r, struct sonde_response *a,
                     const struct sonde_api_flame_query *q, const struct sonde_api_flame_source *src,
                     struct sonde_err *err)
 {
     const struct sonde_api_flame_side *side = &q->side;
     uint64_t buckets = BUCKETS_DEFAULT;
-    if (!sonde_request_count(r, a, "buckets", BUCKETS_MAX, &buckets)) return 0;
+    if (!sonde_http_count(r, a, "buckets", BUCKETS_MAX, &buckets)) return 0;
     /* What was asked for, where that is a range; of requests and profiles the time that they have. */
     const int own = side->profile || side->request || src->to_ns > sonde_clock_ns_of(side->to_s);
     const double from_s = own ? (double)src->from_ns * 1e-9 : side->from_s;
@@ -140,7 +140,7 @@ static int put_time(const struct sonde_request *r, struct sonde_response *a,
     return rc;
 }
 
-static void flamegraph_time(const struct sonde_request *r, struct sonde_response *a)
+static void flamegraph_time(const struct sonde_http_request *r, struct sonde_response *a)
 {
     answer(r, a, put_time);
 }
@@ -294,14 +294,14 @@ static void put_threads(const struct listing *l, struct sonde_buf *out)
     sonde_json_close(out, ']');
 }
 
-static int put_samples(const struct sonde_request *r, struct sonde_response *a,
+static int put_samples(const struct sonde_http_request *r, struct sonde_response *a,
                        const struct sonde_api_flame_query *q,
                        const struct sonde_api_flame_source *src, struct sonde_err *err)
 {
     uint64_t limit = LIMIT_DEFAULT;
     struct listing l = { .p = src->profile };
     const struct sonde_profile_filter f = sonde_api_flame_filter(q, &q->side);
-    if (!sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) return 0;
+    if (!sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return 0;
     int rc = listing_init(&l);
     if (rc) sonde_err_set(err, rc, "no memory for the answer");
     if (!rc) rc = find_samples(&l, &f, (uint32_t)limit, err);
@@ -326,7 +326,7 @@ static int put_samples(const struct sonde_request *r, struct sonde_response *a,
     return rc;
 }
 
-static void flamegraph_samples(const struct sonde_request *r, struct sonde_response *a)
+static void flamegraph_samples(const struct sonde_http_request *r, struct sonde_response *a)
 {
     answer(r, a, put_samples);
 }

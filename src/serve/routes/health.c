@@ -20,14 +20,14 @@ static const char *collector_state(const struct sonde_model *m, double *age)
     return *age <= 3 * m->interval_s + 2 ? "ok" : "stale";
 }
 
-static void livez(const struct sonde_request *r, struct sonde_response *a)
+static void livez(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->content_type = "text/plain; charset=utf-8";
     sonde_buf_puts(&a->body, "ok\n");
 }
 
-static void readyz(const struct sonde_request *r, struct sonde_response *a)
+static void readyz(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     double age;
@@ -131,7 +131,7 @@ static void put_components(struct sonde_buf *out, const struct counts *c,
     sonde_json_close(out, '}');
 }
 
-static void healthz(const struct sonde_request *r, struct sonde_response *a)
+static void healthz(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_collector_refusal refused[REFUSALS_SHOWN];
     struct counts c = { 0 };

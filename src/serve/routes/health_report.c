@@ -61,7 +61,7 @@ static void judge_requests(struct report *p, const struct sonde_health_options *
     }
 }
 
-static void judge(struct report *p, const struct sonde_request *r)
+static void judge(struct report *p, const struct sonde_http_request *r)
 {
     const struct sonde_health *h = &p->h;
     if (isnan(p->age_s)) reason(p, &p->failing, "nothing has been read yet");
@@ -124,7 +124,7 @@ static void put_front(struct sonde_buf *out, const struct report *p,
 }
 
 static void put_components(struct sonde_buf *out, const struct report *p,
-                           const struct sonde_request *r)
+                           const struct sonde_http_request *r)
 {
     const int fresh = p->age_s <= 3 * p->interval_s + 2;
     sonde_json_key_open(out, "components", '{');
@@ -164,9 +164,9 @@ static void put_flat(struct sonde_buf *out, const struct report *p)
     sonde_buf_puts(out, "}\n");
 }
 
-static void health(const struct sonde_request *r, struct sonde_response *a)
+static void health(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    const char *format = sonde_request_param(r, "format");
+    const char *format = sonde_http_param(r, "format");
     struct sonde_model *m = sonde_collector_model(r->collector);
     const double window_s = r->health.window_s > 0 ? r->health.window_s : WINDOW_DEFAULT_S;
     struct report p = { .age_s = NAN };

@@ -23,10 +23,10 @@ static unsigned status_of(int code)
 }
 
 /* 0: the answer is in a. */
-static int process_of(const struct sonde_request *r, struct sonde_response *a, uint32_t *out)
+static int process_of(const struct sonde_http_request *r, struct sonde_response *a, uint32_t *out)
 {
     uint64_t pid = 0;
-    if (!sonde_request_count(r, a, "pid", PID_MAX, &pid)) return 0;
+    if (!sonde_http_count(r, a, "pid", PID_MAX, &pid)) return 0;
     *out = (uint32_t)pid;
     if (r->profiler) return 1;
     sonde_response_error(a, 404, "this agent takes no profiles");
@@ -34,7 +34,7 @@ static int process_of(const struct sonde_request *r, struct sonde_response *a, u
 }
 
 /* NULL: the answer is in a. */
-static struct sonde_profile *take(const struct sonde_request *r, struct sonde_response *a, int one)
+static struct sonde_profile *take(const struct sonde_http_request *r, struct sonde_response *a, int one)
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
@@ -60,11 +60,11 @@ static void answer_pprof(const struct sonde_profile *p, struct sonde_response *a
     a->filename = "heap.pb.gz";
 }
 
-static void pprof_heap(const struct sonde_request *r, struct sonde_response *a)
+static void pprof_heap(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_profile *p = take(r, a, 0);
     if (!p) return;
-    if (sonde_request_wants_run(r)) sonde_response_run(a, p);
+    if (sonde_http_wants_run(r)) sonde_response_run(a, p);
     else answer_pprof(p, a);
     sonde_profile_destroy(p);
 }
@@ -99,15 +99,15 @@ static void answer_report(const struct sonde_profile *p, enum sonde_report_style
     }
 }
 
-static void admin_profile_memory(const struct sonde_request *r, struct sonde_response *a)
+static void admin_profile_memory(const struct sonde_http_request *r, struct sonde_response *a)
 {
     uint64_t limit = 0;
-    const char *type = sonde_request_param(r, "type");
+    const char *type = sonde_http_param(r, "type");
     const int kind = type ? sonde_sample_kind_find(type) : -1; /* what is in use, if anything is */
     const int style = style_of(r->accept);
-    const char *keep = sonde_request_param(r, "keep");
+    const char *keep = sonde_http_param(r, "keep");
     a->vary_accept = 1;
-    if (!sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) return;
+    if (!sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return;
     struct sonde_profile *p = take(r, a, style >= 0);
     if (!p) return;
     if (style < 0) answer_pprof(p, a);
@@ -118,7 +118,7 @@ static void admin_profile_memory(const struct sonde_request *r, struct sonde_res
     sonde_profile_destroy(p);
 }
 
-static void admin_profile_mark(const struct sonde_request *r, struct sonde_response *a)
+static void admin_profile_mark(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     uint32_t pid;

@@ -27,7 +27,7 @@ static unsigned status_of(int code)
 }
 
 /* What is kept, be it only in memory; NULL = nothing is. */
-static struct sonde_store *store_of(const struct sonde_request *r,
+static struct sonde_store *store_of(const struct sonde_http_request *r,
                                     const struct sonde_store_ops **ops)
 {
     *ops = r->store_ops;
@@ -35,14 +35,14 @@ static struct sonde_store *store_of(const struct sonde_request *r,
 }
 
 /* 0: the answer is in a. */
-static int query_of(const struct sonde_request *r, struct sonde_response *a,
+static int query_of(const struct sonde_http_request *r, struct sonde_response *a,
                     struct sonde_history_query *out)
 {
     uint64_t pid = 0;
-    *out = (struct sonde_history_query){ .program = sonde_request_param(r, "process") };
-    if (!sonde_request_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
-        !sonde_request_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
-        !sonde_request_count(r, a, "pid", UINT32_MAX, &pid)) {
+    *out = (struct sonde_history_query){ .program = sonde_http_param(r, "process") };
+    if (!sonde_http_number(r, a, "from", 0, TIME_MAX, &out->from_s) ||
+        !sonde_http_number(r, a, "to", 0, TIME_MAX, &out->to_s) ||
+        !sonde_http_count(r, a, "pid", UINT32_MAX, &pid)) {
         return 0;
     }
     out->pid = (uint32_t)pid;
@@ -55,14 +55,14 @@ static int query_of(const struct sonde_request *r, struct sonde_response *a,
     return 0;
 }
 
-static void list(const struct sonde_request *r, struct sonde_response *a)
+static void list(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_history_query q;
     struct sonde_err err = { "" };
     uint64_t limit = LIMIT_DEFAULT;
     const struct sonde_store_ops *ops;
-    const char *type = sonde_request_param(r, "type");
-    if (!sonde_request_count(r, a, "limit", 10000, &limit) || !query_of(r, a, &q)) return;
+    const char *type = sonde_http_param(r, "type");
+    if (!sonde_http_count(r, a, "limit", 10000, &limit) || !query_of(r, a, &q)) return;
     q.heap = type && !strcmp(type, "memory");
     struct sonde_store *s = store_of(r, &ops);
     const int rc = sonde_api_history(ops, s, &q, (size_t)limit, &a->body, &err);
@@ -71,7 +71,7 @@ static void list(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- One ------------------------------------------------------------------------------------- */
 
-static int picture(const struct sonde_request *r, const struct sonde_profile *p,
+static int picture(const struct sonde_http_request *r, const struct sonde_profile *p,
                    const struct sonde_profile_filter *f, int html, struct sonde_buf *out,
                    struct sonde_err *err)
 {
@@ -80,7 +80,7 @@ static int picture(const struct sonde_request *r, const struct sonde_profile *p,
     snprintf(subtitle, sizeof(subtitle), "%.60s, unix time %.0f to %.0f",
              sonde_profile_str(p, p->program), (double)p->start_ns * 1e-9,
              (double)p->end_ns * 1e-9);
-    struct sonde_flamegraph_options o = sonde_request_picture(r, html);
+    struct sonde_flamegraph_options o = sonde_http_picture(r, html);
     o.subtitle = subtitle;
     const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
     int rc = sonde_tree_build(p, f, &t, &tree, err);
@@ -90,7 +90,7 @@ static int picture(const struct sonde_request *r, const struct sonde_profile *p,
     return rc ? sonde_err_set(err, rc, "no memory for the picture") : 0;
 }
 
-static int render(const struct sonde_request *r, const struct sonde_profile *p,
+static int render(const struct sonde_http_request *r, const struct sonde_profile *p,
                   const struct sonde_profile_filter *f, const char *name, struct sonde_response *a,
                   struct sonde_err *err)
 {
@@ -117,13 +117,13 @@ static int is_standing(const char *type)
                     !strcmp(type, "temporary"));
 }
 
-static void answer(const struct sonde_request *r, const struct sonde_profile *p, const char *type,
+static void answer(const struct sonde_http_request *r, const struct sonde_profile *p, const char *type,
                    struct sonde_response *a)
 {
-    const char *name = sonde_request_param(r, "format");
+    const char *name = sonde_http_param(r, "format");
     struct sonde_err err = { "" };
     const struct sonde_profile_filter f = { .kind = type ? sonde_sample_kind_find(type) : -1 };
-    if (sonde_request_wants_run(r)) {
+    if (sonde_http_wants_run(r)) {
         sonde_response_run(a, p);
         return;
     }
@@ -135,13 +135,13 @@ static void answer(const struct sonde_request *r, const struct sonde_profile *p,
     if (!a->body.error) sonde_response_error(a, status_of(rc), "%s", err.text);
 }
 
-static void merged(const struct sonde_request *r, struct sonde_response *a)
+static void merged(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_history_query q;
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
     const struct sonde_store_ops *ops;
-    const char *type = sonde_request_param(r, "type");
+    const char *type = sonde_http_param(r, "type");
     if (!query_of(r, a, &q)) return;
     q.heap = is_standing(type);
     /* Up to now: what was sampled since it was written last, too. */

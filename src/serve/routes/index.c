@@ -16,7 +16,7 @@ static void put_params(struct sonde_buf *out, const struct sonde_route *route)
     if (route->params && route->params[0]) sonde_buf_putc(out, ')');
 }
 
-static void put_html(const struct sonde_request *r, struct sonde_buf *out)
+static void put_html(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     sonde_buf_puts(out,
                    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -44,7 +44,7 @@ static void put_html(const struct sonde_request *r, struct sonde_buf *out)
                      r->url);
 }
 
-static void put_text(const struct sonde_request *r, struct sonde_buf *out)
+static void put_text(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     sonde_buf_printf(out, "sonde at %s\n\n", r->url);
     for (size_t i = 0; sonde_routes[i]; i++) {
@@ -62,7 +62,7 @@ static void put_text(const struct sonde_request *r, struct sonde_buf *out)
 
 /* The query goes with it, escaped anew so that nothing in it ends the header; one that is too long for
  * that is left out. */
-static void put_location(const struct sonde_request *r, struct sonde_response *a)
+static void put_location(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_buf to;
     sonde_buf_init(&to, sizeof(a->location) - 1);
@@ -77,7 +77,7 @@ static void put_location(const struct sonde_request *r, struct sonde_response *a
     sonde_buf_release(&to);
 }
 
-static void handle(const struct sonde_request *r, struct sonde_response *a)
+static void handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
     a->vary_accept = 1;
     a->content_type = "text/plain; charset=utf-8";
@@ -89,7 +89,7 @@ static void handle(const struct sonde_request *r, struct sonde_response *a)
     }
 }
 
-static void list_page(const struct sonde_request *r, struct sonde_response *a)
+static void list_page(const struct sonde_http_request *r, struct sonde_response *a)
 {
     a->content_type = "text/html; charset=utf-8";
     a->policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "

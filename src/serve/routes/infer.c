@@ -19,10 +19,10 @@ enum { LIMIT_MAX = SONDE_REQUESTS_MAX };
 #define TIME_MAX 1e11 /* unix seconds */
 
 /* What a word stands for; fallback without one. */
-static int word_of(const struct sonde_request *r, const char *name, int (*find)(const char *),
+static int word_of(const struct sonde_http_request *r, const char *name, int (*find)(const char *),
                    int fallback)
 {
-    const char *text = sonde_request_param(r, name);
+    const char *text = sonde_http_param(r, name);
     return text ? find(text) : fallback;
 }
 
@@ -31,30 +31,30 @@ static int state_find(const char *name)
     return strcmp(name, "running") == 0 ? SONDE_REQUESTS_RUNNING : SONDE_REQUESTS_DONE;
 }
 
-static struct sonde_api_past past_of(const struct sonde_request *r)
+static struct sonde_api_past past_of(const struct sonde_http_request *r)
 {
     return (struct sonde_api_past){ sonde_collector_model(r->collector), r->store_ops,
-                                    sonde_request_history(r) };
+                                    sonde_http_history(r) };
 }
 
 /* The filters that lists and heat maps share. 0: the 400 is in a. */
-static int parse_filters(const struct sonde_request *r, struct sonde_response *a,
+static int parse_filters(const struct sonde_http_request *r, struct sonde_response *a,
                          struct sonde_requests_query *q)
 {
-    const char *trace = sonde_request_param(r, "trace");
+    const char *trace = sonde_http_param(r, "trace");
     uint64_t pid = 0;
     *q = (struct sonde_requests_query){
-        .model = sonde_request_param(r, "model"),
-        .route = sonde_request_param(r, "route"),
-        .process = sonde_request_param(r, "process"),
+        .model = sonde_http_param(r, "model"),
+        .route = sonde_http_param(r, "route"),
+        .process = sonde_http_param(r, "process"),
         .outcome = word_of(r, "outcome", sonde_infer_outcome_find, -1),
         .source = word_of(r, "source", sonde_infer_source_find, -1),
         .metric = (enum sonde_request_metric)word_of(r, "metric", sonde_request_metric_find,
                                                      SONDE_METRIC_NONE),
     };
-    if (!sonde_request_count(r, a, "pid", PID_MAX, &pid) ||
-        !sonde_request_number(r, a, "from", 0, TIME_MAX, &q->from_s) ||
-        !sonde_request_number(r, a, "to", 0, TIME_MAX, &q->to_s)) {
+    if (!sonde_http_count(r, a, "pid", PID_MAX, &pid) ||
+        !sonde_http_number(r, a, "from", 0, TIME_MAX, &q->from_s) ||
+        !sonde_http_number(r, a, "to", 0, TIME_MAX, &q->to_s)) {
         return 0;
     }
     q->pid = (uint32_t)pid;
@@ -71,13 +71,13 @@ static int parse_filters(const struct sonde_request *r, struct sonde_response *a
 }
 
 /* Bounds of the metric, and of the total in milliseconds, which is older. */
-static int parse_bounds(const struct sonde_request *r, struct sonde_response *a,
+static int parse_bounds(const struct sonde_http_request *r, struct sonde_response *a,
                         struct sonde_requests_query *q)
 {
     double min_ms = 0;
-    if (!sonde_request_number(r, a, "min_ms", 0, MS_MAX, &min_ms) ||
-        !sonde_request_number(r, a, "min", 0, METRIC_MAX, &q->metric_min) ||
-        !sonde_request_number(r, a, "max", 0, METRIC_MAX, &q->metric_max)) {
+    if (!sonde_http_number(r, a, "min_ms", 0, MS_MAX, &min_ms) ||
+        !sonde_http_number(r, a, "min", 0, METRIC_MAX, &q->metric_min) ||
+        !sonde_http_number(r, a, "max", 0, METRIC_MAX, &q->metric_max)) {
         return 0;
     }
     q->min_s = min_ms * 1e-3;
@@ -89,14 +89,14 @@ static int parse_bounds(const struct sonde_request *r, struct sonde_response *a,
     return 0;
 }
 
-static void requests(const struct sonde_request *r, struct sonde_response *a)
+static void requests(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    const char *timeline = sonde_request_param(r, "timeline");
+    const char *timeline = sonde_http_param(r, "timeline");
     struct sonde_requests_query q;
     struct sonde_err err = { "" };
     uint64_t limit = 0;
     if (!parse_filters(r, a, &q) || !parse_bounds(r, a, &q) ||
-        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) {
+        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     q.limit = (size_t)limit;
@@ -109,7 +109,7 @@ static void requests(const struct sonde_request *r, struct sonde_response *a)
     if (rc) sonde_response_error(a, 500, "%s", err.text);
 }
 
-static void request(const struct sonde_request *r, struct sonde_response *a)
+static void request(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     const struct sonde_api_past past = past_of(r);
@@ -123,19 +123,19 @@ static void request(const struct sonde_request *r, struct sonde_response *a)
                          "/api/requests lists them", r->name);
 }
 
-static void heatmap(const struct sonde_request *r, struct sonde_response *a)
+static void heatmap(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_requests_query q;
     struct sonde_err err = { "" };
     uint64_t columns = 0, rows = 0;
     if (!parse_filters(r, a, &q) ||
-        !sonde_request_count(r, a, "columns", SONDE_HEATMAP_COLUMNS_MAX, &columns) ||
-        !sonde_request_count(r, a, "rows", SONDE_HEATMAP_ROWS_MAX, &rows)) {
+        !sonde_http_count(r, a, "columns", SONDE_HEATMAP_COLUMNS_MAX, &columns) ||
+        !sonde_http_count(r, a, "rows", SONDE_HEATMAP_ROWS_MAX, &rows)) {
         return;
     }
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
     if (!(q.to_s > 0)) q.to_s = q.from_s < now_s ? now_s : q.from_s + 1;
-    if (!sonde_request_param(r, "from")) q.from_s = q.to_s > HOUR_S ? q.to_s - HOUR_S : 0;
+    if (!sonde_http_param(r, "from")) q.from_s = q.to_s > HOUR_S ? q.to_s - HOUR_S : 0;
     if (q.to_s - q.from_s < COLUMN_S) q.to_s = q.from_s + COLUMN_S;
     if (q.metric == SONDE_METRIC_NONE) q.metric = SONDE_METRIC_TTFT;
     const struct sonde_api_past past = past_of(r);
@@ -143,17 +143,17 @@ static void heatmap(const struct sonde_request *r, struct sonde_response *a)
     if (rc) sonde_response_error(a, 500, "%s", err.text);
 }
 
-static void inference(const struct sonde_request *r, struct sonde_response *a)
+static void inference(const struct sonde_http_request *r, struct sonde_response *a)
 {
     double window_s = 0;
-    if (!sonde_request_number(r, a, "window", 0.001, 86400, &window_s)) return;
+    if (!sonde_http_number(r, a, "window", 0.001, 86400, &window_s)) return;
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);
     sonde_api_inference(m, window_s, &a->body);
     pthread_rwlock_unlock(&m->lock);
 }
 
-static void reset(const struct sonde_request *r, struct sonde_response *a)
+static void reset(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_wrlock(&m->lock);
@@ -164,7 +164,7 @@ static void reset(const struct sonde_request *r, struct sonde_response *a)
     else sonde_response_error(a, 404, "this agent follows no inference");
 }
 
-static void shared(const struct sonde_request *r, struct sonde_response *a)
+static void shared(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);

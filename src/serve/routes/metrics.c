@@ -10,7 +10,7 @@ static int is_name(const char *param)
 }
 
 /* Several names ask for the families of any of them. */
-static void join_names(const struct sonde_request *r, struct sonde_buf *out)
+static void join_names(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     for (size_t i = 0; i < r->param_count; i++) {
         if (!is_name(r->params[i].name)) continue;
@@ -19,7 +19,7 @@ static void join_names(const struct sonde_request *r, struct sonde_buf *out)
     }
 }
 
-static void handle(const struct sonde_request *r, struct sonde_response *a)
+static void handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const struct sonde_export_ops *format = sonde_accept_metrics(r->accept);
     struct sonde_buf names;

@@ -1,7 +1,7 @@
 /* openapi.c - GET /api/openapi.json: all routes as OpenAPI describes them. */
 #include "serve/http/openapi.h"
 
-static void handle(const struct sonde_request *r, struct sonde_response *a)
+static void handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
     sonde_openapi(r, &a->body);
 }

@@ -69,7 +69,7 @@ static void answer(struct sonde_response *a, int is_json, enum sonde_otlp_signal
 }
 
 /* The body as it was before it was packed; 0 or a refusal is in a. */
-static int unpack(const struct sonde_request *r, struct sonde_response *a, int is_json,
+static int unpack(const struct sonde_http_request *r, struct sonde_response *a, int is_json,
                   struct sonde_buf *room, const char **data, size_t *len)
 {
     *data = r->body;
@@ -92,7 +92,7 @@ static int unpack(const struct sonde_request *r, struct sonde_response *a, int i
     return rc;
 }
 
-static void take(const struct sonde_request *r, struct sonde_response *a, int is_json,
+static void take(const struct sonde_http_request *r, struct sonde_response *a, int is_json,
                  enum sonde_otlp_signal signal, const char *data, size_t len)
 {
     struct sonde_buf made;
@@ -112,7 +112,7 @@ static void take(const struct sonde_request *r, struct sonde_response *a, int is
     sonde_buf_release(&made);
 }
 
-static void handle(const struct sonde_request *r, struct sonde_response *a,
+static void handle(const struct sonde_http_request *r, struct sonde_response *a,
                    enum sonde_otlp_signal signal)
 {
     const int is_json = is_type(r->content_type, json);
@@ -132,12 +132,12 @@ static void handle(const struct sonde_request *r, struct sonde_response *a,
     sonde_buf_release(&room);
 }
 
-static void handle_metrics(const struct sonde_request *r, struct sonde_response *a)
+static void handle_metrics(const struct sonde_http_request *r, struct sonde_response *a)
 {
     handle(r, a, SONDE_OTLP_METRICS);
 }
 
-static void handle_traces(const struct sonde_request *r, struct sonde_response *a)
+static void handle_traces(const struct sonde_http_request *r, struct sonde_response *a)
 {
     handle(r, a, SONDE_OTLP_TRACES);
 }

@@ -14,7 +14,7 @@ static const char policy[] =
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'self'";
 
-static void dashboard(const struct sonde_request *r, struct sonde_response *a)
+static void dashboard(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->file = &sonde_web_page_html;
@@ -22,7 +22,7 @@ static void dashboard(const struct sonde_request *r, struct sonde_response *a)
 }
 
 /* Also change the row of "page" in param_list.h, and web/src/pages/list.ts. */
-static void page(const struct sonde_request *r, struct sonde_response *a)
+static void page(const struct sonde_http_request *r, struct sonde_response *a)
 {
     static const char *const pages[] = { "inference", "requests", "cpu", "memory", "gpu", "system",
                                          "history", "compare", "findings" };
@@ -36,25 +36,25 @@ static void page(const struct sonde_request *r, struct sonde_response *a)
                                  "are", r->name);
 }
 
-static void app_js(const struct sonde_request *r, struct sonde_response *a)
+static void app_js(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->file = &sonde_web_app_js;
 }
 
-static void app_css(const struct sonde_request *r, struct sonde_response *a)
+static void app_css(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->file = &sonde_web_app_css;
 }
 
-static void elements_js(const struct sonde_request *r, struct sonde_response *a)
+static void elements_js(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->file = &sonde_web_elements_js;
 }
 
-static void icon(const struct sonde_request *r, struct sonde_response *a)
+static void icon(const struct sonde_http_request *r, struct sonde_response *a)
 {
     (void)r;
     a->file = &sonde_web_icon_svg;

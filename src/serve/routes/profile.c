@@ -22,12 +22,12 @@ static unsigned status_of(int code)
 }
 
 /* NULL: the answer is in a. */
-static struct sonde_profile *take(const struct sonde_request *r, struct sonde_response *a,
+static struct sonde_profile *take(const struct sonde_http_request *r, struct sonde_response *a,
                                   const char *param, double seconds)
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
-    if (!sonde_request_number(r, a, param, 0.1, SECONDS_MAX, &seconds)) return NULL;
+    if (!sonde_http_number(r, a, param, 0.1, SECONDS_MAX, &seconds)) return NULL;
     if (!r->profiler) {
         sonde_response_error(a, 404, "this agent takes no profiles");
         return NULL;
@@ -55,11 +55,11 @@ static void answer(const struct sonde_profile *p, const char *name, struct sonde
     if (a->packed) a->filename = "cpu.pb.gz";
 }
 
-static void pprof_profile(const struct sonde_request *r, struct sonde_response *a)
+static void pprof_profile(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_profile *p = take(r, a, "seconds", SECONDS_DEFAULT);
     if (!p) return;
-    if (sonde_request_wants_run(r)) sonde_response_run(a, p);
+    if (sonde_http_wants_run(r)) sonde_response_run(a, p);
     else answer(p, "pprof", a);
     sonde_profile_destroy(p);
 }
@@ -70,7 +70,7 @@ static int wants_pprof(const char *accept)
                       strstr(accept, "pprof"));
 }
 
-static void admin_profile_cpu(const struct sonde_request *r, struct sonde_response *a)
+static void admin_profile_cpu(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_profile *p = take(r, a, "duration", SECONDS_DEFAULT);
     a->vary_accept = 1;

@@ -15,7 +15,7 @@
 enum { LIMIT_DEFAULT = 1000 };
 
 /* The store of profiles; NULL: the answer is in a. */
-static struct sonde_store *store_of(const struct sonde_request *r, struct sonde_response *a,
+static struct sonde_store *store_of(const struct sonde_http_request *r, struct sonde_response *a,
                                     const struct sonde_store_ops **ops, int *memory)
 {
     if (r->sessions) return sonde_sessions_store(r->sessions, ops, memory);
@@ -74,7 +74,7 @@ static void row(const struct sonde_store_profile *p, void *arg)
 }
 
 /* Those of files: numbered from 1, in the order they were named. */
-static void list_files(const struct sonde_request *r, struct listing *l)
+static void list_files(const struct sonde_http_request *r, struct listing *l)
 {
     for (size_t i = 0; i < r->file_count; i++) {
         const struct sonde_profile *p = r->files[i].profile;
@@ -89,18 +89,18 @@ static void list_files(const struct sonde_request *r, struct listing *l)
     }
 }
 
-static void list(const struct sonde_request *r, struct sonde_response *a)
+static void list(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const struct sonde_store_ops *ops = NULL;
     int memory = 0;
     struct sonde_err err = { "" };
-    struct listing l = { .name = sonde_request_param(r, "name"),
-                         .kind = sonde_request_param(r, "kind"),
-                         .program = sonde_request_param(r, "program"),
+    struct listing l = { .name = sonde_http_param(r, "name"),
+                         .kind = sonde_http_param(r, "kind"),
+                         .program = sonde_http_param(r, "program"),
                          .to_s = 1e11, .limit = LIMIT_DEFAULT, .out = &a->body };
-    if (!sonde_request_number(r, a, "from", 0, 1e11, &l.from_s) ||
-        !sonde_request_number(r, a, "to", 0, 1e11, &l.to_s) ||
-        !sonde_request_count(r, a, "limit", 100000, &l.limit)) {
+    if (!sonde_http_number(r, a, "from", 0, 1e11, &l.from_s) ||
+        !sonde_http_number(r, a, "to", 0, 1e11, &l.to_s) ||
+        !sonde_http_count(r, a, "limit", 100000, &l.limit)) {
         return;
     }
     struct sonde_store *s = r->file_count ? NULL : store_of(r, a, &ops, &memory);
@@ -122,7 +122,7 @@ static void list(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- One -------------------------------------------------------------------------------------- */
 
-static void put_json(const struct sonde_request *r, const struct sonde_store_found *f, const struct sonde_profile *p,
+static void put_json(const struct sonde_http_request *r, const struct sonde_store_found *f, const struct sonde_profile *p,
                      struct sonde_response *a)
 {
     struct sonde_err err = { "" };
@@ -164,11 +164,11 @@ static int put_format(const struct sonde_profile *p, const char *name, int kind,
 }
 
 /* In another form than that in which it is kept. */
-static void put_profile_as(const struct sonde_request *r, const struct sonde_store_found *f,
+static void put_profile_as(const struct sonde_http_request *r, const struct sonde_store_found *f,
                            const struct sonde_profile *p, const char *format,
                            struct sonde_response *a)
 {
-    const char *type = sonde_request_param(r, "type");
+    const char *type = sonde_http_param(r, "type");
     const int kind = type ? sonde_sample_kind_find(type) : -1;
     struct sonde_err err = { "" };
     int rc = 0;
@@ -184,10 +184,10 @@ static void put_profile_as(const struct sonde_request *r, const struct sonde_sto
     if (rc && !a->body.error) sonde_response_error(a, sonde_session_status(rc), "%s", err.text);
 }
 
-void sonde_session_show_kept(const struct sonde_request *r, const char *name,
+void sonde_session_show_kept(const struct sonde_http_request *r, const char *name,
                              struct sonde_response *a)
 {
-    const char *format = sonde_request_param(r, "format");
+    const char *format = sonde_http_param(r, "format");
     const struct sonde_store_ops *ops;
     struct sonde_store_found f;
     struct sonde_profile *p = NULL;
@@ -213,12 +213,12 @@ void sonde_session_show_kept(const struct sonde_request *r, const char *name,
     sonde_profile_destroy(p);
 }
 
-static void get(const struct sonde_request *r, struct sonde_response *a)
+static void get(const struct sonde_http_request *r, struct sonde_response *a)
 {
     sonde_session_show_kept(r, r->name, a);
 }
 
-static void delete_one(const struct sonde_request *r, struct sonde_response *a)
+static void delete_one(const struct sonde_http_request *r, struct sonde_response *a)
 {
     const struct sonde_store_ops *ops;
     struct sonde_store_found f;

@@ -81,7 +81,7 @@ static int put_json(const struct sonde_request_profile *r, struct sonde_buf *out
 
 /* ---- Formats ---------------------------------------------------------------------------------- */
 
-static int picture(const struct sonde_request *q, const struct sonde_request_profile *r,
+static int picture(const struct sonde_http_request *q, const struct sonde_request_profile *r,
                    const struct sonde_profile_filter *f, int html, struct sonde_buf *out,
                    struct sonde_err *err)
 {
@@ -91,7 +91,7 @@ static int picture(const struct sonde_request *q, const struct sonde_request_pro
              sonde_sample_kind_title((enum sonde_sample_kind)f->kind));
     snprintf(subtitle, sizeof(subtitle), "profile %016" PRIx64 ", %.3f s", r->request.id,
              (double)(r->ended_ns - r->request.arrived_ns) * 1e-9);
-    struct sonde_flamegraph_options o = sonde_request_picture(q, html);
+    struct sonde_flamegraph_options o = sonde_http_picture(q, html);
     o.title = title;
     o.subtitle = subtitle;
     const struct sonde_tree_options t = sonde_flamegraph_tree(&o, html);
@@ -103,15 +103,15 @@ static int picture(const struct sonde_request *q, const struct sonde_request_pro
 }
 
 /* CPU unless it is asked for something else, or there are only allocations. */
-static int kind_of(const struct sonde_request *q, const struct sonde_profile *p)
+static int kind_of(const struct sonde_http_request *q, const struct sonde_profile *p)
 {
-    const char *type = sonde_request_param(q, "type");
+    const char *type = sonde_http_param(q, "type");
     if (type) return sonde_sample_kind_find(type);
     return !p->weights[SONDE_SAMPLE_CPU] && p->weights[SONDE_SAMPLE_ALLOC] ? SONDE_SAMPLE_ALLOC
                                                                            : SONDE_SAMPLE_CPU;
 }
 
-static int render(const struct sonde_request *q, const struct sonde_request_profile *r,
+static int render(const struct sonde_http_request *q, const struct sonde_request_profile *r,
                   const char *name, const struct sonde_profile_filter *f,
                   struct sonde_response *a, struct sonde_err *err)
 {
@@ -127,10 +127,10 @@ static int render(const struct sonde_request *q, const struct sonde_request_prof
     return format->write(r->profile, f, &a->body, err);
 }
 
-static void answer(const struct sonde_request *q, const struct sonde_request_profile *r,
+static void answer(const struct sonde_http_request *q, const struct sonde_request_profile *r,
                    struct sonde_response *a)
 {
-    const char *name = sonde_request_param(q, "format");
+    const char *name = sonde_http_param(q, "format");
     struct sonde_err err = { "" };
     const struct sonde_profile_filter f = { .kind = kind_of(q, r->profile) };
     int rc;
@@ -159,7 +159,7 @@ static unsigned status_of(int code)
     }
 }
 
-static void show(const struct sonde_request *q, struct sonde_response *a, const char *id)
+static void show(const struct sonde_http_request *q, struct sonde_response *a, const char *id)
 {
     struct sonde_request_profile *r;
     struct sonde_err err = { "" };
@@ -178,7 +178,7 @@ static void show(const struct sonde_request *q, struct sonde_response *a, const 
 
 /* The newest profile of a request that is done, or about to be: 1 = row is it. *any: there are some,
  * be they of requests that have not ended. */
-static int last_request(const struct sonde_request *q, struct sonde_request_profile_row *row, int *any)
+static int last_request(const struct sonde_http_request *q, struct sonde_request_profile_row *row, int *any)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     const size_t count =
@@ -195,7 +195,7 @@ static int last_request(const struct sonde_request *q, struct sonde_request_prof
 
 /* When it ended; 0 = there is none. Who has the answer to a request and asks for its profile at once
  * means that one, which takes a fraction of a second to be put together. */
-static double last_request_s(const struct sonde_request *q, int *any)
+static double last_request_s(const struct sonde_http_request *q, int *any)
 {
     struct sonde_request_profile_row row;
     for (int i = 0; i < LAST_TRIES; i++) {
@@ -207,7 +207,7 @@ static double last_request_s(const struct sonde_request *q, int *any)
 }
 
 /* The newest that is kept, its id in text; 0 = there is none. */
-static double last_kept_s(const struct sonde_request *q, char text[24])
+static double last_kept_s(const struct sonde_http_request *q, char text[24])
 {
     const struct sonde_store_ops *ops;
     struct sonde_store_found f;
@@ -221,7 +221,7 @@ static double last_kept_s(const struct sonde_request *q, char text[24])
 }
 
 /* Whichever is newer: of a request, or one that is kept. */
-static void last(const struct sonde_request *q, struct sonde_response *a)
+static void last(const struct sonde_http_request *q, struct sonde_response *a)
 {
     char id[24];
     int any;
@@ -237,9 +237,9 @@ static void last(const struct sonde_request *q, struct sonde_response *a)
     }
 }
 
-static void one(const struct sonde_request *q, struct sonde_response *a) { show(q, a, q->name); }
+static void one(const struct sonde_http_request *q, struct sonde_response *a) { show(q, a, q->name); }
 
-static void list(const struct sonde_request *q, struct sonde_response *a)
+static void list(const struct sonde_http_request *q, struct sonde_response *a)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     const size_t count =

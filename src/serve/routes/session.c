@@ -10,14 +10,14 @@
 #include "sonde/sonde.h"
 
 /* 1 if there are any; else the answer is in a. */
-static int have_sessions(const struct sonde_request *r, struct sonde_response *a)
+static int have_sessions(const struct sonde_http_request *r, struct sonde_response *a)
 {
     if (!r->sessions) sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
     return r->sessions != NULL;
 }
 
 /* 1 if *ask is what the body says. */
-static int read_body(const struct sonde_request *r, struct sonde_response *a, int is_start,
+static int read_body(const struct sonde_http_request *r, struct sonde_response *a, int is_start,
                      struct sonde_session_ask *ask)
 {
     struct sonde_err err = { "" };
@@ -27,7 +27,7 @@ static int read_body(const struct sonde_request *r, struct sonde_response *a, in
     return 0;
 }
 
-static void put_kept(const struct sonde_request *r, struct sonde_buf *out)
+static void put_kept(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     const struct sonde_store_ops *ops;
     int memory;
@@ -69,7 +69,7 @@ static void put_row(const struct sonde_session_row *row, struct sonde_buf *out)
     }
 }
 
-static void start(const struct sonde_request *r, struct sonde_response *a)
+static void start(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_ask ask;
     struct sonde_session_row rows[SONDE_TAKINGS_MAX];
@@ -94,7 +94,7 @@ static void start(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- stop ------------------------------------------------------------------------------------- */
 
-static void put_done(const struct sonde_request *r, const struct sonde_session_done *d, struct sonde_response *a)
+static void put_done(const struct sonde_http_request *r, const struct sonde_session_done *d, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     struct sonde_buf *out = &a->body;
@@ -118,7 +118,7 @@ static void put_done(const struct sonde_request *r, const struct sonde_session_d
     sonde_buf_putc(out, '\n');
 }
 
-static void stop(const struct sonde_request *r, struct sonde_response *a)
+static void stop(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_ask ask;
     struct sonde_session_done done;
@@ -135,7 +135,7 @@ static void stop(const struct sonde_request *r, struct sonde_response *a)
 
 /* ---- status ----------------------------------------------------------------------------------- */
 
-static void status(const struct sonde_request *r, struct sonde_response *a)
+static void status(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_row rows[SONDE_TAKINGS_MAX];
     if (!have_sessions(r, a)) return;

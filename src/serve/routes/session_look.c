@@ -17,7 +17,7 @@ static void failed(int rc, const struct sonde_err *err, struct sonde_response *a
 }
 
 /* Samples now. */
-static int take(const struct sonde_request *r, double seconds, struct sonde_session_found *out,
+static int take(const struct sonde_http_request *r, double seconds, struct sonde_session_found *out,
                 struct sonde_err *err)
 {
     *out = (struct sonde_session_found){ 0 };
@@ -27,17 +27,17 @@ static int take(const struct sonde_request *r, double seconds, struct sonde_sess
 
 /* name, or duration, or what runs or was kept last, or else what is sampled now. 0: the answer is in
  * a. */
-static int choose(const struct sonde_request *r, struct sonde_response *a,
+static int choose(const struct sonde_http_request *r, struct sonde_response *a,
                   struct sonde_session_found *out)
 {
-    const char *name = sonde_request_param(r, "name");
+    const char *name = sonde_http_param(r, "name");
     double seconds = 0;
     struct sonde_err err = { "" };
     if (!r->sessions) {
         sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
         return 0;
     }
-    if (!sonde_request_number(r, a, "duration", 0.1, 3600, &seconds)) return 0;
+    if (!sonde_http_number(r, a, "duration", 0.1, 3600, &seconds)) return 0;
     int rc;
     if (!name && seconds > 0) {
         rc = take(r, seconds, out, &err);
@@ -49,16 +49,16 @@ static int choose(const struct sonde_request *r, struct sonde_response *a,
     return !rc;
 }
 
-static int kind_of(const struct sonde_request *r)
+static int kind_of(const struct sonde_http_request *r)
 {
-    const char *type = sonde_request_param(r, "type");
+    const char *type = sonde_http_param(r, "type");
     return type ? sonde_sample_kind_find(type) : -1;
 }
 
-static void flamegraph(const struct sonde_request *r, struct sonde_response *a)
+static void flamegraph(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_found f;
-    const char *format = sonde_request_param(r, "format");
+    const char *format = sonde_http_param(r, "format");
     if (!choose(r, a, &f)) return;
     sonde_session_picture(r, f.profile, kind_of(r), f.label, format && !strcmp(format, "html"), a);
     sonde_profile_destroy(f.profile);
@@ -81,13 +81,13 @@ static void put_findings(const struct sonde_session_found *f, const struct sonde
     sonde_buf_putc(out, '\n');
 }
 
-static void bottlenecks(const struct sonde_request *r, struct sonde_response *a)
+static void bottlenecks(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_found f;
     struct sonde_findings *found = NULL;
-    const char *format = sonde_request_param(r, "format");
+    const char *format = sonde_http_param(r, "format");
     uint64_t limit = 0;
-    if (!sonde_request_count(r, a, "limit", 1000, &limit) || !choose(r, a, &f)) return;
+    if (!sonde_http_count(r, a, "limit", 1000, &limit) || !choose(r, a, &f)) return;
     const struct sonde_bottleneck_options o = { .limit = (size_t)limit,
                                                 .seconds_min = r->bottleneck_s };
     if (sonde_bottlenecks(f.profile, &o, &found) != 0) {
@@ -105,7 +105,7 @@ static void bottlenecks(const struct sonde_request *r, struct sonde_response *a)
 /* ---- Comparison ------------------------------------------------------------------------------- */
 
 /* text NULL: what was kept last. */
-static int side(const struct sonde_request *r, const char *text, struct sonde_session_range *out,
+static int side(const struct sonde_http_request *r, const char *text, struct sonde_session_range *out,
                 struct sonde_err *err)
 {
     char last[24];
@@ -122,17 +122,17 @@ static int side(const struct sonde_request *r, const char *text, struct sonde_se
     return sonde_sessions_find(r->sessions, text, &out->found, err);
 }
 
-static void compare(const struct sonde_request *r, struct sonde_response *a)
+static void compare(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_range x[2] = { { .from_ns = 0 }, { .from_ns = 0 } };
     struct sonde_err err = { "" };
-    const char *format = sonde_request_param(r, "format");
+    const char *format = sonde_http_param(r, "format");
     if (!r->sessions) {
         sonde_response_error(a, 404, "this agent takes no profiles (cpu.enabled)");
         return;
     }
-    int rc = side(r, sonde_request_param(r, "a"), &x[0], &err);
-    if (!rc) rc = side(r, sonde_request_param(r, "b"), &x[1], &err);
+    int rc = side(r, sonde_http_param(r, "a"), &x[0], &err);
+    if (!rc) rc = side(r, sonde_http_param(r, "b"), &x[1], &err);
     if (rc) {
         failed(rc, &err, a);
     } else {

@@ -16,7 +16,7 @@ static int has_store(const struct sonde_store *s, struct sonde_response *a)
     return 0;
 }
 
-static void run(const struct sonde_request *r, struct sonde_response *a)
+static void run(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
     char *end = NULL;
@@ -31,25 +31,25 @@ static void run(const struct sonde_request *r, struct sonde_response *a)
     if (rc) sonde_response_error(a, rc == SONDE_ENOENT ? 404 : 500, "%s", err.text);
 }
 
-static void findings(const struct sonde_request *r, struct sonde_response *a)
+static void findings(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_err err = { "" };
-    struct sonde_api_findings q = { .kind = sonde_request_param(r, "kind") };
-    const char *severity = sonde_request_param(r, "severity");
+    struct sonde_api_findings q = { .kind = sonde_http_param(r, "kind") };
+    const char *severity = sonde_http_param(r, "severity");
     uint64_t run_id = 0, limit = LIMIT_DEFAULT;
-    struct sonde_store *s = sonde_request_history(r);
+    struct sonde_store *s = sonde_http_history(r);
     if (!has_store(s, a) ||
-        !sonde_request_number(r, a, "from", 0, TIME_MAX, &q.range.from_s) ||
-        !sonde_request_number(r, a, "to", 0, TIME_MAX, &q.range.to_s) ||
-        !sonde_request_count(r, a, "run", UINT32_MAX, &run_id) ||
-        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit)) {
+        !sonde_http_number(r, a, "from", 0, TIME_MAX, &q.range.from_s) ||
+        !sonde_http_number(r, a, "to", 0, TIME_MAX, &q.range.to_s) ||
+        !sonde_http_count(r, a, "run", UINT32_MAX, &run_id) ||
+        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) {
         return;
     }
     if (q.range.to_s > 0 && q.range.to_s < q.range.from_s) {
         sonde_response_error(a, 400, "parameter to: it is before from");
         return;
     }
-    q.severity = severity ? sonde_store_severity_find(severity) : 0;
+    q.severity = severity ? sonde_severity_find(severity) : 0;
     if (q.severity < 0) {
         sonde_response_error(a, 400, "parameter severity: \"%.100s\" is none of info, warning, "
                              "critical", severity);

@@ -19,16 +19,16 @@ struct wanted {
     struct sonde_api_query query;
 };
 
-static int parse(const struct sonde_request *r, struct sonde_response *a, struct wanted *w)
+static int parse(const struct sonde_http_request *r, struct sonde_response *a, struct wanted *w)
 {
     uint64_t limit = 0, history = 0;
-    const char *step = sonde_request_param(r, "step");
+    const char *step = sonde_http_param(r, "step");
     w->query = (struct sonde_api_query){ .filters = w->filters.filter };
     w->step_s = step ? atof(step) : 1; /* it is one of a few words */
-    if (!sonde_request_filters(r, a, &w->filters) ||
-        !sonde_request_number(r, a, "window", 0.001, 86400, &w->query.window_s) ||
-        !sonde_request_count(r, a, "limit", LIMIT_MAX, &limit) ||
-        !sonde_request_count(r, a, "history", HISTORY_MAX, &history)) {
+    if (!sonde_http_filters(r, a, &w->filters) ||
+        !sonde_http_number(r, a, "window", 0.001, 86400, &w->query.window_s) ||
+        !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit) ||
+        !sonde_http_count(r, a, "history", HISTORY_MAX, &history)) {
         return 0;
     }
     w->query.filter_count = w->filters.count;
@@ -37,7 +37,7 @@ static int parse(const struct sonde_request *r, struct sonde_response *a, struct
     return 1;
 }
 
-static void put_store(const struct sonde_request *r, struct sonde_buf *out)
+static void put_store(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     struct sonde_store_stats stats;
     if (!r->store) {
@@ -54,7 +54,7 @@ static void put_store(const struct sonde_request *r, struct sonde_buf *out)
     sonde_json_close(out, '}');
 }
 
-static void put_event(const struct sonde_request *r, const struct wanted *w, const char *name,
+static void put_event(const struct sonde_http_request *r, const struct wanted *w, const char *name,
                       struct sonde_buf *out)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
@@ -75,10 +75,10 @@ static void put_event(const struct sonde_request *r, const struct wanted *w, con
     sonde_buf_release(&data);
 }
 
-static void render(const struct sonde_request *r, struct sonde_buf *out)
+static void render(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     static const char *const names[] = { "points", "series", "processes", "inference", "store" };
-    const char *events = sonde_request_param(r, "events");
+    const char *events = sonde_http_param(r, "events");
     struct sonde_response unused = { 0 };
     struct wanted w;
     if (!parse(r, &unused, &w)) return; /* it went well when the stream was opened */
@@ -88,7 +88,7 @@ static void render(const struct sonde_request *r, struct sonde_buf *out)
     }
 }
 
-static void handle(const struct sonde_request *r, struct sonde_response *a)
+static void handle(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct wanted w;
     struct sonde_err err = { "" };

@@ -78,12 +78,12 @@ static int load_stream(int fd, const char *name, struct sonde_import *how, struc
 
 /* Mapped rather than read, which for 100 MB costs more than all the rest; under a guard, since
  * somebody may cut the file meanwhile. */
-static int load_mapped(const struct sonde_guard *g, size_t len, const char *path, const char *name,
+static int load_mapped(const struct sonde_guarded_map *g, size_t len, const char *path, const char *name,
                        struct sonde_import *how, struct sonde_profile *p, struct sonde_err *err)
 {
     if (is_run(g->base, len)) return sonde_run_read(path, NULL, 0, name, p, err);
     const int rc = sonde_format_read(g->base, len, name, how, p, err);
-    if (!sonde_guard_damaged(g)) return rc;
+    if (!sonde_guarded_map_damaged(g)) return rc;
     return sonde_err_set(err, SONDE_EIO, "'%s' became shorter while it was read", name);
 }
 
@@ -91,14 +91,14 @@ static int load_fd(int fd, const char *path, const char *name, struct sonde_impo
                    struct sonde_profile *p, struct sonde_err *err)
 {
     struct stat st;
-    struct sonde_guard g = { 0 };
+    struct sonde_guarded_map g = { 0 };
     if (fstat(fd, &st) != 0) return read_failed(name, errno, err);
     if (!path || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
-        sonde_guard_map(fd, (size_t)st.st_size, &g, NULL) != 0) {
+        sonde_guarded_map_open(fd, (size_t)st.st_size, &g, NULL) != 0) {
         return load_stream(fd, name, how, p, err);
     }
     const int rc = load_mapped(&g, (size_t)st.st_size, path, name, how, p, err);
-    sonde_guard_unmap(&g);
+    sonde_guarded_map_close(&g);
     return rc;
 }
 

@@ -7,22 +7,6 @@
 
 enum { TEXT_MAX = 16 << 10, FINDINGS_MAX = 100000 };
 
-static const char *const severities[] = { "info", "warning", "critical" };
-
-const char *sonde_store_severity_name(enum sonde_store_severity s)
-{
-    return (unsigned)s < sizeof(severities) / sizeof(severities[0]) ? severities[s] : "unknown";
-}
-
-int sonde_store_severity_find(const char *name)
-{
-    static const char *const others[] = { "low", "medium", "high" }; /* other tools' words */
-    for (int i = 0; i < (int)(sizeof(severities) / sizeof(severities[0])); i++) {
-        if (strcmp(severities[i], name) == 0 || strcmp(others[i], name) == 0) return i;
-    }
-    return -1;
-}
-
 static int check(const struct sonde_store_finding *f, struct sonde_err *err)
 {
     if (!f->kind || !f->kind[0] || !store_name_ok(f->kind)) {
@@ -32,7 +16,7 @@ static int check(const struct sonde_store_finding *f, struct sonde_err *err)
     if (strlen(f->subject ? f->subject : "") > TEXT_MAX || strlen(f->text ? f->text : "") > TEXT_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "a finding's text of over %d bytes", TEXT_MAX);
     }
-    if (!(f->time_s >= 0 && f->time_s < 1e12) || (unsigned)f->severity > SONDE_FINDING_CRITICAL) {
+    if (!(f->time_s >= 0 && f->time_s < 1e12) || (unsigned)f->severity > SONDE_SEVERITY_CRITICAL) {
         return sonde_err_set(err, SONDE_EINVAL, "a finding's time or severity cannot be");
     }
     return 0;
@@ -124,8 +108,8 @@ int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
             .time_s = (double)sqlite3_column_int64(st, 2) * 1e-3,
             .kind = store_text(st, 3),
             .subject = store_text(st, 4),
-            .severity = severity > 0 && severity <= SONDE_FINDING_CRITICAL
-                            ? (enum sonde_store_severity)severity : SONDE_FINDING_INFO,
+            .severity = severity > 0 && severity <= SONDE_SEVERITY_CRITICAL
+                            ? (enum sonde_severity)severity : SONDE_SEVERITY_INFO,
             .value = sqlite3_column_type(st, 6) == SQLITE_NULL ? NAN : sqlite3_column_double(st, 6),
             .unit = store_text(st, 7),
             .text = store_text(st, 8),

@@ -85,7 +85,7 @@ static void test_functions(void **state)
     for (size_t i = 0; i < 3; i++) {
         assert_string_equal(f->rows[i].subject, wanted[i].name);
         assert_int_equal(f->rows[i].severity, wanted[i].severity);
-        assert_int_equal(f->rows[i].kind, SONDE_FINDING_FUNCTION);
+        assert_int_equal(f->rows[i].kind, SONDE_FINDING_KIND_FUNCTION);
         assert_true(isnan(f->rows[i].count) && isnan(f->rows[i].bytes));
     }
     assert_true(fabs(f->rows[0].share - 0.6) < 1e-9 && fabs(f->rows[0].seconds - 0.6) < 1e-9);
@@ -225,7 +225,7 @@ static void test_queue(void **state)
     assert_int_equal(sonde_infer_run_add(p, &r), 0);
     struct sonde_findings *f = look(p);
     assert_int_equal(f->count, 1);
-    assert_int_equal(f->rows[0].kind, SONDE_FINDING_QUEUE);
+    assert_int_equal(f->rows[0].kind, SONDE_FINDING_KIND_QUEUE);
     assert_true(fabs(f->rows[0].share - 0.25) < 1e-9 && f->rows[0].count == 2);
     sonde_findings_destroy(f);
     sonde_profile_destroy(p);
@@ -243,7 +243,7 @@ static void test_leaks(void **state)
     assert_int_equal(sonde_profile_take_heap(p, h), 0);
     struct sonde_findings *f = look(p);
     assert_int_equal(f->count, 1);
-    assert_int_equal(f->rows[0].kind, SONDE_FINDING_LEAK);
+    assert_int_equal(f->rows[0].kind, SONDE_FINDING_KIND_LEAK);
     assert_int_equal(f->rows[0].severity, SONDE_SEVERITY_WARNING);
     assert_string_equal(f->rows[0].subject, "serve");
     assert_true(f->rows[0].bytes == 50);

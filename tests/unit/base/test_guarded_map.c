@@ -35,18 +35,18 @@ static void truncated_at_every_page(void **state)
     (void)state;
     for (int cut = 0; cut <= PAGES; cut++) {
         int fd = file_new();
-        struct sonde_guard g;
-        assert_int_equal(sonde_guard_map(fd, PAGES * PAGE, &g, NULL), 0);
+        struct sonde_guarded_map g;
+        assert_int_equal(sonde_guarded_map_open(fd, PAGES * PAGE, &g, NULL), 0);
         assert_int_equal(ftruncate(fd, cut * PAGE), 0);
         close(fd);
         for (int i = 0; i < PAGES; i++) {
             char c = *(volatile const char *)(g.base + i * PAGE + 17);
             assert_int_equal(c, i < cut ? 'a' + i : 0);
         }
-        assert_int_equal(sonde_guard_damaged(&g), cut < PAGES);
-        sonde_guard_unmap(&g);
+        assert_int_equal(sonde_guarded_map_damaged(&g), cut < PAGES);
+        sonde_guarded_map_close(&g);
         assert_null(g.base);
-        sonde_guard_unmap(&g);
+        sonde_guarded_map_close(&g);
     }
 }
 
@@ -54,16 +54,16 @@ static void mappings_are_apart(void **state)
 {
     (void)state;
     int a = file_new(), b = file_new();
-    struct sonde_guard ga, gb;
-    assert_int_equal(sonde_guard_map(a, PAGES * PAGE, &ga, NULL), 0);
-    assert_int_equal(sonde_guard_map(b, PAGES * PAGE, &gb, NULL), 0);
+    struct sonde_guarded_map ga, gb;
+    assert_int_equal(sonde_guarded_map_open(a, PAGES * PAGE, &ga, NULL), 0);
+    assert_int_equal(sonde_guarded_map_open(b, PAGES * PAGE, &gb, NULL), 0);
     assert_int_equal(ftruncate(a, 0), 0);
     assert_int_equal(*(volatile const char *)ga.base, 0);
     assert_int_equal(*(volatile const char *)gb.base, 'a');
-    assert_true(sonde_guard_damaged(&ga));
-    assert_false(sonde_guard_damaged(&gb));
-    sonde_guard_unmap(&ga);
-    sonde_guard_unmap(&gb);
+    assert_true(sonde_guarded_map_damaged(&ga));
+    assert_false(sonde_guarded_map_damaged(&gb));
+    sonde_guarded_map_close(&ga);
+    sonde_guarded_map_close(&gb);
     close(a);
     close(b);
 }
@@ -71,17 +71,17 @@ static void mappings_are_apart(void **state)
 static void slots_run_out_and_come_back(void **state)
 {
     (void)state;
-    static struct sonde_guard g[SONDE_GUARD_SLOTS + 1];
+    static struct sonde_guarded_map g[SONDE_GUARDED_MAPS_MAX + 1];
     int fd = file_new();
     struct sonde_err err;
-    for (int i = 0; i < SONDE_GUARD_SLOTS; i++) {
-        assert_int_equal(sonde_guard_map(fd, PAGE, &g[i], &err), 0);
+    for (int i = 0; i < SONDE_GUARDED_MAPS_MAX; i++) {
+        assert_int_equal(sonde_guarded_map_open(fd, PAGE, &g[i], &err), 0);
     }
-    assert_int_equal(sonde_guard_map(fd, PAGE, &g[SONDE_GUARD_SLOTS], &err), SONDE_EFULL);
+    assert_int_equal(sonde_guarded_map_open(fd, PAGE, &g[SONDE_GUARDED_MAPS_MAX], &err), SONDE_EFULL);
     assert_non_null(strstr(err.text, "4096"));
-    sonde_guard_unmap(&g[77]);
-    assert_int_equal(sonde_guard_map(fd, PAGE, &g[77], &err), 0);
-    for (int i = 0; i < SONDE_GUARD_SLOTS; i++) sonde_guard_unmap(&g[i]);
+    sonde_guarded_map_close(&g[77]);
+    assert_int_equal(sonde_guarded_map_open(fd, PAGE, &g[77], &err), 0);
+    for (int i = 0; i < SONDE_GUARDED_MAPS_MAX; i++) sonde_guarded_map_close(&g[i]);
     close(fd);
 }
 
@@ -98,8 +98,8 @@ static void child_foreign_fault(int with_handler)
     setrlimit(RLIMIT_CORE, &none);
     signal(SIGBUS, with_handler ? exit_7 : SIG_DFL);
     int fd = file_new();
-    struct sonde_guard g;
-    if (sonde_guard_map(fd, PAGES * PAGE, &g, NULL) != 0) _exit(1);
+    struct sonde_guarded_map g;
+    if (sonde_guarded_map_open(fd, PAGES * PAGE, &g, NULL) != 0) _exit(1);
     const char *foreign = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
     if (ftruncate(fd, 0) != 0) _exit(2);
     char c = *(volatile const char *)foreign;

@@ -100,7 +100,7 @@ static inline int remove_folder(void **state)
 
 struct answer {
     uint32_t count;
-    struct { char *name, *file; uint32_t line, start_line; } frames[SONDE__SYMBOL_FRAMES_MAX];
+    struct { char *name, *file; uint32_t line, start_line; } frames[SONDE_SYMBOL_FRAMES_MAX];
 };
 
 struct answers {
@@ -108,13 +108,13 @@ struct answers {
     size_t count, named;
 };
 
-static inline int keep_answer(void *arg, size_t index, const struct sonde__symbol_frame *frames,
+static inline int keep_answer(void *arg, size_t index, const struct sonde_symbol_frame *frames,
                               uint32_t count)
 {
     struct answers *a = arg;
     assert_true(index < a->count);
     assert_null(a->by_index[index]);
-    assert_true(count > 0 && count <= SONDE__SYMBOL_FRAMES_MAX);
+    assert_true(count > 0 && count <= SONDE_SYMBOL_FRAMES_MAX);
     struct answer *one = calloc(1, sizeof(*one));
     one->count = count;
     for (uint32_t i = 0; i < count; i++) {
@@ -146,12 +146,12 @@ static inline void release_answers(struct answers *a)
 static inline struct answers answers_of(const char *path, const uint64_t *at, size_t count,
                                         const char *debug_root, uint32_t *flags)
 {
-    const struct sonde__symbol_place place = { .path = path, .open_path = "" };
-    const struct sonde__symbol_job job = { .kind = SONDE__SYMBOL_VADDR, .build_id = "",
+    const struct sonde_symbol_place place = { .path = path, .open_path = "" };
+    const struct sonde_symbol_job job = { .kind = SONDE_SYMBOL_VADDR, .build_id = "",
                                            .places = &place, .place_count = 1, .at = at,
                                            .at_count = count, .debug_root = debug_root };
     struct answers a = { calloc(count, sizeof(*a.by_index)), count, 0 };
-    assert_int_equal(sonde__symbol_resolve(&job, keep_answer, &a, flags), 0);
+    assert_int_equal(sonde_symbol_resolve(&job, keep_answer, &a, flags), 0);
     return a;
 }
 

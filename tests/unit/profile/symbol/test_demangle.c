@@ -155,7 +155,7 @@ static void bombs(void **state)
         for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
             char *name = repeated(made[i].head, made[i].unit, made[i].tail, lengths[k]);
             const char *text = sonde_demangle(s, name);
-            assert_true(strlen(text) <= SONDE__SYMBOL_TEXT_MAX);
+            assert_true(strlen(text) <= SONDE_SYMBOL_TEXT_MAX);
             assert_true(sonde__utf8_valid(text, strlen(text)));
             free(name);
         }
@@ -179,7 +179,7 @@ static void doubling(void **state)
     snprintf(name + n, sizeof(name) - n, "Evv");
     const char *text = sonde_demangle(s, name);
     assert_memory_equal(text, "f<p<int, int>, p<p<int, int>, p<int, int> >, ", 45);
-    assert_int_equal(strlen(text), SONDE__SYMBOL_TEXT_MAX);
+    assert_int_equal(strlen(text), SONDE_SYMBOL_TEXT_MAX);
     sonde_symbolizer_destroy(s);
 }
 
@@ -192,7 +192,7 @@ static void long_templates(void **state)
     char *name = repeated("_Z3fooIJ", "i", "EEvv", 2000);
     const char *text = sonde_demangle(s, name);
     assert_memory_equal(text, "foo<int, int, int, ", 19);
-    assert_int_equal(strlen(text), SONDE__SYMBOL_TEXT_MAX);
+    assert_int_equal(strlen(text), SONDE_SYMBOL_TEXT_MAX);
     assert_string_equal(text + strlen(text) - 3, "\xe2\x80\xa6");
     free(name);
     name = repeated("", "\xe2\x82\xac", "", 6000);

@@ -22,7 +22,7 @@
 
 static void ranges(void **state)
 {
-    static const struct sonde__symbol_range rows[] = {
+    static const struct sonde_symbol_range rows[] = {
         { .start = 100, .end = 200, .value = 1, .rank = 5 },
         { .start = 100, .end = 150, .value = 2, .rank = 4 },                  /* a lesser alias */
         { .start = 120, .end = 130, .value = 3, .rank = 5 },                  /* nested */
@@ -39,18 +39,18 @@ static void ranges(void **state)
         { 310, 0 }, { 400, 0 }, { 500, 8 }, { 599, 8 }, { 600, 0 }, { UINT64_MAX - 1, 9 },
         { UINT64_MAX, 0 },
     };
-    struct sonde__symbol_table t = { 0 };
+    struct sonde_symbol_table t = { 0 };
     (void)state;
-    assert_null(sonde__symbol_table_find(&t, 5));
+    assert_null(sonde_symbol_table_find(&t, 5));
     for (size_t i = sizeof(rows) / sizeof(rows[0]); i-- > 0;) {
-        assert_int_equal(sonde__symbol_table_add(&t, &rows[i]), 0);
+        assert_int_equal(sonde_symbol_table_add(&t, &rows[i]), 0);
     }
-    sonde__symbol_table_seal(&t);
+    sonde_symbol_table_seal(&t);
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        const struct sonde__symbol_range *r = sonde__symbol_table_find(&t, expected[i].addr);
+        const struct sonde_symbol_range *r = sonde_symbol_table_find(&t, expected[i].addr);
         assert_int_equal(r ? r->value : 0, expected[i].value);
     }
-    sonde__symbol_table_release(&t);
+    sonde_symbol_table_release(&t);
     assert_int_equal(sonde__alloc_live(), 0);
 }
 
@@ -60,10 +60,10 @@ static void ranges(void **state)
 static size_t sent(char *out, size_t max)
 {
     static struct sonde__wire_writer w;
-    static char long_name[SONDE__SYMBOL_TEXT_MAX + 100];
+    static char long_name[SONDE_SYMBOL_TEXT_MAX + 100];
     int ends[2];
     memset(long_name, 'x', sizeof(long_name) - 1);
-    const struct sonde__symbol_frame frames[] = { { "f", "a.c", 1, 2 }, { "", "", 0, 0 },
+    const struct sonde_symbol_frame frames[] = { { "f", "a.c", 1, 2 }, { "", "", 0, 0 },
                                                   { long_name, long_name, UINT32_MAX, 7 } };
     assert_int_equal(pipe(ends), 0);
     w.fd = ends[1];
@@ -109,7 +109,7 @@ static void messages(void **state)
                 assert_string_equal(m.frames[0].file, "a.c");
                 assert_int_equal(m.frames[0].start_line, 2);
                 assert_string_equal(m.frames[1].name, "");
-                assert_int_equal(strlen(m.frames[2].name), SONDE__SYMBOL_TEXT_MAX);
+                assert_int_equal(strlen(m.frames[2].name), SONDE_SYMBOL_TEXT_MAX);
                 assert_int_equal(m.frames[2].line, UINT32_MAX);
             }
             assert_int_equal(more, 0);
@@ -136,7 +136,7 @@ static void damaged_messages(void **state)
             assert_int_equal(sonde__wire_feed(&r, data, len), 0);
             while ((more = sonde__wire_next(&r, &m)) == 1) {
                 for (uint32_t i = 0; m.type == SONDE__WIRE_FRAMES && i < m.b; i++) {
-                    assert_true(strlen(m.frames[i].name) <= SONDE__SYMBOL_TEXT_MAX);
+                    assert_true(strlen(m.frames[i].name) <= SONDE_SYMBOL_TEXT_MAX);
                 }
             }
             assert_true(more == 0 || more == SONDE_EFORMAT);

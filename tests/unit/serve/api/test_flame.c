@@ -166,7 +166,7 @@ static int teardown(void **state)
  * 200. */
 static json_t *ask_route(const struct sonde_route *route, const char *query, unsigned *status)
 {
-    struct sonde_request r = { .path = route->path, .body = "", .recent = recent,
+    struct sonde_http_request r = { .path = route->path, .body = "", .recent = recent,
                                .store_ops = &ops, .store = continuous ? NULL : store,
                                .temporary = continuous ? store : NULL, .continuous = continuous,
                                .sessions = sessions };

@@ -12,35 +12,35 @@
 
 #define TOKEN "correct-horse-battery"
 
-static struct sonde_guard *guard_of(struct sonde_guard_options o)
+static struct sonde_auth *guard_of(struct sonde_auth_options o)
 {
-    struct sonde_guard *g = NULL;
+    struct sonde_auth *g = NULL;
     struct sonde_err err = { "" };
-    assert_int_equal(sonde_guard_create(&o, NULL, &g, &err), 0);
+    assert_int_equal(sonde_auth_create(&o, NULL, &g, &err), 0);
     return g;
 }
 
 static void test_tokens(void **state)
 {
     (void)state;
-    static const struct { const char *path, *sent; enum sonde_guard_answer answer; } cases[] = {
-        { "/metrics", NULL, SONDE_GUARD_NO },
-        { "/metrics", "Bearer " TOKEN, SONDE_GUARD_YES },
-        { "/metrics", "bearer   " TOKEN, SONDE_GUARD_YES },
-        { "/metrics", "Bearer " TOKEN "x", SONDE_GUARD_NO },
-        { "/metrics", "Basic " TOKEN, SONDE_GUARD_NO },
-        { "/metrics", TOKEN, SONDE_GUARD_NO },
-        { "/livez", NULL, SONDE_GUARD_YES },
-        { "/health", NULL, SONDE_GUARD_NO },
-        { "/profiling/nothing", NULL, SONDE_GUARD_NO },
+    static const struct { const char *path, *sent; enum sonde_auth_answer answer; } cases[] = {
+        { "/metrics", NULL, SONDE_AUTH_NO },
+        { "/metrics", "Bearer " TOKEN, SONDE_AUTH_YES },
+        { "/metrics", "bearer   " TOKEN, SONDE_AUTH_YES },
+        { "/metrics", "Bearer " TOKEN "x", SONDE_AUTH_NO },
+        { "/metrics", "Basic " TOKEN, SONDE_AUTH_NO },
+        { "/metrics", TOKEN, SONDE_AUTH_NO },
+        { "/livez", NULL, SONDE_AUTH_YES },
+        { "/health", NULL, SONDE_AUTH_NO },
+        { "/profiling/nothing", NULL, SONDE_AUTH_NO },
     };
-    struct sonde_guard *g = guard_of((struct sonde_guard_options){ .token = TOKEN });
+    struct sonde_auth *g = guard_of((struct sonde_auth_options){ .token = TOKEN });
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (sonde_guard_ask(g, cases[i].path, cases[i].sent) != cases[i].answer) {
+        if (sonde_auth_ask(g, cases[i].path, cases[i].sent) != cases[i].answer) {
             fail_msg("%s with %s", cases[i].path, cases[i].sent);
         }
     }
-    sonde_guard_destroy(g);
+    sonde_auth_destroy(g);
 }
 
 /* What a page may do depends on where it is from. */
@@ -90,11 +90,11 @@ static void test_pages(void **state)
         { "ui.lan", "http://ui.lan", NULL, SHARED },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct sonde_guard *g = guard_of((struct sonde_guard_options){ .hosts = cases[i].hosts });
-        const int page = (int)sonde_guard_page(g, cases[i].origin, cases[i].host);
+        struct sonde_auth *g = guard_of((struct sonde_auth_options){ .hosts = cases[i].hosts });
+        const int page = (int)sonde_auth_page(g, cases[i].origin, cases[i].host);
         if (page != cases[i].page) fail_msg("%s, %s: %d", cases[i].hosts, cases[i].origin, page);
-        assert_int_equal(sonde_guard_shares(g), cases[i].hosts != NULL);
-        sonde_guard_destroy(g);
+        assert_int_equal(sonde_auth_shares(g), cases[i].hosts != NULL);
+        sonde_auth_destroy(g);
     }
 }
 
@@ -120,16 +120,16 @@ static void test_hosts(void **state)
         { "[::1", 0 },             { "[::1]:0", 0 },          { "localhost:", 0 },
         { "localhost:0", 0 },      { "http://ui.lan", 0 },    { "ui.lan.", 0 },
     };
-    struct sonde_guard *g = guard_of(
-        (struct sonde_guard_options){ .hosts = "ui.lan,10.0.0.7,fd00::7,a_b-c.lan" });
+    struct sonde_auth *g = guard_of(
+        (struct sonde_auth_options){ .hosts = "ui.lan,10.0.0.7,fd00::7,a_b-c.lan" });
     char longest[300];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (sonde_guard_host_ok(g, cases[i].host) != cases[i].ok) fail_msg("'%s'", cases[i].host);
+        if (sonde_auth_host_ok(g, cases[i].host) != cases[i].ok) fail_msg("'%s'", cases[i].host);
     }
     memset(longest, 'a', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
-    assert_int_equal(sonde_guard_host_ok(g, longest), 0);
-    sonde_guard_destroy(g);
+    assert_int_equal(sonde_auth_host_ok(g, longest), 0);
+    sonde_auth_destroy(g);
 }
 
 /* Also change this list when a route is opened: nothing that was measured may be in it. */

@@ -13,19 +13,19 @@
 #include "serve/http/openapi.h"
 #include "serve/http/param.h"
 
-static struct sonde_guard *guard_with(const char *token)
+static struct sonde_auth *guard_with(const char *token)
 {
-    struct sonde_guard *g = NULL;
+    struct sonde_auth *g = NULL;
     struct sonde_err err = { "" };
-    const struct sonde_guard_options o = { .token = token };
-    assert_int_equal(sonde_guard_create(&o, NULL, &g, &err), 0);
+    const struct sonde_auth_options o = { .token = token };
+    assert_int_equal(sonde_auth_create(&o, NULL, &g, &err), 0);
     return g;
 }
 
 static json_t *describe(const char *token)
 {
-    struct sonde_guard *g = guard_with(token);
-    const struct sonde_request r = { .url = "http://127.0.0.1:1", .guard = g };
+    struct sonde_auth *g = guard_with(token);
+    const struct sonde_http_request r = { .url = "http://127.0.0.1:1", .guard = g };
     struct sonde_buf out;
     json_error_t error;
     sonde_buf_init(&out, 1 << 24);
@@ -35,7 +35,7 @@ static json_t *describe(const char *token)
     if (!d) print_message("%s at %d\n", error.text, error.position);
     assert_non_null(d);
     sonde_buf_release(&out);
-    sonde_guard_destroy(g);
+    sonde_auth_destroy(g);
     return d;
 }
 

@@ -47,7 +47,7 @@ static void tick(void)
 }
 
 /* Two events: the parameter, and so many x. */
-static void render(const struct sonde_request *r, struct sonde_buf *out)
+static void render(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_rdlock(&m->lock);
@@ -58,7 +58,7 @@ static void render(const struct sonde_request *r, struct sonde_buf *out)
     char *text = malloc(size + 1);
     assert_non_null(text);
     memset(text, 'x', size);
-    const char *name = sonde_request_param(r, "name");
+    const char *name = sonde_http_param(r, "name");
     sonde_stream_event(out, "name", name ? name : "", name ? strlen(name) : 0);
     sonde_stream_event(out, "x", text, size);
     free(text);
@@ -94,9 +94,9 @@ static void on_resume(void *arg)
     pthread_mutex_unlock(&c->lock);
 }
 
-static struct sonde_request ask(const char *name)
+static struct sonde_http_request ask(const char *name)
 {
-    return (struct sonde_request){ .body = "", .collector = collector, .param_count = 1,
+    return (struct sonde_http_request){ .body = "", .collector = collector, .param_count = 1,
                                    .params = { { "name", name } } };
 }
 
@@ -104,7 +104,7 @@ static int open_stream(struct sonde_streams *s, const char *name, const char *la
                        struct connection **out)
 {
     struct sonde_err err = { "" };
-    const struct sonde_request r = ask(name);
+    const struct sonde_http_request r = ask(name);
     struct connection *c = calloc(1, sizeof(*c));
     assert_non_null(c);
     pthread_mutex_init(&c->lock, NULL);

@@ -225,7 +225,7 @@ static void test_findings(void **unused)
     struct sonde_store *s = open_at(build_path, (struct sonde_store_options){ 0 });
     struct sonde_err err = { "" };
     struct sonde_store_finding f = {
-        .kind = "slow_phase", .subject = "prefill", .severity = SONDE_FINDING_WARNING, .unit = "s",
+        .kind = "slow_phase", .subject = "prefill", .severity = SONDE_SEVERITY_WARNING, .unit = "s",
         .text = "Prefill takes most of the time.",
     };
     uint64_t id = 0;
@@ -238,7 +238,7 @@ static void test_findings(void **unused)
     struct sonde_store_finding got = { 0 };
     assert_int_equal(OPS->findings(s, &everything, note_finding, &got, &err), 0);
     assert_true(got.id == 20 && got.run == 1 && isnan(got.value));
-    assert_int_equal(got.severity, SONDE_FINDING_WARNING);
+    assert_int_equal(got.severity, SONDE_SEVERITY_WARNING);
     got = (struct sonde_store_finding){ 0 };
     const struct sonde_store_range middle = { .from_s = START_S + 3, .to_s = START_S + 7 };
     assert_int_equal(OPS->findings(s, &middle, note_finding, &got, &err), 0);
@@ -248,12 +248,12 @@ static void test_findings(void **unused)
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         const struct sonde_store_finding b = { .kind = bad[i].kind, .time_s = bad[i].time_s,
-                                               .severity = (enum sonde_store_severity)bad[i].severity };
+                                               .severity = (enum sonde_severity)bad[i].severity };
         assert_int_equal(OPS->finding_put(s, &b, NULL, &err), SONDE_EINVAL);
         assert_string_not_equal(err.text, "");
     }
-    assert_int_equal(sonde_store_severity_find("critical"), SONDE_FINDING_CRITICAL);
-    assert_int_equal(sonde_store_severity_find("fatal"), -1);
+    assert_int_equal(sonde_severity_find("critical"), SONDE_SEVERITY_CRITICAL);
+    assert_int_equal(sonde_severity_find("fatal"), -1);
     OPS->close(s);
     assert_int_equal(sonde__alloc_live(), 0);
 }
