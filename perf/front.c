@@ -44,7 +44,7 @@ static struct way plain, streaming;          /* for tokens: this thread is at bo
 static pthread_t servers[2];
 static int listener;
 static struct sonde_front *front;
-static struct sonde_figures *figures;
+static struct sonde_front_metrics *figures;
 static struct sonde_model *model;
 static uint64_t token_seen_ns; /* by the front; written before the client can read the token */
 
@@ -154,10 +154,10 @@ static void setup(void)
     const struct sonde_model_limits limits = { 0, 0, 0 };
     struct sockaddr_in up, at;
     listener = listen_on(&up);
-    if (sonde_model_create(&limits, &model) || sonde_figures_create(model, &figures)) {
+    if (sonde_model_create(&limits, &model) || sonde_front_metrics_create(model, &figures)) {
         bench_die("out of memory");
     }
-    inner = sonde_figures_observer(figures);
+    inner = sonde_front_metrics_observer(figures);
     struct sonde_front_options o = { .listen_fd = listen_on(&at),
                                      .poll_percent = FRONT_POLL_PERCENT,
                                      .observer = { on_event, on_tick, &inner } };
@@ -196,7 +196,7 @@ static void setup(void)
 static void teardown(void)
 {
     sonde_front_stop(front);
-    sonde_figures_destroy(figures);
+    sonde_front_metrics_destroy(figures);
     sonde_model_destroy(model);
     const struct way *all[] = { &direct, &through, &plain, &streaming };
     for (size_t i = 0; i < 4; i++) close(all[i]->client);

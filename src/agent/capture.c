@@ -1,4 +1,4 @@
-/* capture.c - see capture.h: what a taking gathers beside samples, and how it becomes a
+/* capture.c - see capture.h: what a capture gathers beside samples, and how it becomes a
  * profile. Samples come from profiler_pool.c. */
 #include "agent/capture.h"
 
@@ -23,7 +23,7 @@
 
 static void on_span(const struct sonde_model_span *span, void *arg)
 {
-    struct sonde_taking *t = arg;
+    struct sonde_capture *t = arg;
     if (sonde_model_span_add_to(span, t->spans)) t->dropped_spans++;
 }
 
@@ -32,13 +32,13 @@ void profiler_take_on_request(struct sonde_profiler *p, const struct sonde_infer
     struct sonde_infer_request flat = *r; /* which timelines are kept is known at the end */
     flat.items = NULL;
     flat.item_count = 0;
-    for (struct sonde_taking *t = p->pool.told; t; t = t->next_told) {
+    for (struct sonde_capture *t = p->pool.told; t; t = t->next_told) {
         t->was_told = 1;
         sonde_infer_run_add(t->spans, &flat); /* what does not fit is counted there */
     }
 }
 
-static void listen_begin(struct sonde_profiler *p, struct sonde_taking *t)
+static void listen_begin(struct sonde_profiler *p, struct sonde_capture *t)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     t->listener = (struct sonde_model_listener){ .on_span = on_span, .arg = t };
@@ -49,10 +49,10 @@ static void listen_begin(struct sonde_profiler *p, struct sonde_taking *t)
     pthread_rwlock_unlock(&m->lock);
 }
 
-static void listen_end(struct sonde_profiler *p, struct sonde_taking *t)
+static void listen_end(struct sonde_profiler *p, struct sonde_capture *t)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
-    struct sonde_taking **at = &p->pool.told;
+    struct sonde_capture **at = &p->pool.told;
     pthread_rwlock_wrlock(&m->lock);
     sonde_model_unlisten(m, &t->listener);
     while (*at != t) at = &(*at)->next_told;
@@ -63,13 +63,13 @@ static void listen_end(struct sonde_profiler *p, struct sonde_taking *t)
 /* ---- The profile ------------------------------------------------------------------------------ */
 
 /* Spans, requests, models of a time that is over or goes on. */
-static int add_context(struct sonde_profiler *p, struct sonde_taking *t, struct sonde_profile *to)
+static int add_context(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_profile *to)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     pthread_rwlock_rdlock(&m->lock);
     const int told = t->was_told;
     int rc = sonde_profile_merge(to, t->spans);
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (!rc && told && x) rc = sonde_infer_complete_run(x, to);
     if (!rc) rc = sonde_engine_complete_run(m, to);
     pthread_rwlock_unlock(&m->lock);
@@ -89,7 +89,7 @@ static int name(struct sonde_profiler *p, struct sonde_profile *profile)
 }
 
 /* profile has the samples, heap what is left of a heap that is gone. */
-static int complete(struct sonde_profiler *p, struct sonde_taking *t, uint64_t dropped,
+static int complete(struct sonde_profiler *p, struct sonde_capture *t, uint64_t dropped,
                     const struct sonde_profile *heap, uint64_t to_ns,
                     struct sonde_profile *profile, struct sonde_err *err)
 {
@@ -108,7 +108,7 @@ static int complete(struct sonde_profiler *p, struct sonde_taking *t, uint64_t d
 
 /* ---- From begin to end ------------------------------------------------------------------------ */
 
-static void destroy(struct sonde_taking *t)
+static void destroy(struct sonde_capture *t)
 {
     sonde_profile_destroy(t->samples);
     sonde_profile_destroy(t->spans);
@@ -116,10 +116,10 @@ static void destroy(struct sonde_taking *t)
     sonde__free(t);
 }
 
-int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_options *o,
-                         struct sonde_taking **out, struct sonde_err *err)
+int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_capture_options *o,
+                         struct sonde_capture **out, struct sonde_err *err)
 {
-    struct sonde_taking *t = sonde__calloc(1, sizeof(*t));
+    struct sonde_capture *t = sonde__calloc(1, sizeof(*t));
     if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a profile");
     t->o = *o;
     t->o.no_cpu |= p->o.no_cpu;
@@ -141,7 +141,7 @@ int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_opt
     return 0;
 }
 
-int sonde_profiler_end(struct sonde_profiler *p, struct sonde_taking *t,
+int sonde_profiler_end(struct sonde_profiler *p, struct sonde_capture *t,
                        struct sonde_profile **out, struct sonde_err *err)
 {
     const uint64_t to_ns = sonde_clock_ns(CLOCK_REALTIME);
@@ -171,7 +171,7 @@ static int copy_profile(const struct sonde_profile *from, struct sonde_profile *
     return rc;
 }
 
-int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_taking *t,
+int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_capture *t,
                         struct sonde_profile **out, struct sonde_err *err)
 {
     struct profiler_pool *q = &p->pool;
@@ -197,7 +197,7 @@ void profiler_take_keep_heaps(struct sonde_profiler *p)
     const uint64_t now = sonde_clock_ns(CLOCK_REALTIME);
     pthread_mutex_lock(&q->lock);
     for (size_t i = 0; i < q->count; i++) {
-        struct sonde_taking *t = q->takings[i];
+        struct sonde_capture *t = q->captures[i];
         if (!t->o.memory || t->heap || sonde_profile_create(WHOLE_BYTES_MAX, &t->heap)) continue;
         if (profiler_heap_add(p, t->from_ns, now, t->heap)) {
             sonde_profile_destroy(t->heap);
@@ -207,12 +207,12 @@ void profiler_take_keep_heaps(struct sonde_profiler *p)
     pthread_mutex_unlock(&q->lock);
 }
 
-void sonde_profiler_taking_status(struct sonde_profiler *p, struct sonde_taking *t,
-                                  struct sonde_taking_status *out)
+void sonde_profiler_capture_status(struct sonde_profiler *p, struct sonde_capture *t,
+                                  struct sonde_capture_status *out)
 {
     struct profiler_pool *q = &p->pool;
     struct sonde_model *m = sonde_collector_model(p->o.collector);
-    *out = (struct sonde_taking_status){ .since_ns = t->from_ns };
+    *out = (struct sonde_capture_status){ .since_ns = t->from_ns };
     pthread_mutex_lock(&q->lock);
     profiler_pool_drain(p);
     if (!t->o.no_cpu && q->source_count) {

@@ -1,5 +1,5 @@
 /* capture.h - profiles that somebody begins and ends: a session, a request for some seconds,
- * continuous profiling. Any number up to SONDE_TAKINGS_MAX at a time: they share the engines, which
+ * continuous profiling. Any number up to SONDE_CAPTURES_MAX at a time: they share the engines, which
  * run at the highest rate that one of them asks for (a weight is CPU time, so that a sample more
  * or less a second changes no share), or use the one that runs anyway if it is fast enough.
  *
@@ -15,11 +15,11 @@
 
 #include "agent/profiler.h"
 
-#define SONDE_TAKINGS_MAX 16
+#define SONDE_CAPTURES_MAX 16
 
-struct sonde_taking;
+struct sonde_capture;
 
-struct sonde_taking_options {
+struct sonde_capture_options {
     double rate_hz;   /* samples a second at least; 0 = the profiler's */
     int no_cpu;       /* nothing is sampled */
     int memory;       /* with heaps that are profiled: what is in use at the end, at the peak and
@@ -30,22 +30,22 @@ struct sonde_taking_options {
 };
 
 /* From now on. SONDE_ENOENT: no process records (without wait). SONDE_EBUSY: there are
- * SONDE_TAKINGS_MAX. SONDE_EOFF: the service stops. Others as sonde_cpu_start, if there are processes
+ * SONDE_CAPTURES_MAX. SONDE_EOFF: the service stops. Others as sonde_cpu_start, if there are processes
  * and none can be sampled. Pass *out to sonde_profiler_end. */
-int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_taking_options *o,
-                         struct sonde_taking **out, struct sonde_err *err);
+int sonde_profiler_begin(struct sonde_profiler *p, const struct sonde_capture_options *o,
+                         struct sonde_capture **out, struct sonde_err *err);
 
 /* The profile so far, symbolized, as sonde_profiler_end would return it. */
-int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_taking *t,
+int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_capture *t,
                         struct sonde_profile **out, struct sonde_err *err);
 
 /* The end: everything from begin until now, symbolized, with spans that ended meanwhile (and a fifth
  * of a second later, when they are known) and requests. t is gone, also on failure. out NULL:
  * nobody wants it. Who goes on with another one begins that before: engines then run through. */
-int sonde_profiler_end(struct sonde_profiler *p, struct sonde_taking *t,
+int sonde_profiler_end(struct sonde_profiler *p, struct sonde_capture *t,
                        struct sonde_profile **out, struct sonde_err *err);
 
-struct sonde_taking_status {
+struct sonde_capture_status {
     uint64_t since_ns;           /* unix time */
     double rate_hz;              /* of the engines now; 0 = nothing is sampled */
     size_t processes;            /* that are sampled now */
@@ -57,7 +57,7 @@ struct sonde_taking_status {
     size_t bytes;                /* of memory */
     char note[256];              /* what is not sampled, and why; "" = nothing */
 };
-void sonde_profiler_taking_status(struct sonde_profiler *p, struct sonde_taking *t,
-                                  struct sonde_taking_status *out);
+void sonde_profiler_capture_status(struct sonde_profiler *p, struct sonde_capture *t,
+                                  struct sonde_capture_status *out);
 
 #endif

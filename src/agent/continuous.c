@@ -55,18 +55,18 @@ static struct wanted what_is_wanted(struct sonde_continuous *c, double unix_s)
 
 /* ---- Samples --------------------------------------------------------------------------------------- */
 
-static void set_taking(struct sonde_continuous *c, struct sonde_taking *t)
+static void set_capture(struct sonde_continuous *c, struct sonde_capture *t)
 {
     pthread_mutex_lock(&c->lock);
-    c->taking = t;
+    c->capture = t;
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Whoever looks at the taking holds the lock, so it cannot go meanwhile. */
-static uint64_t since_of(struct sonde_continuous *c, struct sonde_taking *t)
+/* Whoever looks at the capture holds the lock, so it cannot go meanwhile. */
+static uint64_t since_of(struct sonde_continuous *c, struct sonde_capture *t)
 {
-    struct sonde_taking_status status;
-    sonde_profiler_taking_status(c->o.profiler, t, &status);
+    struct sonde_capture_status status;
+    sonde_profiler_capture_status(c->o.profiler, t, &status);
     return status.since_ns;
 }
 
@@ -75,9 +75,9 @@ static uint64_t since_of(struct sonde_continuous *c, struct sonde_taking *t)
 static void cut(struct sonde_continuous *c, double hz)
 {
     struct sonde_err err = { "" };
-    struct sonde_taking *old = c->taking, *next = NULL;
+    struct sonde_capture *old = c->capture, *next = NULL;
     struct sonde_profile *p = NULL;
-    const struct sonde_taking_options o = { .rate_hz = hz, .spans_bytes_max = SPANS_BYTES_MAX,
+    const struct sonde_capture_options o = { .rate_hz = hz, .spans_bytes_max = SPANS_BYTES_MAX,
                                             .wait = 1 };
     int rc = 0;
     if (hz > 0) rc = sonde_profiler_begin(c->o.profiler, &o, &next, &err);
@@ -86,7 +86,7 @@ static void cut(struct sonde_continuous *c, double hz)
         if (rc != SONDE_EOFF) continuous_problem(c, "%s", err.text);
     }
     const uint64_t next_ns = next ? since_of(c, next) : 0;
-    set_taking(c, next);
+    set_capture(c, next);
     if (old) {
         rc = sonde_profiler_end(c->o.profiler, old, &p, &err);
         if (rc) {
@@ -96,7 +96,7 @@ static void cut(struct sonde_continuous *c, double hz)
             sonde_profile_destroy(p);
         }
     }
-    c->taking_hz = next ? hz : 0;
+    c->capture_hz = next ? hz : 0;
     c->taken_ns = next_ns;
 }
 
@@ -109,41 +109,41 @@ static void sample(struct sonde_continuous *c, const struct wanted *w, int asked
 {
     /* The clock may have been set. */
     const int due = asked || unix_s >= c->cut_due_s || c->cut_due_s > unix_s + 2 * c->o.flush_s;
-    if (c->taking ? !due && w->hz == c->taking_hz : !(w->hz > 0) || unix_s < c->cut_due_s) return;
+    if (c->capture ? !due && w->hz == c->capture_hz : !(w->hz > 0) || unix_s < c->cut_due_s) return;
     cut(c, w->hz);
-    if (!c->taking && w->hz > 0) { /* it could not be begun */
+    if (!c->capture && w->hz > 0) { /* it could not be begun */
         c->cut_due_s = unix_s + RETRY_S;
         return;
     }
     continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
     continuous_cost_look(c);
     continuous_cost_mark(c);
-    c->cut_due_s = c->taking ? next_cut(c, unix_s) : 0;
+    c->cut_due_s = c->capture ? next_cut(c, unix_s) : 0;
 }
 
 /* ---- Heaps ----------------------------------------------------------------------------------------- */
 
-/* A taking of its own, without the CPU, that ends with every interval. */
+/* A capture of its own, without the CPU, that ends with every interval. */
 static void look_at_heaps(struct sonde_continuous *c, int wanted, double interval_s, double unix_s)
 {
     struct sonde_err err = { "" };
     struct sonde_profile *p = NULL;
-    const struct sonde_taking_options o = { .no_cpu = 1, .memory = 1, .no_spans = 1,
+    const struct sonde_capture_options o = { .no_cpu = 1, .memory = 1, .no_spans = 1,
                                             .wait = 1 };
     const int due = unix_s >= c->heap_due_s || c->heap_due_s > unix_s + 2 * interval_s;
-    if (wanted && c->heap_taking && !due) return;
-    if (c->heap_taking) {
-        const uint64_t since_ns = since_of(c, c->heap_taking);
-        if (sonde_profiler_end(c->o.profiler, c->heap_taking, &p, &err) == 0) {
+    if (wanted && c->heap_capture && !due) return;
+    if (c->heap_capture) {
+        const uint64_t since_ns = since_of(c, c->heap_capture);
+        if (sonde_profiler_end(c->o.profiler, c->heap_capture, &p, &err) == 0) {
             continuous_take_heaps(c, p, since_ns);
             continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
             sonde_profile_destroy(p);
         } else {
             continuous_problem(c, "%s", err.text);
         }
-        c->heap_taking = NULL;
+        c->heap_capture = NULL;
     }
-    if (!wanted || sonde_profiler_begin(c->o.profiler, &o, &c->heap_taking, &err) != 0) return;
+    if (!wanted || sonde_profiler_begin(c->o.profiler, &o, &c->heap_capture, &err) != 0) return;
     c->heap_due_s = (floor(unix_s / interval_s) + 1) * interval_s;
 }
 
@@ -211,11 +211,11 @@ static void finish(struct sonde_continuous *c, int abandoned)
         look_at_heaps(c, 0, 1, sonde_clock_s(CLOCK_REALTIME));
         continuous_write(c, sonde_clock_ns(CLOCK_REALTIME));
     } else {
-        struct sonde_taking *t = c->taking;
-        set_taking(c, NULL);
+        struct sonde_capture *t = c->capture;
+        set_capture(c, NULL);
         if (t) sonde_profiler_end(c->o.profiler, t, NULL, &err);
-        if (c->heap_taking) sonde_profiler_end(c->o.profiler, c->heap_taking, NULL, &err);
-        c->heap_taking = NULL;
+        if (c->heap_capture) sonde_profiler_end(c->o.profiler, c->heap_capture, NULL, &err);
+        c->heap_capture = NULL;
     }
     continuous_parts_release(c);
 }
@@ -244,7 +244,7 @@ static void *work(void *arg)
         if (on) tidy(c, unix_s);
         continuous_cost_show(c);
         double until_s = w.until_s;
-        if (c->taking) until_s = fmin(until_s, c->cut_due_s);
+        if (c->capture) until_s = fmin(until_s, c->cut_due_s);
         if (on) until_s = fmin(until_s, c->tidy_due_s);
         pthread_mutex_lock(&c->lock);
         if (on) wait_until(c, until_s);

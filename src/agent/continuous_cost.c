@@ -22,7 +22,7 @@
 #include "agent/continuous_private.h"
 #include "sonde/sonde.h"
 
-static const char *const thread_names[] = { "sonde-cpu", "sonde-takings", "sonde-always" };
+static const char *const thread_names[] = { "sonde-cpu", "sonde-captures", "sonde-always" };
 
 void continuous_cost_try(struct sonde_continuous *c)
 {

@@ -23,17 +23,17 @@ static void put_source(struct sonde_buf *out, const char *key, int wanted, int a
 static void put_cpu(struct sonde_continuous *c, struct sonde_buf *out)
 {
     const struct sonde_continuous_settings *s = &c->settings;
-    struct sonde_taking_status status = { 0 };
+    struct sonde_capture_status status = { 0 };
     const char *reason = "it is off";
-    if (c->taking) sonde_profiler_taking_status(c->o.profiler, c->taking, &status);
-    if (s->enabled && !c->taking) {
+    if (c->capture) sonde_profiler_capture_status(c->o.profiler, c->capture, &status);
+    if (s->enabled && !c->capture) {
         reason = s->duration_s > 0 && s->duration_s < s->interval_s
                      ? "between two intervals' samples: see duration_seconds"
                      : "it begins";
-    } else if (c->taking) {
+    } else if (c->capture) {
         reason = status.note[0] ? status.note : "no process records now";
     }
-    if (c->problem[0] && !c->taking) reason = c->problem;
+    if (c->problem[0] && !c->capture) reason = c->problem;
     put_source(out, "cpu", s->enabled && s->cpu, status.processes > 0, reason);
     sonde_json_u64(out, "processes", status.processes);
     sonde_json_num(out, "rate_hz", status.processes ? status.rate_hz : NAN);

@@ -91,14 +91,14 @@ static struct continuous_minute *find_minute(struct sonde_continuous *c, const c
 /* One process' part of a minute. If it does not fit, what was there stays in the store as it is, and
  * a new part is begun. */
 static int add_to_minute(struct sonde_continuous *c, const struct sonde_profile *p,
-                         const char *program, uint64_t start_ns, struct sonde_fold_part part)
+                         const char *program, uint64_t start_ns, struct sonde_compact_part part)
 {
     for (int i = 0; i < 2; i++) {
         struct continuous_minute *m = find_minute(c, program, start_ns);
         if (!m) return SONDE_ENOMEM;
         const uint32_t had = m->profile->samples_count, spans = m->profile->spans_count;
         part.others_max = spans < SPANS_MAX ? SPANS_MAX - spans : 0;
-        const int rc = sonde_fold_add(m->profile, p, &part);
+        const int rc = sonde_compact_add(m->profile, p, &part);
         if (!rc) {
             m->dirty |= m->profile->samples_count > had;
             return 0;
@@ -173,7 +173,7 @@ void continuous_take_in(struct sonde_continuous *c, struct sonde_profile *p, uin
         program_of(c, pids[i], other, program, sizeof(program));
         for (uint64_t at = from_ns; at < end_ns;) {
             const uint64_t start = at - at % MINUTE_NS, next = start + MINUTE_NS;
-            const struct sonde_fold_part part = {
+            const struct sonde_compact_part part = {
                 .from_ns = at, .to_ns = next < end_ns ? next : end_ns, .pid = pids[i],
                 .kinds = TIMED, .spans = 1 };
             if (add_to_minute(c, p, program, start, part) != 0) {

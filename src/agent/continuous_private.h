@@ -83,14 +83,14 @@ struct sonde_continuous {
     struct continuous_cost cost;   /* threads and series alike */
     uint64_t merges, deleted;
     char problem[256];             /* what does not work now; "" = nothing */
-    struct sonde_taking *taking;   /* set by the thread; looked at with the lock */
+    struct sonde_capture *capture;   /* set by the thread; looked at with the lock */
     int sampled_heaps;             /* at the last look; -1 = there was none yet */
 
     /* The thread's own. */
-    double taking_hz;
+    double capture_hz;
     double started_s;              /* CLOCK_MONOTONIC */
     uint64_t taken_ns;             /* up to here samples are in parts */
-    struct sonde_taking *heap_taking;
+    struct sonde_capture *heap_capture;
     double heap_due_s, tidy_due_s, cut_due_s; /* unix time */
     struct sonde_history history;
 };

@@ -122,7 +122,7 @@ int profiler_contains(const uint32_t *pids, size_t count, uint32_t pid)
 
 /* ---- Spans and names -------------------------------------------------------------------------- */
 
-static int add_requests(const struct sonde_infer *x, uint64_t from_ns,
+static int add_requests(const struct sonde_infer_tracker *x, uint64_t from_ns,
                         struct sonde_profile *profile)
 {
     int rc = 0;
@@ -164,8 +164,8 @@ int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_p
 int sonde_profiler_take(struct sonde_profiler *p, double seconds, int (*gone)(void *client),
                         void *client, struct sonde_profile **out, struct sonde_err *err)
 {
-    const struct sonde_taking_options o = { 0 };
-    struct sonde_taking *t;
+    const struct sonde_capture_options o = { 0 };
+    struct sonde_capture *t;
     if (p->o.no_cpu) {
         return sonde_err_set(err, SONDE_ENOENT, "the CPU is not sampled here: cpu.enabled is false");
     }

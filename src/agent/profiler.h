@@ -38,7 +38,7 @@ int sonde_profiler_has_cpu(const struct sonde_profiler *p);
 void sonde_profiler_use(struct sonde_profiler *p, struct sonde_cpu *cpu);
 
 /* The same of a heap that is profiled anyway, that of process pid. */
-void sonde_profiler_use_mem(struct sonde_profiler *p, struct sonde_mem *mem, uint32_t pid);
+void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader, uint32_t pid);
 
 /* The heap as it is now, symbolized and judged, of process pid, or (0) of all, in one profile
  * whose facts are those of the first. one: of several processes none is better than all, so that

@@ -8,7 +8,7 @@
 #include "agent/profiler_private.h"
 #include "sonde/sonde.h"
 
-#define MEM_BYTES_MAX ((size_t)64 << 20) /* of each process that is watched here */
+#define HEAP_BYTES_MAX ((size_t)64 << 20) /* of each process that is watched here */
 
 void profiler_heap_init(struct profiler_heap *h) { pthread_mutex_init(&h->lock, NULL); }
 
@@ -16,7 +16,7 @@ void profiler_heap_init(struct profiler_heap *h) { pthread_mutex_init(&h->lock, 
 static void forget(struct profiler_heap *h, size_t i)
 {
     struct sonde_profile *unused = NULL;
-    if (sonde_mem_stop(h->watched[i].mem, &unused) == 0) sonde_profile_destroy(unused);
+    if (sonde_heap_reader_stop(h->watched[i].heap_reader, &unused) == 0) sonde_profile_destroy(unused);
     h->watched[i] = h->watched[--h->count];
 }
 
@@ -27,11 +27,11 @@ void profiler_heap_release(struct profiler_heap *h)
     pthread_mutex_destroy(&h->lock);
 }
 
-void sonde_profiler_use_mem(struct sonde_profiler *p, struct sonde_mem *mem, uint32_t pid)
+void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader, uint32_t pid)
 {
-    if (!mem) profiler_take_keep_heaps(p);
+    if (!heap_reader) profiler_take_keep_heaps(p);
     pthread_mutex_lock(&p->heap.lock);
-    p->heap.running = (struct profiler_watched){ .pid = pid, .mem = mem };
+    p->heap.running = (struct profiler_watched){ .pid = pid, .heap_reader = heap_reader };
     pthread_mutex_unlock(&p->heap.lock);
 }
 
@@ -39,7 +39,7 @@ void sonde_profiler_use_mem(struct sonde_profiler *p, struct sonde_mem *mem, uin
 
 static int is_watched(const struct profiler_heap *h, uint32_t pid)
 {
-    if (h->running.mem && h->running.pid == pid) return 1;
+    if (h->running.heap_reader && h->running.pid == pid) return 1;
     for (size_t i = 0; i < h->count; i++) {
         if (h->watched[i].pid == pid) return 1;
     }
@@ -58,11 +58,11 @@ static void look_around(struct sonde_profiler *p)
     }
     count = profiler_processes(p, 0, pids, PROFILER_PROCESSES_MAX);
     for (size_t i = 0; i < count && h->count < PROFILER_PROCESSES_MAX; i++) {
-        const struct sonde_mem_options o = { .pid = pids[i], .dir = p->o.dir,
-                                             .bytes_max = MEM_BYTES_MAX };
-        struct sonde_mem *mem;
-        if (is_watched(h, pids[i]) || sonde_mem_start(&o, &mem, NULL) != 0) continue;
-        h->watched[h->count++] = (struct profiler_watched){ .pid = pids[i], .mem = mem };
+        const struct sonde_heap_reader_options o = { .pid = pids[i], .dir = p->o.dir,
+                                             .bytes_max = HEAP_BYTES_MAX };
+        struct sonde_heap_reader *heap_reader;
+        if (is_watched(h, pids[i]) || sonde_heap_reader_start(&o, &heap_reader, NULL) != 0) continue;
+        h->watched[h->count++] = (struct profiler_watched){ .pid = pids[i], .heap_reader = heap_reader };
     }
 }
 
@@ -70,7 +70,7 @@ static void look_around(struct sonde_profiler *p)
 static size_t choose(const struct profiler_heap *h, uint32_t pid, struct profiler_watched *out)
 {
     size_t count = 0;
-    if (h->running.mem && (!pid || pid == h->running.pid)) out[count++] = h->running;
+    if (h->running.heap_reader && (!pid || pid == h->running.pid)) out[count++] = h->running;
     for (size_t i = 0; i < h->count; i++) {
         if (!pid || pid == h->watched[i].pid) out[count++] = h->watched[i];
     }
@@ -122,7 +122,7 @@ int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to
     const size_t known = choose(&p->heap, 0, found);
     for (size_t i = 0; !rc && i < known; i++) {
         struct sonde_profile *one = NULL;
-        rc = sonde_mem_window(found[i].mem, from_ns, to_ns, into->bytes_max, &one);
+        rc = sonde_heap_reader_window(found[i].heap_reader, from_ns, to_ns, into->bytes_max, &one);
         if (!rc) rc = sonde_profile_merge(into, one);
         sonde_profile_destroy(one);
     }
@@ -157,7 +157,7 @@ static int snapshot_all(const struct profiler_watched *found, size_t count,
     int rc = 0;
     for (size_t i = 0; !rc && i < count; i++) {
         struct sonde_profile *one = NULL;
-        rc = sonde_mem_snapshot(found[i].mem, &one);
+        rc = sonde_heap_reader_snapshot(found[i].heap_reader, &one);
         if (rc) break;
         rc = sonde_growth_judge_profile(one);
         add_resident(found[i].pid, one);
@@ -245,7 +245,7 @@ int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
     pthread_mutex_lock(&p->heap.lock);
     look_around(p);
     *count = choose(&p->heap, pid, found);
-    for (size_t i = 0; i < *count; i++) sonde_mem_mark(found[i].mem);
+    for (size_t i = 0; i < *count; i++) sonde_heap_reader_mark(found[i].heap_reader);
     pthread_mutex_unlock(&p->heap.lock);
     return *count ? 0 : none(p, pid, err);
 }

@@ -1,7 +1,7 @@
-/* profiler_pool.c - the engines that takings share: see capture.h.
+/* profiler_pool.c - the engines that captures share: see capture.h.
  *
  * A source is an engine and how far it has been read. Every few seconds all that is new goes to each
- * taking, and the engine forgets it; so an engine's memory is that of its stacks. A change of rate
+ * capture, and the engine forgets it; so an engine's memory is that of its stacks. A change of rate
  * starts the new engine before the old one ends, and cuts both at the same instant: nothing is
  * missed, and nothing counted twice. */
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define ENGINE_BYTES_MAX ((size_t)64 << 20)
 #define ROUND_NS 1000000000u   /* between looks for processes that have come or gone */
 #define DRAIN_ROUNDS 5u        /* of them between drains */
-#define ROWS_MAX (1u << 20)    /* samples of a taking, until they are added up */
+#define ROWS_MAX (1u << 20)    /* samples of a capture, until they are added up */
 #define SLICES 64u             /* of its time, into which they are */
 
 void profiler_pool_init(struct profiler_pool *q)
@@ -27,7 +27,7 @@ void profiler_pool_init(struct profiler_pool *q)
     pthread_mutex_init(&q->naming, NULL);
 }
 
-/* ---- Samples to takings (lock held) ----------------------------------------------------------- */
+/* ---- Samples to captures (lock held) ----------------------------------------------------------- */
 
 static uint64_t count_samples(const struct sonde_profile *p)
 {
@@ -37,7 +37,7 @@ static uint64_t count_samples(const struct sonde_profile *p)
 }
 
 /* Ever longer slices, until half of the room is free or there is but one. */
-static void thin(struct sonde_taking *t)
+static void thin(struct sonde_capture *t)
 {
     if (t->samples->samples_count < ROWS_MAX) return;
     const uint64_t all_ns = sonde_clock_ns(CLOCK_REALTIME) - t->from_ns;
@@ -50,7 +50,7 @@ static void thin(struct sonde_taking *t)
 }
 
 /* What of part is t's, added to it. */
-static void give(struct sonde_taking *t, const struct sonde_profile *part)
+static void give(struct sonde_capture *t, const struct sonde_profile *part)
 {
     struct sonde_profile own = *part;
     own.samples = sonde__calloc(part->samples_count + 1u, sizeof(*own.samples));
@@ -81,7 +81,7 @@ static void drain(struct profiler_pool *q, struct profiler_source *s, uint64_t t
     if (sonde_cpu_since(s->cpu, &s->cursor, s->pid != 0, &part) != 0) return;
     sonde_profile_cut(part, s->from_ns, to_ns);
     for (size_t i = 0; i < q->count; i++) {
-        if (!q->takings[i]->o.no_cpu) give(q->takings[i], part);
+        if (!q->captures[i]->o.no_cpu) give(q->captures[i], part);
     }
     sonde_profile_destroy(part);
 }
@@ -114,7 +114,7 @@ static double wanted_hz(const struct profiler_pool *q)
 {
     double rate = 0;
     for (size_t i = 0; i < q->count; i++) {
-        const struct sonde_taking_options *o = &q->takings[i]->o;
+        const struct sonde_capture_options *o = &q->captures[i]->o;
         if (!o->no_cpu && o->rate_hz > rate) rate = o->rate_hz;
     }
     return rate;
@@ -228,7 +228,7 @@ static int start_thread(struct sonde_profiler *p, struct sonde_err *err)
 {
     struct sonde_worker *w = &p->pool.worker;
     if (w->stopping) return sonde_err_set(err, SONDE_EOFF, "the agent ends");
-    if (sonde_worker_start(w, "sonde-takings", work, p) == 0) return 0;
+    if (sonde_worker_start(w, "sonde-captures", work, p) == 0) return 0;
     return sonde_err_set(err, SONDE_ENOMEM, "cannot start a thread to sample with");
 }
 
@@ -251,20 +251,20 @@ void profiler_pool_release(struct sonde_profiler *p)
 
 /* ---- Coming and going ------------------------------------------------------------------------- */
 
-int profiler_pool_add(struct sonde_profiler *p, struct sonde_taking *t, struct sonde_err *err)
+int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_err *err)
 {
     struct profiler_pool *q = &p->pool;
     pthread_mutex_lock(&q->lock);
     int rc = start_thread(p, err);
-    if (!rc && q->count == SONDE_TAKINGS_MAX) {
+    if (!rc && q->count == SONDE_CAPTURES_MAX) {
         rc = sonde_err_set(err, SONDE_EBUSY, "%d profiles are being taken, which is the limit: try "
-                           "again when one has ended", SONDE_TAKINGS_MAX);
+                           "again when one has ended", SONDE_CAPTURES_MAX);
     }
     if (rc) goto out;
     profiler_pool_drain(p);
     q->refused_count = 0;
     t->from_ns = UINT64_MAX; /* until it is sampled by what it asks for */
-    q->takings[q->count++] = t;
+    q->captures[q->count++] = t;
     q->why_rc = SONDE_ENOENT;
     sonde_err_set(&q->why, SONDE_ENOENT, "there is no process to sample: none records now");
     settle(p);
@@ -281,14 +281,14 @@ out:
     return rc;
 }
 
-void profiler_pool_remove(struct sonde_profiler *p, struct sonde_taking *t)
+void profiler_pool_remove(struct sonde_profiler *p, struct sonde_capture *t)
 {
     struct profiler_pool *q = &p->pool;
     size_t i = 0;
     pthread_mutex_lock(&q->lock);
     profiler_pool_drain(p);
-    while (i < q->count && q->takings[i] != t) i++;
-    if (i < q->count) q->takings[i] = q->takings[--q->count];
+    while (i < q->count && q->captures[i] != t) i++;
+    if (i < q->count) q->captures[i] = q->captures[--q->count];
     settle(p);
     pthread_mutex_unlock(&q->lock);
 }

@@ -15,13 +15,13 @@ enum { PROFILER_PROCESSES_MAX = 64 }; /* looked at, at a time */
 
 struct profiler_watched {
     uint32_t pid;
-    struct sonde_mem *mem;
+    struct sonde_heap_reader *heap_reader;
 };
 
 /* profiler_heap.c */
 struct profiler_heap {
     pthread_mutex_t lock;              /* of all of this, also while a profile is taken */
-    struct profiler_watched running;   /* runs anyway; its mem is NULL = none */
+    struct profiler_watched running;   /* runs anyway; its heap_reader is NULL = none */
     struct profiler_watched watched[PROFILER_PROCESSES_MAX]; /* ours */
     size_t count;
     struct sonde_symbolizer *symbolizer; /* kept, it remembers files; NULL */
@@ -40,7 +40,7 @@ int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to
 int profiler_heap_add(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns,
                       struct sonde_profile *into);
 
-/* profiler_pool.c: engines that all takings share, and the thread that takes samples from them.
+/* profiler_pool.c: engines that all captures share, and the thread that takes samples from them.
  * Locks are taken in this order: pool, profiler, model. */
 struct profiler_source {
     uint32_t pid;                      /* 0 = the engine that runs anyway */
@@ -50,9 +50,9 @@ struct profiler_source {
 };
 
 struct profiler_pool {
-    pthread_mutex_t lock;              /* of all here, and of samples of takings */
+    pthread_mutex_t lock;              /* of all here, and of samples of captures */
     pthread_cond_t wake;
-    struct sonde_taking *takings[SONDE_TAKINGS_MAX];
+    struct sonde_capture *captures[SONDE_CAPTURES_MAX];
     size_t count;
     struct profiler_source sources[PROFILER_PROCESSES_MAX];
     size_t source_count;
@@ -64,11 +64,11 @@ struct profiler_pool {
     struct sonde_worker worker;
     pthread_mutex_t naming;            /* of the symbolizer: held for seconds, alone or last */
     struct sonde_symbolizer *symbolizer;
-    struct sonde_taking *told;         /* who is told of requests; the model's lock */
+    struct sonde_capture *told;         /* who is told of requests; the model's lock */
 };
 
-struct sonde_taking {
-    struct sonde_taking_options o;     /* complete */
+struct sonde_capture {
+    struct sonde_capture_options o;     /* complete */
     uint64_t from_ns;
     struct sonde_profile *samples;     /* the pool's lock */
     uint64_t dropped;                  /* samples, for lack of memory */
@@ -78,15 +78,15 @@ struct sonde_taking {
     uint64_t dropped_spans;
     int was_told;                      /* of a request */
     struct sonde_model_listener listener;
-    struct sonde_taking *next_told;
+    struct sonde_capture *next_told;
 };
 
 void profiler_pool_init(struct profiler_pool *q);
 void profiler_pool_stop(struct sonde_profiler *p);     /* the thread, and engines */
 void profiler_pool_release(struct sonde_profiler *p);
 /* Adds t, and sees to it that what it wants is sampled. */
-int profiler_pool_add(struct sonde_profiler *p, struct sonde_taking *t, struct sonde_err *err);
-void profiler_pool_remove(struct sonde_profiler *p, struct sonde_taking *t);
+int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_err *err);
+void profiler_pool_remove(struct sonde_profiler *p, struct sonde_capture *t);
 /* Lock held: what engines have seen until now, to those that want it. */
 void profiler_pool_drain(struct sonde_profiler *p);
 /* The engine that runs anyway is another one: has returned when the old one is not used. */

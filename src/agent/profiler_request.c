@@ -155,7 +155,7 @@ void sonde_profiler_on_begin(struct sonde_profiler *p, const struct sonde_infer_
 /* There are engines that know of no traces, and whose requests end by silence. Write lock held. */
 static int has_traceless(const struct sonde_profiler *p)
 {
-    const struct sonde_infer *x = sonde_infer_of(sonde_collector_model(p->o.collector));
+    const struct sonde_infer_tracker *x = sonde_infer_of(sonde_collector_model(p->o.collector));
     struct sonde_infer_model_view m;
     for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
         sonde_infer_model_at(x, i, &m);

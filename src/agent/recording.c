@@ -83,13 +83,13 @@ static int stop_cpu(struct sonde_recording *r)
 
 static int stop_mem(struct sonde_recording *r)
 {
-    struct sonde_mem *mem = r->mem;
-    struct sonde_mem_status status;
-    r->mem = NULL;
-    if (!mem) return 0;
-    sonde_mem_status(mem, &status);
+    struct sonde_heap_reader *heap_reader = r->heap_reader;
+    struct sonde_heap_reader_status status;
+    r->heap_reader = NULL;
+    if (!heap_reader) return 0;
+    sonde_heap_reader_status(heap_reader, &status);
     memcpy(r->heap_note, status.note, sizeof(r->heap_note));
-    const int rc = sonde_mem_stop(mem, &r->heap);
+    const int rc = sonde_heap_reader_stop(heap_reader, &r->heap);
     if (rc || status.running) return rc;
     sonde_profile_destroy(r->heap);
     r->heap = NULL;
@@ -98,8 +98,8 @@ static int stop_mem(struct sonde_recording *r)
 
 int sonde_recording_stop(struct sonde_recording *r)
 {
-    const int cpu = stop_cpu(r), mem = stop_mem(r);
-    return cpu ? cpu : mem;
+    const int cpu = stop_cpu(r), heap_reader = stop_mem(r);
+    return cpu ? cpu : heap_reader;
 }
 
 /* Both kinds of samples in one profile: r->samples. */

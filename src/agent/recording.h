@@ -13,14 +13,14 @@
 
 struct sonde_recording {
     struct sonde_cpu *cpu;         /* NULL = not sampling */
-    struct sonde_mem *mem;         /* NULL = the heap is not profiled */
+    struct sonde_heap_reader *heap_reader;         /* NULL = the heap is not profiled */
     struct sonde_profile *samples; /* what cpu saw, once stopped */
-    struct sonde_profile *heap;    /* what mem saw, once stopped; NULL = it never found the heap */
+    struct sonde_profile *heap;    /* what heap_reader saw, once stopped; NULL = it never found the heap */
     struct sonde_profile *spans;   /* NULL = spans are not kept */
     uint64_t spans_dropped;        /* for lack of memory */
     char note[SONDE_CPU_NOTE_MAX]; /* what the engine could not do; once stopped */
     uint32_t known[SONDE_CPU_KNOWN_MAX], known_count; /* processes that were sampled in the end */
-    char heap_note[SONDE_MEM_NOTE_MAX]; /* alike, of the heap */
+    char heap_note[SONDE_HEAP_NOTE_MAX]; /* alike, of the heap */
     int leaks;                     /* judge growth */
 };
 

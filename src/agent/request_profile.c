@@ -131,7 +131,7 @@ static int same_trace(const struct sonde_infer_request *a, const struct sonde_pr
 }
 
 /* 1 if an engine says that it did it for this very request. */
-static int has_child(const struct sonde_infer *x, uint64_t id)
+static int has_child(const struct sonde_infer_tracker *x, uint64_t id)
 {
     for (size_t age = 0; age < sonde_infer_done_count(x); age++) {
         if (sonde_infer_done(x, age)->parent == id) return 1;
@@ -186,7 +186,7 @@ static void join_spans(const struct profiler_joined *joined, struct sonde_reques
 
 /* The request itself, as whoever began it saw it and as the engine behind did; and all others of
  * that time, so that what is theirs is known; those that have not ended have spans already. */
-static int add_requests(const struct sonde_infer *x, struct sonde_request_profile *r,
+static int add_requests(const struct sonde_infer_tracker *x, struct sonde_request_profile *r,
                         struct sonde_profile *into)
 {
     const int exact = has_child(x, r->request.id);
@@ -229,7 +229,7 @@ static int add_context(struct sonde_profiler *p, struct sonde_request_profile *r
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = profiler_spans(p, r->request.arrived_ns, into);
     pthread_rwlock_rdlock(&m->lock);
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (!rc && x) rc = add_requests(x, r, into);
     pthread_rwlock_unlock(&m->lock);
     return rc ? rc : add_plain(r, into);

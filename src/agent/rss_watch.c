@@ -16,7 +16,7 @@
 enum { GROWN_MAX = 4 };
 #define GROWN_LEAST (64u << 10) /* bytes; less is noise */
 
-static int look(struct sonde_outside *o)
+static int look(struct sonde_rss_watch *o)
 {
     uint64_t rss, peak;
     if (sonde_smaps_resident(o->pid, &rss, &peak) != 0) return -1;
@@ -25,7 +25,7 @@ static int look(struct sonde_outside *o)
     return 0;
 }
 
-static void look_closely(struct sonde_outside *o, struct sonde_smaps *into)
+static void look_closely(struct sonde_rss_watch *o, struct sonde_smaps *into)
 {
     struct sonde_smaps now;
     if (sonde_smaps_read(o->pid, &now, NULL) != 0) return;
@@ -34,25 +34,25 @@ static void look_closely(struct sonde_outside *o, struct sonde_smaps *into)
     o->pss_last = now.all.pss_bytes;
 }
 
-void sonde_outside_start(struct sonde_outside *o, uint32_t pid, double now_s)
+void sonde_rss_watch_start(struct sonde_rss_watch *o, uint32_t pid, double now_s)
 {
-    *o = (struct sonde_outside){ .pid = pid, .start_s = now_s, .next_s = now_s };
+    *o = (struct sonde_rss_watch){ .pid = pid, .start_s = now_s, .next_s = now_s };
     look_closely(o, &o->first);
     if (look(o) == 0) o->rss_first = o->rss_last;
 }
 
-void sonde_outside_look(struct sonde_outside *o, double now_s)
+void sonde_rss_watch_look(struct sonde_rss_watch *o, double now_s)
 {
     if (now_s < o->next_s || look(o) != 0) return;
     /* Ticks that were missed had the value of now, as good as any. */
     for (; o->next_s <= now_s; o->next_s += SONDE_OUTSIDE_TICK_S) {
-        sonde_series_add(&o->rss, (double)o->rss_last);
+        sonde_curve_add(&o->rss, (double)o->rss_last);
     }
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static void put_resident(const struct sonde_outside *o, double seconds, int ascii,
+static void put_resident(const struct sonde_rss_watch *o, double seconds, int ascii,
                          struct sonde_buf *out)
 {
     char now[SONDE_VALUE_BYTES], peak[SONDE_VALUE_BYTES], pss[SONDE_VALUE_BYTES];
@@ -92,7 +92,7 @@ static uint64_t resident_before(const struct sonde_smaps *s, const char *name)
     return 0;
 }
 
-static void put_grown(const struct sonde_outside *o, int ascii, struct sonde_buf *out)
+static void put_grown(const struct sonde_rss_watch *o, int ascii, struct sonde_buf *out)
 {
     if (!o->first.count || !o->last.count) return;
     struct grown *grown = sonde__calloc(o->last.count, sizeof(*grown));
@@ -117,16 +117,16 @@ static void put_grown(const struct sonde_outside *o, int ascii, struct sonde_buf
     sonde__free(grown);
 }
 
-void sonde_outside_tell(struct sonde_outside *o, double now_s, int ascii, struct sonde_buf *out)
+void sonde_rss_watch_tell(struct sonde_rss_watch *o, double now_s, int ascii, struct sonde_buf *out)
 {
-    sonde_outside_look(o, now_s);
+    sonde_rss_watch_look(o, now_s);
     look_closely(o, &o->last);
     if (!o->rss_last) return;
     put_resident(o, now_s - o->start_s, ascii, out);
     put_grown(o, ascii, out);
 }
 
-void sonde_outside_release(struct sonde_outside *o)
+void sonde_rss_watch_release(struct sonde_rss_watch *o)
 {
     sonde_smaps_release(&o->first);
     sonde_smaps_release(&o->last);

@@ -20,7 +20,7 @@
 
 struct session {
     struct sonde_session_ask ask;
-    struct sonde_taking *taking;     /* NULL = it is being begun, or ended */
+    struct sonde_capture *capture;     /* NULL = it is being begun, or ended */
     uint64_t end_ns;                 /* CLOCK_MONOTONIC; 0 = when it is told to */
     int users;                       /* who look at it now */
 };
@@ -32,7 +32,7 @@ struct sonde_sessions {
     int memory;                      /* the store is ours, and of no file */
     pthread_mutex_t lock;            /* of what follows */
     pthread_cond_t wake;             /* something has changed */
-    struct session *list[SONDE_TAKINGS_MAX]; /* oldest first */
+    struct session *list[SONDE_CAPTURES_MAX]; /* oldest first */
     size_t count;
     uint64_t last_id, newest_id;     /* of what was kept: without snapshots of memory, and of all */
     double finding_s;                /* shorter ones are no findings; 0 = the default */
@@ -128,7 +128,7 @@ static struct session *look_at(struct sonde_sessions *s, const char *text)
     pthread_mutex_lock(&s->lock);
     if (text) x = find(s, text);
     else if (s->count) x = s->list[s->count - 1];
-    if (x && !x->taking) x = NULL;
+    if (x && !x->capture) x = NULL;
     if (x) x->users++;
     pthread_mutex_unlock(&s->lock);
     return x;
@@ -154,7 +154,7 @@ static void note(struct sonde_session_done *d, const char *format, ...)
     va_end(args);
 }
 
-static void tell_limits(const struct sonde_taking_status *t, struct sonde_session_done *d)
+static void tell_limits(const struct sonde_capture_status *t, struct sonde_session_done *d)
 {
     if (*t->note) note(d, "%.250s", t->note);
     if (t->slice_s > 0) {
@@ -175,13 +175,13 @@ static void tell_limits(const struct sonde_taking_status *t, struct sonde_sessio
 static int finish(struct sonde_sessions *s, struct session *x, struct sonde_session_done *out,
                   struct sonde_err *err)
 {
-    struct sonde_taking_status status;
+    struct sonde_capture_status status;
     struct sonde_err why = { "" };
     *out = (struct sonde_session_done){ 0 };
     snprintf(out->name, sizeof(out->name), "%s", x->ask.name);
-    sonde_profiler_taking_status(s->profiler, x->taking, &status);
+    sonde_profiler_capture_status(s->profiler, x->capture, &status);
     tell_limits(&status, out);
-    const int rc = sonde_profiler_end(s->profiler, x->taking, &out->profile, err);
+    const int rc = sonde_profiler_end(s->profiler, x->capture, &out->profile, err);
     sonde__free(x);
     if (rc) return rc;
     if (sonde_sessions_keep(s, out->name, "session", out->profile, &out->id, &why) != 0) {
@@ -194,13 +194,13 @@ static int finish(struct sonde_sessions *s, struct session *x, struct sonde_sess
     return 0;
 }
 
-/* Lock held: out of the list, once nobody looks at it. Its taking is the caller's from now on. */
+/* Lock held: out of the list, once nobody looks at it. Its capture is the caller's from now on. */
 static void claim(struct sonde_sessions *s, struct session *x)
 {
-    struct sonde_taking *taking = x->taking;
-    x->taking = NULL;
+    struct sonde_capture *capture = x->capture;
+    x->capture = NULL;
     while (x->users) pthread_cond_wait(&s->wake, &s->lock);
-    x->taking = taking;
+    x->capture = capture;
     take_out(s, x);
 }
 
@@ -212,7 +212,7 @@ static int which(struct sonde_sessions *s, const char *name, struct session **ou
     *out = NULL;
     if (name) {
         *out = find(s, name);
-        if (*out && (*out)->taking) return 0;
+        if (*out && (*out)->capture) return 0;
         return *out ? sonde_err_set(err, SONDE_EBUSY, "session \"%s\" is being started or stopped",
                                     name)
                     : SONDE_ENOENT;
@@ -222,7 +222,7 @@ static int which(struct sonde_sessions *s, const char *name, struct session **ou
         return sonde_err_set(err, SONDE_EBUSY, "%zu sessions run (%s): say which is to be stopped, "
                              "{\"name\": \"%s\"}", s->count, names, s->list[0]->ask.name);
     }
-    if (!s->count || !s->list[0]->taking) {
+    if (!s->count || !s->list[0]->capture) {
         return sonde_err_set(err, SONDE_EBUSY, "no session runs: start one with POST "
                              "/admin/profile/start");
     }
@@ -256,7 +256,7 @@ static struct session *overdue(const struct sonde_sessions *s, uint64_t *until)
     const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
     for (size_t i = 0; i < s->count; i++) {
         struct session *x = s->list[i];
-        if (!x->end_ns || !x->taking) continue;
+        if (!x->end_ns || !x->capture) continue;
         if (x->end_ns <= now) return x;
         if (x->end_ns < *until) *until = x->end_ns;
     }
@@ -334,9 +334,9 @@ static int reserve(struct sonde_sessions *s, struct sonde_session_ask *ask, stru
     } else if (find(s, ask->name)) {
         rc = sonde_err_set(err, SONDE_EEXIST, "session \"%s\" runs already: stop it, or give this "
                            "one another name", ask->name);
-    } else if (s->count == SONDE_TAKINGS_MAX) {
+    } else if (s->count == SONDE_CAPTURES_MAX) {
         rc = sonde_err_set(err, SONDE_EBUSY, "%d sessions run, which is the limit: stop one",
-                           SONDE_TAKINGS_MAX);
+                           SONDE_CAPTURES_MAX);
     } else if (ask->duration_s > 0) {
         rc = start_thread(s, err);
     }
@@ -352,7 +352,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
                          struct sonde_err *err)
 {
     struct session *x = sonde__calloc(1, sizeof(*x));
-    struct sonde_taking *taking = NULL;
+    struct sonde_capture *capture = NULL;
     if (!x) return sonde_err_set(err, SONDE_ENOMEM, "no memory for a session");
     if (!sonde_profiler_has_cpu(s->profiler)) ask->cpu = 0;
     int rc = reserve(s, ask, x, err);
@@ -360,15 +360,15 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
         sonde__free(x);
         return rc;
     }
-    const struct sonde_taking_options o = { .rate_hz = ask->rate_hz, .no_cpu = !ask->cpu,
+    const struct sonde_capture_options o = { .rate_hz = ask->rate_hz, .no_cpu = !ask->cpu,
                                             .memory = ask->memory, .wait = 1 };
-    rc = sonde_profiler_begin(s->profiler, &o, &taking, err);
+    rc = sonde_profiler_begin(s->profiler, &o, &capture, err);
     pthread_mutex_lock(&s->lock);
     if (rc) {
         take_out(s, x);
         sonde__free(x);
     } else {
-        x->taking = taking;
+        x->capture = capture;
         if (ask->duration_s > 0) {
             x->end_ns = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(ask->duration_s * 1e9);
         }
@@ -404,7 +404,7 @@ int sonde_sessions_find(struct sonde_sessions *s, const char *text,
     struct session *x = look_at(s, text);
     if (x) {
         snprintf(out->label, sizeof(out->label), "%.64s, so far", x->ask.name);
-        const int rc = sonde_profiler_peek(s->profiler, x->taking, &out->profile, err);
+        const int rc = sonde_profiler_peek(s->profiler, x->capture, &out->profile, err);
         let_go(s, x);
         return rc;
     }
@@ -423,12 +423,12 @@ size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row
     pthread_mutex_lock(&s->lock);
     for (size_t i = s->count; i-- > 0 && n < max;) {
         struct session *x = s->list[i];
-        if (!x->taking) continue;
+        if (!x->capture) continue;
         struct sonde_session_row *row = &out[n++];
         *row = (struct sonde_session_row){ .duration_s = x->ask.duration_s, .cpu = x->ask.cpu,
                                            .memory = x->ask.memory };
         snprintf(row->name, sizeof(row->name), "%s", x->ask.name);
-        sonde_profiler_taking_status(s->profiler, x->taking, &row->status);
+        sonde_profiler_capture_status(s->profiler, x->capture, &row->status);
     }
     pthread_mutex_unlock(&s->lock);
     return n;
@@ -467,7 +467,7 @@ static void end_all(struct sonde_sessions *s)
             end_by_itself(s, x);
             continue;
         }
-        sonde_profiler_end(s->profiler, x->taking, NULL, NULL);
+        sonde_profiler_end(s->profiler, x->capture, NULL, NULL);
         sonde__free(x);
     }
 }

@@ -1,7 +1,7 @@
 /* sessions.h - profiling sessions that have names: begun and ended over HTTP, kept in the agent's
  * store. Without a store they are kept in memory, some of them, until the agent ends.
  *
- * A session is a taking (capture.h) with a name; several may run. One may be given a time
+ * A session is a capture (capture.h) with a name; several may run. One may be given a time
  * after which it ends by itself; all end with the agent, and are in its store then. */
 #ifndef SONDE_AGENT_SESSIONS_H
 #define SONDE_AGENT_SESSIONS_H
@@ -79,7 +79,7 @@ struct sonde_session_row {
     char name[SONDE_SESSION_NAME_BYTES];
     double duration_s;               /* after which it ends by itself; 0 = never */
     int cpu, memory;
-    struct sonde_taking_status status;
+    struct sonde_capture_status status;
 };
 size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row *out, size_t max);
 

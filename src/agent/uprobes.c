@@ -25,9 +25,9 @@ struct waiting_span {
     char name[NAME_BYTES];
 };
 
-struct sonde_probes {
+struct sonde_uprobes {
     struct sonde_model *model;      /* borrowed */
-    struct sonde_infer *infer;      /* the model's */
+    struct sonde_infer_tracker *infer;      /* the model's */
     struct sonde_llama *tracker;
     struct sonde_uprobe *uprobe;
     uint32_t pid;
@@ -40,12 +40,12 @@ struct sonde_probes {
 
 static void on_event(void *arg, const struct sonde_infer_event *e)
 {
-    sonde_infer_post(((const struct sonde_probes *)arg)->infer, e);
+    sonde_infer_post(((const struct sonde_uprobes *)arg)->infer, e);
 }
 
 static void on_span(void *arg, const struct sonde_model_span *span)
 {
-    struct sonde_probes *p = arg;
+    struct sonde_uprobes *p = arg;
     if (p->span_count == SPANS_MAX) {
         p->spans_dropped++;
         return;
@@ -67,7 +67,7 @@ static void on_span(void *arg, const struct sonde_model_span *span)
 static const struct sonde_llama_ops ops = { on_event, on_span };
 
 /* Write lock held. */
-static void hand_over(struct sonde_probes *p)
+static void hand_over(struct sonde_uprobes *p)
 {
     const char *program = "";
     for (size_t i = 0; i < p->model->process_count; i++) {
@@ -86,17 +86,17 @@ static void hand_over(struct sonde_probes *p)
 
 static void on_call(void *arg, const struct sonde_llama_call *c)
 {
-    sonde_llama_track(((const struct sonde_probes *)arg)->tracker, c);
+    sonde_llama_track(((const struct sonde_uprobes *)arg)->tracker, c);
 }
 
 static void on_pass(void *arg, uint32_t tid, uint64_t object, uint64_t begin_ns)
 {
-    sonde_llama_pass(((const struct sonde_probes *)arg)->tracker, tid, object, begin_ns, NULL, 0);
+    sonde_llama_pass(((const struct sonde_uprobes *)arg)->tracker, tid, object, begin_ns, NULL, 0);
 }
 
 static void on_drained(void *arg, uint64_t since_ns)
 {
-    struct sonde_probes *p = arg;
+    struct sonde_uprobes *p = arg;
     sonde_llama_drained(p->tracker, since_ns);
     if (p->span_count && pthread_rwlock_trywrlock(&p->model->lock) == 0) {
         hand_over(p);
@@ -146,18 +146,18 @@ static void name_model(struct sonde_llama *tracker, uint32_t pid)
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static void free_probes(struct sonde_probes *p)
+static void free_probes(struct sonde_uprobes *p)
 {
     sonde_llama_destroy(p->tracker);
     sonde__free(p->spans);
     sonde__free(p);
 }
 
-int sonde_probes_start(struct sonde_collector *c, uint32_t pid, const char *program,
-                       struct sonde_uprobe_returns *returns, struct sonde_probes **out,
+int sonde_uprobes_start(struct sonde_collector *c, uint32_t pid, const char *program,
+                       struct sonde_uprobe_returns *returns, struct sonde_uprobes **out,
                        struct sonde_err *err)
 {
-    struct sonde_probes *p = sonde__calloc(1, sizeof(*p));
+    struct sonde_uprobes *p = sonde__calloc(1, sizeof(*p));
     if (!p) return sonde_err_set(err, SONDE_ENOMEM, "no memory for probes");
     p->model = sonde_collector_model(c);
     p->infer = sonde_infer_of(p->model);
@@ -181,12 +181,12 @@ int sonde_probes_start(struct sonde_collector *c, uint32_t pid, const char *prog
     return 0;
 }
 
-void sonde_probes_status(struct sonde_probes *p, struct sonde_uprobe_status *out)
+void sonde_uprobes_status(struct sonde_uprobes *p, struct sonde_uprobe_status *out)
 {
     sonde_uprobe_status(p->uprobe, out);
 }
 
-void sonde_probes_stop(struct sonde_probes *p, struct sonde_uprobe_status *out)
+void sonde_uprobes_stop(struct sonde_uprobes *p, struct sonde_uprobe_status *out)
 {
     if (!p) return;
     sonde_uprobe_stop(p->uprobe, out);
@@ -209,7 +209,7 @@ static int is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-int sonde_probes_program(const char *name, char *out, size_t out_size)
+int sonde_uprobes_program(const char *name, char *out, size_t out_size)
 {
     const char *dirs = getenv("PATH");
     if (strchr(name, '/')) {

@@ -6,18 +6,18 @@
 #include "collect/collector.h"
 #include "collect/uprobe/uprobe.h"
 
-struct sonde_probes;
+struct sonde_uprobes;
 
 /* program: file that pid is about to execute; NULL = it runs. returns: see sonde_uprobe_options. c
  * must have inference attached, and outlive the result. Errors as sonde_uprobe_start. */
-int sonde_probes_start(struct sonde_collector *c, uint32_t pid, const char *program,
-                       struct sonde_uprobe_returns *returns, struct sonde_probes **out,
+int sonde_uprobes_start(struct sonde_collector *c, uint32_t pid, const char *program,
+                       struct sonde_uprobe_returns *returns, struct sonde_uprobes **out,
                        struct sonde_err *err);
-void sonde_probes_status(struct sonde_probes *p, struct sonde_uprobe_status *out);
+void sonde_uprobes_status(struct sonde_uprobes *p, struct sonde_uprobe_status *out);
 /* What is left is in the model's queue afterwards. p NULL is fine, out as well. */
-void sonde_probes_stop(struct sonde_probes *p, struct sonde_uprobe_status *out);
+void sonde_uprobes_stop(struct sonde_uprobes *p, struct sonde_uprobe_status *out);
 
 /* The file that a command of this name would execute: 1, or 0 = there is none. */
-int sonde_probes_program(const char *name, char *out, size_t out_size);
+int sonde_uprobes_program(const char *name, char *out, size_t out_size);
 
 #endif

@@ -27,7 +27,7 @@ int sonde_compare_basis_find(const char *name)
 
 const char *sonde_compare_basis_name(enum sonde_compare_basis b) { return basis_names[b]; }
 
-const char *sonde_figure_group_name(enum sonde_figure_group g)
+const char *sonde_compare_measure_group_name(enum sonde_compare_measure_group g)
 {
     static const char *const names[] = { "requests", "phases", "spans", "run", "memory",
                                          "functions" };
@@ -243,32 +243,32 @@ const double *cmp_basis(const struct cmp *c, int side)
 
 /* ---- Judging --------------------------------------------------------------------------------- */
 
-static int is_memory(const struct sonde_comparison *c, const struct sonde_figure *f)
+static int is_memory(const struct sonde_comparison *c, const struct sonde_compare_measure *f)
 {
-    return f->group == SONDE_FIGURE_MEMORY ||
-           (f->group == SONDE_FIGURE_FUNCTIONS && c->kind >= SONDE_SAMPLE_LIVE &&
+    return f->group == SONDE_MEASURE_MEMORY ||
+           (f->group == SONDE_MEASURE_FUNCTIONS && c->kind >= SONDE_SAMPLE_LIVE &&
             c->kind <= SONDE_SAMPLE_TEMPORARY);
 }
 
-static int matters(const struct sonde_comparison *c, const struct sonde_figure *f)
+static int matters(const struct sonde_comparison *c, const struct sonde_compare_measure *f)
 {
     const double least = is_memory(c, f) && !c->by_runs ? SONDE_COMPARE_EFFECT_SINGLE
                                                         : SONDE_COMPARE_EFFECT;
     if (fabs(f->d.relative) < least) return 0; /* NaN, of what was not there before, is not */
-    return f->group != SONDE_FIGURE_FUNCTIONS ||
+    return f->group != SONDE_MEASURE_FUNCTIONS ||
            fabs(f->d.change) >= SONDE_COMPARE_WEIGHT * fmax(c->whole[0], c->whole[1]);
 }
 
 /* A change by half or more could have gone unseen. Functions are many and mostly small: theirs are
  * held against the whole, not against themselves. */
-static int is_vague(const struct sonde_figure *f)
+static int is_vague(const struct sonde_compare_measure *f)
 {
-    if (f->group == SONDE_FIGURE_FUNCTIONS) return 0;
+    if (f->group == SONDE_MEASURE_FUNCTIONS) return 0;
     if (isnan(f->d.relative)) return f->d.change != 0; /* there was nothing before */
     return !(f->d.relative_low > -SONDE_COMPARE_VAGUE && f->d.relative_high < SONDE_COMPARE_VAGUE);
 }
 
-static enum sonde_verdict judge(const struct sonde_comparison *c, const struct sonde_figure *f,
+static enum sonde_verdict judge(const struct sonde_comparison *c, const struct sonde_compare_measure *f,
                                 enum sonde_verdict grown, enum sonde_verdict shrunk)
 {
     if (isnan(f->adjusted)) return SONDE_VERDICT_UNKNOWN;
@@ -286,12 +286,12 @@ static int adjust(struct sonde_comparison *c)
     int rc = 0;
     for (int functions = 0; functions < 2 && !rc; functions++) {
         for (size_t i = 0; i < c->count; i++) {
-            const int is = c->figures[i].group == SONDE_FIGURE_FUNCTIONS;
+            const int is = c->figures[i].group == SONDE_MEASURE_FUNCTIONS;
             p[i] = is == functions ? c->figures[i].d.p : NAN;
         }
         rc = sonde_stats_adjust(p, c->count);
         for (size_t i = 0; i < c->count && !rc; i++) {
-            const int is = c->figures[i].group == SONDE_FIGURE_FUNCTIONS;
+            const int is = c->figures[i].group == SONDE_MEASURE_FUNCTIONS;
             if (is == functions) c->figures[i].adjusted = p[i];
         }
     }
@@ -305,9 +305,9 @@ static int requests_unknown(const struct sonde_comparison *c)
 {
     if (!c->requests[0] || !c->requests[1] || c->basis != SONDE_BASIS_REQUEST) return 0;
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
+        const struct sonde_compare_measure *f = &c->figures[i];
         const int time = !strcmp(f->unit, "seconds") &&
-                         (f->group == SONDE_FIGURE_REQUESTS || f->group == SONDE_FIGURE_SPANS);
+                         (f->group == SONDE_MEASURE_REQUESTS || f->group == SONDE_MEASURE_SPANS);
         if (time && f->verdict != SONDE_VERDICT_UNKNOWN) return 0;
     }
     return 1;
@@ -320,14 +320,14 @@ static void find_headline(struct sonde_comparison *c)
     size_t best = c->count;
     int known = 0;
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
-        const int function = f->group == SONDE_FIGURE_FUNCTIONS;
+        const struct sonde_compare_measure *f = &c->figures[i];
+        const int function = f->group == SONDE_MEASURE_FUNCTIONS;
         if (!f->better && !function) continue;
         known |= f->verdict != SONDE_VERDICT_UNKNOWN;
-        if (!sonde_figure_changed(f)) continue;
+        if (!sonde_compare_measure_changed(f)) continue;
         if (best == c->count) best = i;
-        const struct sonde_figure *b = &c->figures[best];
-        if (!function || b->group != SONDE_FIGURE_FUNCTIONS || b == f) continue;
+        const struct sonde_compare_measure *b = &c->figures[best];
+        if (!function || b->group != SONDE_MEASURE_FUNCTIONS || b == f) continue;
         const int self = !strcmp(f->measure, "self"), best_self = !strcmp(b->measure, "self");
         if (self > best_self ||
             (self == best_self && fabs(f->d.change) > fabs(b->d.change))) {
@@ -348,7 +348,7 @@ static int judge_all(struct sonde_comparison *c)
     const int rc = adjust(c);
     if (rc) return rc;
     for (size_t i = 0; i < c->count; i++) {
-        struct sonde_figure *f = &c->figures[i];
+        struct sonde_compare_measure *f = &c->figures[i];
         f->verdict = f->amount ? judge(c, f, SONDE_VERDICT_MORE, SONDE_VERDICT_LESS)
                      : f->better > 0 ? judge(c, f, SONDE_VERDICT_FASTER, SONDE_VERDICT_SLOWER)
                                      : judge(c, f, SONDE_VERDICT_SLOWER, SONDE_VERDICT_FASTER);

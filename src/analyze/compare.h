@@ -59,11 +59,11 @@ struct sonde_compare_options {
                                         spans that the filter names), else share; memory: run */
 };
 
-enum sonde_figure_group {
-    SONDE_FIGURE_REQUESTS, SONDE_FIGURE_PHASES, SONDE_FIGURE_SPANS, SONDE_FIGURE_RUN,
-    SONDE_FIGURE_MEMORY, SONDE_FIGURE_FUNCTIONS,
+enum sonde_compare_measure_group {
+    SONDE_MEASURE_REQUESTS, SONDE_MEASURE_PHASES, SONDE_MEASURE_SPANS, SONDE_MEASURE_RUN,
+    SONDE_MEASURE_MEMORY, SONDE_MEASURE_FUNCTIONS,
 };
-const char *sonde_figure_group_name(enum sonde_figure_group g); /* "requests" … */
+const char *sonde_compare_measure_group_name(enum sonde_compare_measure_group g); /* "requests" … */
 
 enum sonde_verdict {
     SONDE_VERDICT_UNKNOWN,   /* no interval, or one so wide that it says nothing */
@@ -74,8 +74,8 @@ enum sonde_verdict {
 };
 const char *sonde_verdict_name(enum sonde_verdict v); /* "not different", "faster" … */
 
-struct sonde_figure {
-    enum sonde_figure_group group;
+struct sonde_compare_measure {
+    enum sonde_compare_measure_group group;
     const char *measure;     /* static: "p95", as --fail-on calls it */
     const char *title;       /* static: "request time p95" */
     const char *unit;        /* static: seconds, bytes, ratio, per second, bytes per second */
@@ -90,7 +90,7 @@ struct sonde_figure {
 };
 
 struct sonde_comparison {
-    struct sonde_figure *figures; /* by group, in the order they are shown */
+    struct sonde_compare_measure *figures; /* by group, in the order they are shown */
     size_t count, cap;
     int by_runs;             /* parts are runs; else sub-windows */
     size_t runs[2], parts[2];
@@ -115,7 +115,7 @@ int sonde_compare(const struct sonde_compare_run *before, size_t before_count,
 void sonde_comparison_destroy(struct sonde_comparison *c);
 
 /* 1 if it has changed: neither noise nor unknown. */
-static inline int sonde_figure_changed(const struct sonde_figure *f)
+static inline int sonde_compare_measure_changed(const struct sonde_compare_measure *f)
 {
     return f->verdict > SONDE_VERDICT_SAME;
 }

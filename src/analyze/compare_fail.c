@@ -192,27 +192,27 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
 
 /* How much it moved in the direction that is watched; what was nothing before has grown without
  * bounds. */
-static double moved(const struct sonde_fail_on *f, const struct sonde_figure *g)
+static double moved(const struct sonde_fail_on *f, const struct sonde_compare_measure *g)
 {
     if (isnan(g->d.relative)) return g->d.change * f->sign > 0 ? INFINITY : 0;
     return g->d.relative * f->sign;
 }
 
 /* By how much the limit is broken, for finding the worst; 0 or less: it is not. */
-static double excess(const struct sonde_fail_on *f, const struct sonde_figure *g, int unknown_ok)
+static double excess(const struct sonde_fail_on *f, const struct sonde_compare_measure *g, int unknown_ok)
 {
     if (f->absolute) return (g->after - f->limit) * f->sign;
     if (g->verdict == SONDE_VERDICT_UNKNOWN) return unknown_ok ? 0 : DBL_MIN;
-    return sonde_figure_changed(g) ? moved(f, g) - f->limit : 0;
+    return sonde_compare_measure_changed(g) ? moved(f, g) - f->limit : 0;
 }
 
 int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_comparison *c,
-                        int unknown_ok, const struct sonde_figure **out, struct sonde_err *err)
+                        int unknown_ok, const struct sonde_compare_measure **out, struct sonde_err *err)
 {
-    const struct sonde_figure *worst = NULL;
+    const struct sonde_compare_measure *worst = NULL;
     size_t seen = 0, named = 0;
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *g = &c->figures[i];
+        const struct sonde_compare_measure *g = &c->figures[i];
         if (strcmp(g->measure, f->measure) != 0) continue;
         named += *g->subject != '\0';
         if (*f->glob ? !*g->subject || fnmatch(f->glob, g->subject, 0) : *g->subject) continue;

@@ -34,6 +34,6 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
  * whether they changed break nothing. SONDE_ENOENT: there is no such figure in these runs.
  * SONDE_EINVAL: the figure is not of the limit's unit. */
 int sonde_fail_on_check(const struct sonde_fail_on *f, const struct sonde_comparison *c,
-                        int unknown_ok, const struct sonde_figure **out, struct sonde_err *err);
+                        int unknown_ok, const struct sonde_compare_measure **out, struct sonde_err *err);
 
 #endif

@@ -19,7 +19,7 @@ int cmp_add(struct cmp *c, const struct cmp_measure *m, const char *subject, dou
     if (isnan(e[0].value) || isnan(e[1].value)) return 0;
     if (out->count == out->cap) {
         const size_t cap = out->cap ? out->cap * 2 : 64;
-        struct sonde_figure *grown = sonde__realloc(out->figures, cap * sizeof(*grown));
+        struct sonde_compare_measure *grown = sonde__realloc(out->figures, cap * sizeof(*grown));
         if (!grown) return SONDE_ENOMEM;
         out->figures = grown;
         out->cap = cap;
@@ -28,7 +28,7 @@ int cmp_add(struct cmp *c, const struct cmp_measure *m, const char *subject, dou
     const uint32_t text = subject ? sonde_strings_add(pool, subject, strlen(subject), &c->budget)
                                   : 0;
     if (subject && *subject && !text) return SONDE_ENOMEM;
-    out->figures[out->count++] = (struct sonde_figure){
+    out->figures[out->count++] = (struct sonde_compare_measure){
         .group = m->group, .measure = m->measure, .title = m->title, .unit = m->unit,
         .subject = pool->strings[text], .better = m->better, .amount = m->amount,
         .before = e[0].value, .after = e[1].value, .d = sonde_estimate_compare(&e[0], &e[1]),
@@ -138,23 +138,23 @@ static int add_single(struct cmp *c, const struct cmp_measure *m, const double *
 
 enum request_time { TOTAL, TTFT, ITL, REQUEST_TIMES };
 static const struct cmp_measure request_times[REQUEST_TIMES][3] = {
-    { QUANTILES("", "request time", "seconds", SONDE_FIGURE_REQUESTS) },
-    { QUANTILES("ttft.", "time to first token", "seconds", SONDE_FIGURE_REQUESTS) },
-    { QUANTILES("itl.", "time between tokens", "seconds", SONDE_FIGURE_REQUESTS) },
+    { QUANTILES("", "request time", "seconds", SONDE_MEASURE_REQUESTS) },
+    { QUANTILES("ttft.", "time to first token", "seconds", SONDE_MEASURE_REQUESTS) },
+    { QUANTILES("itl.", "time between tokens", "seconds", SONDE_MEASURE_REQUESTS) },
 };
 
 enum request_rate { REQUESTS, TOKENS, PROMPT, ERRORS, REQUEST_RATES };
 static const struct cmp_measure request_rates[REQUEST_RATES] = {
-    { "requests", "requests", "per second", SONDE_FIGURE_REQUESTS, 1, 0 },
-    { "tokens", "tokens out", "per second", SONDE_FIGURE_REQUESTS, 1, 0 },
-    { "prompt", "prompt tokens", "per second", SONDE_FIGURE_REQUESTS, 1, 0 },
-    { "errors", "requests that failed", "ratio", SONDE_FIGURE_REQUESTS, -1, 1 },
+    { "requests", "requests", "per second", SONDE_MEASURE_REQUESTS, 1, 0 },
+    { "tokens", "tokens out", "per second", SONDE_MEASURE_REQUESTS, 1, 0 },
+    { "prompt", "prompt tokens", "per second", SONDE_MEASURE_REQUESTS, 1, 0 },
+    { "errors", "requests that failed", "ratio", SONDE_MEASURE_REQUESTS, -1, 1 },
 };
 
 static const struct cmp_measure phase_measures[3] = {
-    { "phase.p50", "time p50", "seconds", SONDE_FIGURE_PHASES, -1, 0 },
-    { "phase.p95", "time p95", "seconds", SONDE_FIGURE_PHASES, -1, 0 },
-    { "phase.p99", "time p99", "seconds", SONDE_FIGURE_PHASES, -1, 0 },
+    { "phase.p50", "time p50", "seconds", SONDE_MEASURE_PHASES, -1, 0 },
+    { "phase.p95", "time p95", "seconds", SONDE_MEASURE_PHASES, -1, 0 },
+    { "phase.p99", "time p99", "seconds", SONDE_MEASURE_PHASES, -1, 0 },
 };
 
 struct request_work {
@@ -257,19 +257,19 @@ int cmp_requests(struct cmp *c)
 /* ---- The run --------------------------------------------------------------------------------- */
 
 static const struct cmp_measure cpu_request = {
-    "cpu", "CPU time a request", "seconds", SONDE_FIGURE_RUN, -1, 1 };
+    "cpu", "CPU time a request", "seconds", SONDE_MEASURE_RUN, -1, 1 };
 static const struct cmp_measure cpu_run = {
-    "cpu", "CPU time a run", "seconds", SONDE_FIGURE_RUN, -1, 1 };
+    "cpu", "CPU time a run", "seconds", SONDE_MEASURE_RUN, -1, 1 };
 static const struct cmp_measure cpu_second = {
-    "cpu", "CPUs busy", "cpus", SONDE_FIGURE_RUN, 0, 1 };
+    "cpu", "CPUs busy", "cpus", SONDE_MEASURE_RUN, 0, 1 };
 static const struct cmp_measure cores = {
-    "cores", "CPUs busy", "cpus", SONDE_FIGURE_RUN, 0, 1 };
+    "cores", "CPUs busy", "cpus", SONDE_MEASURE_RUN, 0, 1 };
 static const struct cmp_measure blocked_request = {
-    "off-cpu", "time blocked a request", "seconds", SONDE_FIGURE_RUN, -1, 1 };
+    "off-cpu", "time blocked a request", "seconds", SONDE_MEASURE_RUN, -1, 1 };
 static const struct cmp_measure blocked_second = {
-    "off-cpu", "threads blocked", "threads", SONDE_FIGURE_RUN, 0, 1 };
+    "off-cpu", "threads blocked", "threads", SONDE_MEASURE_RUN, 0, 1 };
 static const struct cmp_measure run_time = {
-    "time", "run time", "seconds", SONDE_FIGURE_RUN, 0, 1 };
+    "time", "run time", "seconds", SONDE_MEASURE_RUN, 0, 1 };
 
 int cmp_run(struct cmp *c)
 {
@@ -301,10 +301,10 @@ int cmp_run(struct cmp *c)
 
 enum memory_figure { PEAK, LIVE, ALLOC, RSS, MEMORY_FIGURES };
 static const struct cmp_measure memory_measures[MEMORY_FIGURES] = {
-    { "peak", "memory in use at the peak", "bytes", SONDE_FIGURE_MEMORY, -1, 1 },
-    { "live", "memory in use at the end", "bytes", SONDE_FIGURE_MEMORY, -1, 1 },
-    { "alloc", "memory allocated", "bytes per second", SONDE_FIGURE_MEMORY, -1, 1 },
-    { "rss", "resident memory at the peak", "bytes", SONDE_FIGURE_MEMORY, -1, 1 },
+    { "peak", "memory in use at the peak", "bytes", SONDE_MEASURE_MEMORY, -1, 1 },
+    { "live", "memory in use at the end", "bytes", SONDE_MEASURE_MEMORY, -1, 1 },
+    { "alloc", "memory allocated", "bytes per second", SONDE_MEASURE_MEMORY, -1, 1 },
+    { "rss", "resident memory at the peak", "bytes", SONDE_MEASURE_MEMORY, -1, 1 },
 };
 
 static double memory_value(const struct sonde_compare_run *r, int figure)

@@ -177,8 +177,8 @@ static int add_function(struct cmp *c, const struct function_work *w, uint32_t n
     const char *text = c->out->texts->pool.strings[name];
     const int less = c->out->basis == SONDE_BASIS_SHARE || c->out->basis == SONDE_BASIS_SECOND;
     const struct cmp_measure measures[2] = {
-        { "self", "by itself", unit_of(c), SONDE_FIGURE_FUNCTIONS, less ? 0 : -1, 1 },
-        { "total", "with what it calls", unit_of(c), SONDE_FIGURE_FUNCTIONS, less ? 0 : -1, 1 },
+        { "self", "by itself", unit_of(c), SONDE_MEASURE_FUNCTIONS, less ? 0 : -1, 1 },
+        { "total", "with what it calls", unit_of(c), SONDE_MEASURE_FUNCTIONS, less ? 0 : -1, 1 },
     };
     int rc = 0;
     for (int i = 0; i < 2 && !rc; i++) {
@@ -197,7 +197,7 @@ static int add_function(struct cmp *c, const struct function_work *w, uint32_t n
 
 static int by_weight(const void *a, const void *b)
 {
-    const struct sonde_figure *x = a, *y = b;
+    const struct sonde_compare_measure *x = a, *y = b;
     if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
     const int order = strcmp(x->subject, y->subject);
     return order ? order : strcmp(x->measure, y->measure);

@@ -44,7 +44,7 @@ struct cmp {
 /* What a figure is called. Order within a group is that of the screen. */
 struct cmp_measure {
     const char *measure, *title, *unit;
-    enum sonde_figure_group group;
+    enum sonde_compare_measure_group group;
     int better;
     int amount; /* less and more, rather than faster and slower */
 };

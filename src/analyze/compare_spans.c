@@ -7,14 +7,14 @@
 #include "sonde/sonde.h"
 
 static const struct cmp_measure span_times[3] = {
-    { "p50", "time p50", "seconds", SONDE_FIGURE_SPANS, -1, 0 },
-    { "p95", "time p95", "seconds", SONDE_FIGURE_SPANS, -1, 0 },
-    { "p99", "time p99", "seconds", SONDE_FIGURE_SPANS, -1, 0 },
+    { "p50", "time p50", "seconds", SONDE_MEASURE_SPANS, -1, 0 },
+    { "p95", "time p95", "seconds", SONDE_MEASURE_SPANS, -1, 0 },
+    { "p99", "time p99", "seconds", SONDE_MEASURE_SPANS, -1, 0 },
 };
 static const struct cmp_measure span_rate = {
-    "spans", "spans", "per second", SONDE_FIGURE_SPANS, 1, 0 };
+    "spans", "spans", "per second", SONDE_MEASURE_SPANS, 1, 0 };
 static const struct cmp_measure span_cpu = {
-    "cpu", "CPU time in one", "seconds", SONDE_FIGURE_SPANS, -1, 1 };
+    "cpu", "CPU time in one", "seconds", SONDE_MEASURE_SPANS, -1, 1 };
 
 struct span_name {
     uint32_t text;           /* in the pool of texts */

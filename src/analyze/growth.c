@@ -11,7 +11,7 @@
 enum { OBJECTS_MIN = 8 };        /* growth of fewer may be what is in flight just now */
 
 /* Bytes in use at a tick; 0 before there were any. */
-static double value_at(const struct sonde_series *s, uint32_t tick)
+static double value_at(const struct sonde_curve *s, uint32_t tick)
 {
     if (tick < s->first) return 0;
     const uint32_t per = s->per_point ? s->per_point : 1, i = (tick - s->first) / per;

@@ -14,12 +14,12 @@ struct sonde_growth {
 /* One series, of values tick_s seconds apart, from skip ticks on (warm-up). noise: standard
  * deviation of one value (of a sampled estimate), 0 = exact. Fewer than 16 points or 5 seconds:
  * unknown. */
-void sonde_growth_judge(const struct sonde_series *s, double tick_s, uint32_t skip, double noise,
+void sonde_growth_judge(const struct sonde_curve *s, double tick_s, uint32_t skip, double noise,
                         struct sonde_growth *out);
 
 /* Where warm-up ends in the curve of all memory in use: the earliest tick after which it grows no
  * faster than it does at the end; UINT32_MAX = it has not ended yet. */
-uint32_t sonde_growth_warm_up(const struct sonde_series *total);
+uint32_t sonde_growth_warm_up(const struct sonde_curve *total);
 
 /* All of a heap profile: the mark if there was none, each site's verdict, slope and growth, and the
  * samples of kind LEAKED:

@@ -47,7 +47,7 @@ enum {
 #define Z_WHOLE 2.5758   /* 0.5 %: a second chance to be wrong */
 
 struct curve {
-    double y[SONDE_SERIES_POINTS];
+    double y[SONDE_CURVE_POINTS];
     uint32_t n;
     double dt;           /* seconds between points */
 };
@@ -136,7 +136,7 @@ static int comes_back(const double *u, uint32_t n, int degree, double *widen)
 /* By levels. 0: may not be used for this curve. */
 static int by_levels(const double *y, uint32_t n, int degree, struct fit *out)
 {
-    double residual[SONDE_SERIES_POINTS], widen;
+    double residual[SONDE_CURVE_POINTS], widen;
     *out = least_squares(y, n, degree, residual);
     if (!comes_back(residual, n, degree, &widen)) return 0;
     out->se *= widen;
@@ -163,7 +163,7 @@ static uint32_t means_of(const double *y, uint32_t n, uint32_t per, double *mean
 
 static struct fit by_steps(const double *y, uint32_t n, uint32_t per)
 {
-    double mean[SONDE_SERIES_POINTS], step[SONDE_SERIES_POINTS];
+    double mean[SONDE_CURVE_POINTS], step[SONDE_CURVE_POINTS];
     struct fit f = mean_of(step, steps_of(mean, means_of(y, n, per, mean), step));
     f.value /= per;
     f.se /= per;
@@ -189,7 +189,7 @@ static struct fit slope_of(const double *y, uint32_t n)
 /* The slope gets smaller, and by enough to matter. */
 static int slows_down(const struct curve *c)
 {
-    double step[SONDE_SERIES_POINTS], rest[SONDE_SERIES_POINTS], residual[SONDE_SERIES_POINTS];
+    double step[SONDE_CURVE_POINTS], rest[SONDE_CURVE_POINTS], residual[SONDE_CURVE_POINTS];
     struct fit f;
     const uint32_t n = c->n;
     double bend; /* change of the slope from point to point */
@@ -302,10 +302,10 @@ static enum sonde_heap_verdict verdict_of(const struct curve *c, const struct fi
 
 /* ---- Series ---------------------------------------------------------------------------------- */
 
-static void curve_of(const struct sonde_series *s, double tick_s, uint32_t skip, struct curve *c)
+static void curve_of(const struct sonde_curve *s, double tick_s, uint32_t skip, struct curve *c)
 {
     const uint32_t per = s->per_point ? s->per_point : 1;
-    const uint32_t count = s->count < SONDE_SERIES_POINTS ? s->count : SONDE_SERIES_POINTS;
+    const uint32_t count = s->count < SONDE_CURVE_POINTS ? s->count : SONDE_CURVE_POINTS;
     const uint32_t late = skip > s->first ? skip - s->first : 0;
     const uint32_t from = late / per + (late % per != 0);
     c->n = from < count ? count - from : 0;
@@ -313,7 +313,7 @@ static void curve_of(const struct sonde_series *s, double tick_s, uint32_t skip,
     for (uint32_t i = 0; i < c->n; i++) c->y[i] = (double)s->value[from + i];
 }
 
-void sonde_growth_judge(const struct sonde_series *s, double tick_s, uint32_t skip, double noise,
+void sonde_growth_judge(const struct sonde_curve *s, double tick_s, uint32_t skip, double noise,
                         struct sonde_growth *out)
 {
     struct curve c;
@@ -339,7 +339,7 @@ void sonde_growth_judge(const struct sonde_series *s, double tick_s, uint32_t sk
 /* Of the floor, which is what was never given back later: a burst that came and went is no part of
  * starting up. The last step up that is larger than those of the last third ends it, if before it
  * the floor rose STEEPER times as fast as after: chance has larger steps too. */
-uint32_t sonde_growth_warm_up(const struct sonde_series *total)
+uint32_t sonde_growth_warm_up(const struct sonde_curve *total)
 {
     enum { PARTS = 16, STEPS = PARTS - 1, END = STEPS / 3, STEEPER = 3 };
     struct curve c;

@@ -43,22 +43,22 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "'%s' is not a process id", cli->operands[0]);
     }
     const int sampled = cli->config.cpu_enabled && !v->no_cpu;
-    struct sonde_session_options o = {
+    struct sonde_watch_options o = {
         .pid = pid,
         .duration_s = v->duration_s,
         .http = !v->no_http,
         .series = 1,
         .progress = 1,
         .told = 1,
-        .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
+        .cpu = sampled ? SONDE_WATCH_IF_POSSIBLE : SONDE_WATCH_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
         .children = !v->children.off,
         .llama = !v->no_inference,
         .record = v->record,
         .recent = !v->no_continuous,
     };
-    const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
-    return status ? status : sonde_session_run(cli, &o);
+    const int status = sonde_cli_heap(cli, &v->heap, SONDE_WATCH_IF_POSSIBLE, &o);
+    return status ? status : sonde_watch_run(cli, &o);
 }
 
 const struct sonde_command sonde_cmd_attach = {

@@ -243,7 +243,7 @@ static int check_limits(const struct sonde_cli *cli, const struct diff *d)
     const struct diff_values *v = cli->values;
     int status = SONDE_EXIT_OK;
     for (size_t i = 0; i < v->fail_on.count; i++) {
-        const struct sonde_figure *f;
+        const struct sonde_compare_measure *f;
         struct sonde_err err = { "" };
         const int rc = sonde_fail_on_check(&d->fail_on[i], d->comparison, v->unknown_ok, &f, &err);
         if (rc < 0) return sonde_cli_usage(cli, "%s", err.text);
@@ -256,13 +256,13 @@ static int check_limits(const struct sonde_cli *cli, const struct diff *d)
                            *f->subject ? ": " : "", f->title);
             continue;
         }
-        char interval[SONDE_FIGURE_BYTES], before[SONDE_FIGURE_BYTES], after[SONDE_FIGURE_BYTES];
+        char interval[SONDE_MEASURE_BYTES], before[SONDE_MEASURE_BYTES], after[SONDE_MEASURE_BYTES];
         const int ascii = sonde_text_locale_ascii();
-        sonde_figure_interval(interval, f, ascii);
+        sonde_compare_measure_interval(interval, f, ascii);
         sonde_cli_fail(cli, "--fail-on '%s': %.200s%s%s went from %s to %s%s%s", d->fail_on[i].text,
                        f->subject, *f->subject ? ": " : "", f->title,
-                       sonde_figure_format(before, f->before, f->unit, ascii),
-                       sonde_figure_format(after, f->after, f->unit, ascii),
+                       sonde_compare_measure_format(before, f->before, f->unit, ascii),
+                       sonde_compare_measure_format(after, f->after, f->unit, ascii),
                        *interval ? ", " : "", interval);
     }
     return status;

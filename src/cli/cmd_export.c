@@ -224,7 +224,7 @@ static int export_store(struct sonde_cli *cli, const char *path, const char *for
                         const struct sonde_filter *filter, struct sonde_buf *out)
 {
     const struct export_values *v = cli->values;
-    const int which = sonde_exchange_format(format);
+    const int which = sonde_transfer_format(format);
     if (which < 0) {
         return sonde_cli_usage(cli, "--format: of a store json, csv, openmetrics and prometheus can be "
                                "written, not %s", format);
@@ -237,9 +237,9 @@ static int export_store(struct sonde_cli *cli, const char *path, const char *for
     const struct sonde_store_options o = { .path = path, .read_only = 1 };
     struct sonde_store *store;
     struct sonde_err err = { "" };
-    struct sonde_exchange_result result = { 0 };
+    struct sonde_transfer_result result = { 0 };
     if (ops->open(&o, &store, &err) != 0) return sonde_cli_fail(cli, "%s", err.text);
-    if (sonde_exchange_export(ops, store, &q, (enum sonde_exchange_format)which, out, &result, &err)) {
+    if (sonde_transfer_export(ops, store, &q, (enum sonde_transfer_format)which, out, &result, &err)) {
         status = sonde_cli_fail(cli, "%s", err.text);
     } else if (!cli->quiet) {
         sonde_visible_printf(STDERR_FILENO, "sonde: %llu points of %llu series\n", (unsigned long long)result.points,

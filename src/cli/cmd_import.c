@@ -73,20 +73,20 @@ static int format_of(const char *text, size_t len)
     size_t end = len;
     while (end && isspace((unsigned char)text[end - 1])) end--;
     if (len > 1 && *text == '{' && memmem(text, len < HEAD_BYTES ? len : HEAD_BYTES, "\"sonde-series\"", 14)) {
-        return SONDE_EXCHANGE_JSON;
+        return SONDE_TRANSFER_JSON;
     }
-    if (memmem(text, line, "time_ms", 7) && memchr(text, ',', line)) return SONDE_EXCHANGE_CSV;
+    if (memmem(text, line, "time_ms", 7) && memchr(text, ',', line)) return SONDE_TRANSFER_CSV;
     const int head = len > 7 && (!memcmp(text, "# HELP ", 7) || !memcmp(text, "# TYPE ", 7));
-    if (end >= 5 && !memcmp(text + end - 5, eof, 5)) return SONDE_EXCHANGE_OPENMETRICS;
-    return head ? SONDE_EXCHANGE_PROMETHEUS : -1;
+    if (end >= 5 && !memcmp(text + end - 5, eof, 5)) return SONDE_TRANSFER_OPENMETRICS;
+    return head ? SONDE_TRANSFER_PROMETHEUS : -1;
 }
 
 static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int format)
 {
     const struct import_values *v = cli->values;
     const char *path = cli->operands[0], *base = strrchr(path, '/');
-    struct sonde_exchange x = { 0 };
-    struct sonde_exchange_result result;
+    struct sonde_transfer x = { 0 };
+    struct sonde_transfer_result result;
     struct sonde_err err = { "" };
     char name[64];
     if (access(v->output, F_OK) == 0 && !sonde_store_is_file(v->output)) {
@@ -96,11 +96,11 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
     snprintf(name, sizeof(name), "import of %.40s", strcmp(path, "-") ? base : "standard input");
     struct sonde_progress progress;
     sonde_progress_begin(&progress, cli, "reading", path);
-    int rc = sonde_exchange_read(in->len ? in->data : "", in->len,
-                                 (enum sonde_exchange_format)format, &x, &result, &err);
+    int rc = sonde_transfer_read(in->len ? in->data : "", in->len,
+                                 (enum sonde_transfer_format)format, &x, &result, &err);
     const int is_read = !rc;
     int status = SONDE_EXIT_OK;
-    if (!rc) rc = sonde_exchange_import(&sonde_store_sqlite, v->output, name, &x, &err);
+    if (!rc) rc = sonde_transfer_import(&sonde_store_sqlite, v->output, name, &x, &err);
     sonde_progress_end(&progress);
     if (rc) status = is_read ? sonde_cli_fail(cli, "%s", err.text)
                              : sonde_cli_fail(cli, "%s: %s", path, err.text);
@@ -112,7 +112,7 @@ static int import_series(struct sonde_cli *cli, const struct sonde_buf *in, int 
                     "number of anything\n", (unsigned long long)result.left_out);
         }
     }
-    sonde_exchange_release(&x);
+    sonde_transfer_release(&x);
     return status;
 }
 
@@ -177,7 +177,7 @@ static int run(struct sonde_cli *cli)
     if (!cli->operand_count) return sonde_cli_usage(cli, "say what: sonde import IN -o FILE");
     if (!v->output) return sonde_cli_usage(cli, "say where to: -o FILE.run, or of series -o FILE.db");
     const char *path = cli->operands[0];
-    const int series = v->format ? sonde_exchange_format(v->format) : -1;
+    const int series = v->format ? sonde_transfer_format(v->format) : -1;
     if (v->format && series < 0) {
         const struct sonde_format_ops *f = sonde_format_find(v->format);
         if (!f || !f->read) {

@@ -64,15 +64,15 @@ static int run(struct sonde_cli *cli)
     if (v->pid && sonde_proc_stat((uint32_t)v->pid, &stat) != 0) {
         return sonde_cli_fail(cli, "there is no process %llu", (unsigned long long)v->pid);
     }
-    if (!v->output) sonde_session_file(file, sizeof(file), v->pid ? stat.comm : cli->operands[0]);
-    struct sonde_session_options o = {
+    if (!v->output) sonde_watch_file(file, sizeof(file), v->pid ? stat.comm : cli->operands[0]);
+    struct sonde_watch_options o = {
         .argv = v->pid ? NULL : cli->operands,
         .pid = (uint32_t)v->pid,
         .duration_s = v->duration_s,
         .stop = v->stop,
         .progress = 1,
         .told = 1,
-        .cpu = v->no_cpu ? SONDE_SESSION_NO : SONDE_SESSION_MUST,
+        .cpu = v->no_cpu ? SONDE_WATCH_NO : SONDE_WATCH_MUST,
         .cpu_options = sonde_cli_cpu_options(cli),
         .children = !v->children.off,
         .llama = !v->no_inference,
@@ -83,8 +83,8 @@ static int run(struct sonde_cli *cli)
     o.cpu_options.kernel = v->kernel;
     o.cpu_options.engine =
         v->engine ? (enum sonde_cpu_engine_kind)sonde_engine_find(v->engine) : SONDE_CPU_AUTO;
-    const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_NO, &o);
-    return status ? status : sonde_session_run(cli, &o);
+    const int status = sonde_cli_heap(cli, &v->heap, SONDE_WATCH_NO, &o);
+    return status ? status : sonde_watch_run(cli, &o);
 }
 
 const struct sonde_command sonde_cmd_record = {

@@ -56,12 +56,12 @@ static int run(struct sonde_cli *cli)
         return sonde_cli_usage(cli, "say what to run: sonde run [options] -- CMD [ARGUMENT]...");
     }
     const int sampled = cli->config.cpu_enabled && !v->no_cpu;
-    struct sonde_session_options o = {
+    struct sonde_watch_options o = {
         .argv = cli->operands,
         .keep_s = v->keep_s,
         .http = !v->no_http,
         .series = 1,
-        .cpu = sampled ? SONDE_SESSION_IF_POSSIBLE : SONDE_SESSION_NO,
+        .cpu = sampled ? SONDE_WATCH_IF_POSSIBLE : SONDE_WATCH_NO,
         .cpu_options = sonde_cli_cpu_options(cli),
         .children = !v->children.off,
         .llama = !v->no_inference,
@@ -72,8 +72,8 @@ static int run(struct sonde_cli *cli)
         .scrape = &v->scrape,
     };
     if (v->engine) o.cpu_options.engine = (enum sonde_cpu_engine_kind)sonde_engine_find(v->engine);
-    const int status = sonde_cli_heap(cli, &v->heap, SONDE_SESSION_IF_POSSIBLE, &o);
-    return status ? status : sonde_session_run(cli, &o);
+    const int status = sonde_cli_heap(cli, &v->heap, SONDE_WATCH_IF_POSSIBLE, &o);
+    return status ? status : sonde_watch_run(cli, &o);
 }
 
 const struct sonde_command sonde_cmd_run = {

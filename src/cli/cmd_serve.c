@@ -79,7 +79,7 @@ struct running {
     struct sonde_cli_foreign foreign; /* what is read of others */
     struct sonde_push *push;         /* NULL = nothing is sent on */
     struct sonde_server *server;
-    struct sonde_figures *figures;   /* the front's */
+    struct sonde_front_metrics *figures;   /* the front's */
     struct sonde_front_observer measures; /* figures' */
     struct sonde_front *front;       /* NULL = no upstream */
     int own_health;
@@ -175,11 +175,11 @@ static int start_front(struct sonde_cli *cli, struct running *r, struct sonde_er
     sonde_listen_url(&where, 0, url, sizeof(url));
     r->own_health = cli->config.server_own_health;
     rc = sonde_server_start(&s, &r->server, err);
-    if (!rc && sonde_figures_create(sonde_collector_model(r->collector), &r->figures) != 0) {
+    if (!rc && sonde_front_metrics_create(sonde_collector_model(r->collector), &r->figures) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "cannot start the front: out of memory");
     }
     if (!rc) {
-        r->measures = sonde_figures_observer(r->figures);
+        r->measures = sonde_front_metrics_observer(r->figures);
         o.observer = (struct sonde_front_observer){ .event = on_front_event, .tick = on_front_tick,
                                                     .ready = on_front_ready, .arg = r };
         rc = sonde_front_start(&o, &r->front, err);
@@ -208,7 +208,7 @@ static void stop(struct running *r)
 {
     sonde_front_stop(r->front);
     sonde_server_stop(r->server);
-    sonde_figures_destroy(r->figures);
+    sonde_front_metrics_destroy(r->figures);
 }
 
 static void announce(const struct sonde_cli *cli, const struct running *r)

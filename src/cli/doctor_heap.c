@@ -16,11 +16,11 @@
 #define WAIT_S 10
 
 /* Run it to its end. 0, or SONDE_EIO. */
-static int run_to_end(struct sonde_child *child, struct sonde_mem *mem, struct sonde_err *err)
+static int run_to_end(struct sonde_child *child, struct sonde_heap_reader *reader, struct sonde_err *err)
 {
     size_t size;
     int status;
-    const char *env = sonde_mem_environment(mem, &size);
+    const char *env = sonde_heap_reader_environment(reader, &size);
     if (sonde_child_exec(child, env, size) != 0) {
         return sonde_err_set(err, SONDE_EIO, "sh cannot be run");
     }
@@ -34,21 +34,21 @@ static int try_heap(const char *dir, uint64_t *allocations, struct sonde_err *er
 {
     char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ ":" }, NULL };
     struct sonde_child child;
-    struct sonde_mem *mem;
+    struct sonde_heap_reader *reader;
     int rc = sonde_child_fork(&child, argv, dir, err);
     if (rc) return rc;
-    const struct sonde_mem_options o = { .pid = (uint32_t)child.pid, .full = 1, .dir = dir };
-    rc = sonde_mem_start_on_exec(&o, &mem, err);
+    const struct sonde_heap_reader_options o = { .pid = (uint32_t)child.pid, .full = 1, .dir = dir };
+    rc = sonde_heap_reader_start_on_exec(&o, &reader, err);
     if (rc) {
         sonde_child_cancel(&child);
     } else {
-        struct sonde_mem_status status;
+        struct sonde_heap_reader_status status;
         struct sonde_profile *p = NULL;
-        rc = run_to_end(&child, mem, err);
-        sonde_mem_status(mem, &status);
+        rc = run_to_end(&child, reader, err);
+        sonde_heap_reader_status(reader, &status);
         *allocations = status.alloc_count;
         if (!rc && !status.running) rc = sonde_err_set(err, SONDE_EOFF, "%s", status.note);
-        if (sonde_mem_stop(mem, &p) == 0) sonde_profile_destroy(p);
+        if (sonde_heap_reader_stop(reader, &p) == 0) sonde_profile_destroy(p);
     }
     sigprocmask(SIG_SETMASK, &child.found_mask, NULL);
     return rc;
@@ -93,7 +93,7 @@ void sonde_doctor_heap(struct sonde_doctor *d)
                          (unsigned long long)allocations);
     } else {
         sonde_doctor_add(d, SONDE_DOCTOR_WARN,
-                         sonde_preloaded_library(library, sizeof(library), &none) != 0
+                         sonde_preload_library(library, sizeof(library), &none) != 0
                              ? "install libsonde_preload.so beside sonde or in its library directory; "
                                "until then memory is seen from outside only"
                              : "until then memory is seen from outside only",

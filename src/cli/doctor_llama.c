@@ -193,7 +193,7 @@ void sonde_doctor_llama(struct sonde_doctor *d)
     struct sonde_err err = { "" };
     char library[512];
     int rc = 0;
-    if (sonde_preloaded_library(library, sizeof(library), &err) != 0) {
+    if (sonde_preload_library(library, sizeof(library), &err) != 0) {
         sonde_doctor_add(d, SONDE_DOCTOR_WARN,
                          "install libsonde_preload.so beside sonde or in its library directory; "
                          "until then llama.cpp is watched by uprobes only",

@@ -29,32 +29,32 @@ static int parse_bytes(const char *text, uint64_t *out)
     return 0;
 }
 
-struct sonde_mem_options sonde_cli_mem_options(const struct sonde_cli *cli)
+struct sonde_heap_reader_options sonde_cli_heap_options(const struct sonde_cli *cli)
 {
     const struct sonde_config_values *c = &cli->config;
-    return (struct sonde_mem_options){ .mean = RATE_BYTES / (uint64_t)c->memory_sample_rate,
+    return (struct sonde_heap_reader_options){ .mean = RATE_BYTES / (uint64_t)c->memory_sample_rate,
                                        .depth_max = (uint32_t)c->cpu_max_stack_depth,
                                        .dir = c->agent_dir[0] ? c->agent_dir : NULL };
 }
 
 int sonde_cli_heap(const struct sonde_cli *cli, const struct sonde_cli_heap *v,
-                   enum sonde_session_want wanted, struct sonde_session_options *o)
+                   enum sonde_watch_want wanted, struct sonde_watch_options *o)
 {
     const struct sonde_config_values *c = &cli->config;
     if (v->mode && v->off) return sonde_cli_usage(cli, "--heap or --no-heap, not both");
-    o->heap = v->off || !c->memory_enabled || !c->memory_track_allocations ? SONDE_SESSION_NO
+    o->heap = v->off || !c->memory_enabled || !c->memory_track_allocations ? SONDE_WATCH_NO
                                                                             : wanted;
-    if (v->mode) o->heap = SONDE_SESSION_MUST;
+    if (v->mode) o->heap = SONDE_WATCH_MUST;
     o->leaks = c->memory_leak_detection;
-    o->mem_options = sonde_cli_mem_options(cli);
-    o->mem_options.scan = v->leak_check != NULL;
-    if (v->leak_check && o->heap == SONDE_SESSION_NO) {
+    o->heap_options = sonde_cli_heap_options(cli);
+    o->heap_options.scan = v->leak_check != NULL;
+    if (v->leak_check && o->heap == SONDE_WATCH_NO) {
         return sonde_cli_usage(cli, "--leak-check needs the heap profiled: add --heap");
     }
     if (!v->mode || !v->mode[0]) return SONDE_EXIT_OK;
     if (!strcmp(v->mode, "full")) {
-        o->mem_options.full = 1;
-    } else if (parse_bytes(v->mode, &o->mem_options.mean) != 0) {
+        o->heap_options.full = 1;
+    } else if (parse_bytes(v->mode, &o->heap_options.mean) != 0) {
         return sonde_cli_usage(cli, "--heap: '%s' is neither 'full' nor a number of bytes from 1 "
                                "to 1024G, for example 64K", v->mode);
     }

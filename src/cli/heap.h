@@ -28,9 +28,9 @@ struct sonde_cli_heap {
 /* Into o: whether the heap is profiled, and how. wanted: what it is without --heap and --no-heap.
  * SONDE_EXIT_OK, or tells what is wrong. */
 int sonde_cli_heap(const struct sonde_cli *cli, const struct sonde_cli_heap *v,
-                   enum sonde_session_want wanted, struct sonde_session_options *o);
+                   enum sonde_watch_want wanted, struct sonde_watch_options *o);
 
 /* Options of collect/heap/heap.h from the settings, without pid. */
-struct sonde_mem_options sonde_cli_mem_options(const struct sonde_cli *cli);
+struct sonde_heap_reader_options sonde_cli_heap_options(const struct sonde_cli *cli);
 
 #endif

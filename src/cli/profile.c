@@ -311,17 +311,17 @@ static int read_store(const struct sonde_cli *cli, const char *path, const char 
 }
 
 /* How a process is sampled for what filter asks for. */
-static struct sonde_session_options sample_options(const struct sonde_cli *cli,
+static struct sonde_watch_options sample_options(const struct sonde_cli *cli,
                                                    const struct sonde_cli_filter *filter)
 {
     const int memory = filter && sonde_cli_is_memory(filter->type);
-    struct sonde_session_options o = {
-        .cpu = memory ? SONDE_SESSION_NO : SONDE_SESSION_MUST,
-        .heap = memory ? SONDE_SESSION_MUST : SONDE_SESSION_NO,
+    struct sonde_watch_options o = {
+        .cpu = memory ? SONDE_WATCH_NO : SONDE_WATCH_MUST,
+        .heap = memory ? SONDE_WATCH_MUST : SONDE_WATCH_NO,
         .leaks = 1,
         .children = 1,
         .cpu_options = sonde_cli_cpu_options(cli),
-        .mem_options = sonde_cli_mem_options(cli),
+        .heap_options = sonde_cli_heap_options(cli),
     };
     o.cpu_options.rate_hz = SAMPLE_RATE_HZ;
     o.cpu_options.off_cpu = filter && filter->type && !strcmp(filter->type, "off-cpu");
@@ -337,13 +337,13 @@ static int take_profile(struct sonde_profile *p, void *arg)
 static int sample(struct sonde_cli *cli, uint32_t pid, double seconds,
                   const struct sonde_cli_filter *filter, struct sonde_profile **out)
 {
-    struct sonde_session_options o = sample_options(cli, filter);
+    struct sonde_watch_options o = sample_options(cli, filter);
     o.pid = pid;
     o.duration_s = seconds;
     o.progress = 1;
     o.on_profile = take_profile;
     o.on_profile_arg = out;
-    return sonde_session_run(cli, &o);
+    return sonde_watch_run(cli, &o);
 }
 
 /* What continuous profiling has put into a store. */
@@ -467,12 +467,12 @@ int sonde_cli_profile_command(struct sonde_cli *cli, char **argv, double duratio
     struct command c = { cli, filter, use };
     const int status = parse_select(cli, filter, &s);
     if (status) return status;
-    struct sonde_session_options o = sample_options(cli, filter);
+    struct sonde_watch_options o = sample_options(cli, filter);
     o.argv = argv;
     o.duration_s = duration_s;
     o.stop = stop;
     o.llama = 1;
     o.on_profile = use_profile;
     o.on_profile_arg = &c;
-    return sonde_session_run(cli, &o);
+    return sonde_watch_run(cli, &o);
 }

@@ -52,7 +52,7 @@ static const char *process_why(uint32_t pid)
     const int fd = open(exe, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return NULL;
     snprintf(exe, sizeof(exe), "/proc/self/fd/%d", fd);
-    const char *why = sonde_preloaded_refused(exe);
+    const char *why = sonde_preload_refused(exe);
     close(fd);
     return why;
 }

@@ -25,13 +25,13 @@ struct sonde_cli_children {
     { .name = "children", .type = SONDE_OPT_FLAG, .offset = offsetof(values, field.on),          \
       .help = "also the processes that it starts (the default)" }
 
-enum sonde_session_want {
-    SONDE_SESSION_NO,
-    SONDE_SESSION_IF_POSSIBLE, /* what forbids it is told, and the rest goes on */
-    SONDE_SESSION_MUST,        /* what forbids it ends the session before it begins */
+enum sonde_watch_want {
+    SONDE_WATCH_NO,
+    SONDE_WATCH_IF_POSSIBLE, /* what forbids it is told, and the rest goes on */
+    SONDE_WATCH_MUST,        /* what forbids it ends the watch before it begins */
 };
 
-struct sonde_session_options {
+struct sonde_watch_options {
     char **argv;             /* CMD to run, NULL-terminated; NULL = attach to pid */
     uint32_t pid;
     double duration_s;       /* then recording ends (and attaching); 0 = when the process does */
@@ -41,11 +41,11 @@ struct sonde_session_options {
     int series;              /* tell about series and spans at the end */
     int progress;            /* of a process that runs: on a terminal, how far it is */
     int told;                /* stderr is ours: tell even if it is no terminal, unless --quiet */
-    enum sonde_session_want cpu, heap;
+    enum sonde_watch_want cpu, heap;
     int children;            /* also processes that it starts, or has started */
     int llama;               /* calls of llama.cpp's functions, if it uses them */
     struct sonde_cpu_options cpu_options; /* without pid and children */
-    struct sonde_mem_options mem_options; /* alike */
+    struct sonde_heap_reader_options heap_options; /* alike */
     int leaks;               /* judge growth */
     const char *record;      /* run file to write; NULL = none */
     const struct sonde_cli_list *scrape; /* exporters to read, besides those of the settings; NULL =
@@ -63,9 +63,9 @@ struct sonde_session_options {
 
 /* Returns the exit status: CMD's, or by its signal not at all. 0 for a process that was attached
  * to, 1 when what was asked for could not be done. */
-int sonde_session_run(struct sonde_cli *cli, const struct sonde_session_options *options);
+int sonde_watch_run(struct sonde_cli *cli, const struct sonde_watch_options *options);
 
 /* "sonde-<name>-<time>.run" for the base name of a program. */
-void sonde_session_file(char *out, size_t out_size, const char *name);
+void sonde_watch_file(char *out, size_t out_size, const char *name);
 
 #endif

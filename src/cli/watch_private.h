@@ -1,4 +1,4 @@
-/* watch_private.h - what the files of a session share. */
+/* watch_private.h - what the files of a watch share. */
 #ifndef SONDE_CLI_WATCH_PRIVATE_H
 #define SONDE_CLI_WATCH_PRIVATE_H
 
@@ -16,9 +16,9 @@
 #include "agent/profiler.h"
 #include "serve/http/server.h"
 
-struct session {
+struct watch {
     struct sonde_cli *cli;
-    const struct sonde_session_options *o;
+    const struct sonde_watch_options *o;
     struct sonde_child child;
     uint32_t pid;
     const char *name;                  /* of the program, for people */
@@ -32,10 +32,10 @@ struct session {
     struct sonde_push *push;           /* NULL: nothing is sent on */
     struct sonde_recording recording;
     char program[4096];                /* that the command is, for probes */
-    struct sonde_probes *probes;       /* in llama.cpp; NULL = no hook is missing, or not permitted */
+    struct sonde_uprobes *probes;       /* in llama.cpp; NULL = no hook is missing, or not permitted */
     struct sonde_uprobe_status probed; /* what they saw, at the end */
     struct sonde_uprobe_returns *returns; /* from them to who unwinds; NULL alike */
-    struct sonde_outside outside;      /* of a process that runs and has no heap profile */
+    struct sonde_rss_watch outside;      /* of a process that runs and has no heap profile */
     int from_outside;                  /* outside is looking */
     struct sonde_unseen unseen;        /* processes below it that the library cannot come into */
     char refused[320];                 /* why libsonde_preload is not in it; "" = it is */
@@ -46,42 +46,42 @@ struct session {
     uint64_t cpu_ns;                   /* of a process that runs: used when we came */
 };
 
-double session_clock_s(void);
+double watch_clock_s(void);
 
 /* ---- watch_tell.c --------------------------------------------------------------------------- */
 
 /* For who wants to know: the log, and stderr if that is ours, a terminal, or -v was given. */
-void session_tell(const struct session *s, const char *format, ...)
+void watch_tell(const struct watch *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Something of ours does not work. */
-void session_tell_failure(const struct session *s, const char *what, const struct sonde_err *err);
+void watch_tell_failure(const struct watch *s, const char *what, const struct sonde_err *err);
 
 /* The same of something that was asked for: also with --quiet. */
-void session_tell_missing(const struct session *s, const char *what, const struct sonde_err *err);
+void watch_tell_missing(const struct watch *s, const char *what, const struct sonde_err *err);
 
 /* The recording is complete, and the command goes on. */
-void session_tell_waiting(const struct session *s);
+void watch_tell_waiting(const struct watch *s);
 
 /* On a terminal: how far a recording of a process that runs is, in a line that is written over.
  * seconds: it will take; 0 = it is not known, less = it is over. */
-int session_has_progress(const struct session *s);
-void session_tell_progress(const struct session *s, double seconds);
+int watch_has_progress(const struct watch *s);
+void watch_tell_progress(const struct watch *s, double seconds);
 
 /* How the command ended (status as of waitpid), or that it goes on, and what it recorded. */
-void session_tell_end(const struct session *s, int ended, int status);
+void watch_tell_end(const struct watch *s, int ended, int status);
 
 /* Once the command has ended: which of the processes that it started have not. */
-void session_tell_survivors(const struct session *s);
+void watch_tell_survivors(const struct watch *s);
 
 /* What probes in llama.cpp missed. */
-void session_tell_probes(const struct session *s);
+void watch_tell_probes(const struct watch *s);
 
 /* What was seen of its memory from outside. */
-void session_tell_outside(struct session *s);
+void watch_tell_outside(struct watch *s);
 
 /* What was sampled: counts, loss, completeness, the first functions. */
-void session_tell_profile(struct session *s, const struct sonde_profile *p,
+void watch_tell_profile(struct watch *s, const struct sonde_profile *p,
                           const char *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* watch_tell.c - what a session says on stderr and in the log.
+/* watch_tell.c - what a watch says on stderr and in the log.
  *
  * Standard input and output are the command's alone. With `sonde run` so is stderr unless it is a
  * terminal (or -v is given), where a line at the start and a few at the end help more than they
@@ -42,7 +42,7 @@ static void say(const char *line)
     sonde_visible_printf(STDERR_FILENO, "sonde: %s\n", line);
 }
 
-void session_tell(const struct session *s, const char *format, ...)
+void watch_tell(const struct watch *s, const char *format, ...)
 {
     char line[1024];
     va_list ap;
@@ -54,7 +54,7 @@ void session_tell(const struct session *s, const char *format, ...)
     if (cli->verbose || (!cli->quiet && (s->o->told || isatty(STDERR_FILENO)))) say(line);
 }
 
-void session_tell_failure(const struct session *s, const char *what, const struct sonde_err *err)
+void watch_tell_failure(const struct watch *s, const char *what, const struct sonde_err *err)
 {
     char line[1024];
     snprintf(line, sizeof(line), "%s: %s", what, err->text);
@@ -62,9 +62,9 @@ void session_tell_failure(const struct session *s, const char *what, const struc
     if (!s->cli->quiet) say(line);
 }
 
-void session_tell_missing(const struct session *s, const char *what, const struct sonde_err *err)
+void watch_tell_missing(const struct watch *s, const char *what, const struct sonde_err *err)
 {
-    session_tell_failure(s, what, err);
+    watch_tell_failure(s, what, err);
     if (s->cli->quiet) sonde_visible_printf(STDERR_FILENO, "sonde: %s: %s\n", what, err->text);
 }
 
@@ -86,7 +86,7 @@ static void busiest_add(struct busy busy[BUSIEST], const struct sonde_model_seri
     }
 }
 
-static void tell_histogram(const struct session *s, const struct sonde_model_series *series)
+static void tell_histogram(const struct watch *s, const struct sonde_model_series *series)
 {
     const struct sonde_model_family *f = series->family;
     const struct sonde_hist_value *h = series->hist;
@@ -97,12 +97,12 @@ static void tell_histogram(const struct session *s, const struct sonde_model_ser
     const enum sonde_unit unit = sonde_unit_of(f->unit, f->name);
     const int ascii = sonde_text_locale_ascii();
     char a[SONDE_VALUE_BYTES], b[SONDE_VALUE_BYTES];
-    session_tell(s, "  %s{%s}: %llu recorded, p50 %s, p99 %s", f->name, series->label_text,
+    watch_tell(s, "  %s{%s}: %llu recorded, p50 %s, p99 %s", f->name, series->label_text,
                  (unsigned long long)h->count, sonde_value_format(a, p50, unit, ascii),
                  sonde_value_format(b, p99, unit, ascii));
 }
 
-static void tell_percentiles(const struct session *s, const char *what,
+static void tell_percentiles(const struct watch *s, const char *what,
                              const struct sonde_model_series *series)
 {
     if (!series || !series->hist || !series->hist->count) return;
@@ -111,7 +111,7 @@ static void tell_percentiles(const struct session *s, const char *what,
     const double scale = series->family->scale;
     const int ascii = sonde_text_locale_ascii();
     char p50[SONDE_VALUE_BYTES], p95[SONDE_VALUE_BYTES], p99[SONDE_VALUE_BYTES];
-    session_tell(s, "  %s: p50 %s, p95 %s, p99 %s", what,
+    watch_tell(s, "  %s: p50 %s, p95 %s, p99 %s", what,
                  sonde_value_format(p50, sonde_quantile(0.5, h->zero, octave, scale),
                                     SONDE_UNIT_SECONDS, ascii),
                  sonde_value_format(p95, sonde_quantile(0.95, h->zero, octave, scale),
@@ -121,16 +121,16 @@ static void tell_percentiles(const struct session *s, const char *what,
 }
 
 /* Read lock held. */
-static void tell_inference(const struct session *s, const struct sonde_model *m)
+static void tell_inference(const struct watch *s, const struct sonde_model *m)
 {
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     struct sonde_infer_totals t;
     uint64_t requests = 0;
     if (!x) return;
     sonde_infer_totals(x, m->now_s, &t);
     for (size_t i = 0; i < SONDE_INFER_OUTCOMES; i++) requests += t.requests[i];
     if (!requests) return;
-    session_tell(s, "%llu inference requests (%llu failed, %llu cancelled, %llu lost), %llu tokens "
+    watch_tell(s, "%llu inference requests (%llu failed, %llu cancelled, %llu lost), %llu tokens "
                  "in, %llu out", (unsigned long long)requests,
                  (unsigned long long)(t.requests[SONDE_ERROR] + t.requests[SONDE_TIMEOUT]),
                  (unsigned long long)t.requests[SONDE_CANCELLED],
@@ -139,14 +139,14 @@ static void tell_inference(const struct session *s, const struct sonde_model *m)
     for (size_t i = 0; i < sonde_infer_group_count(x); i++) {
         struct sonde_infer_group_view g;
         sonde_infer_group(x, i, &g);
-        session_tell(s, " %s%s%s", g.model, g.model[0] && g.route[0] ? " " : "", g.route);
+        watch_tell(s, " %s%s%s", g.model, g.model[0] && g.route[0] ? " " : "", g.route);
         tell_percentiles(s, "time to first token", g.series[SONDE_INFER_G_TTFT]);
         tell_percentiles(s, "between tokens", g.series[SONDE_INFER_G_ITL]);
         tell_percentiles(s, "in all", g.series[SONDE_INFER_G_DURATION]);
     }
 }
 
-static void tell_model(const struct session *s)
+static void tell_model(const struct watch *s)
 {
     struct sonde_model *m = sonde_collector_model(s->collector);
     struct busy busy[BUSIEST] = { { NULL, 0 } };
@@ -161,43 +161,43 @@ static void tell_model(const struct session *s)
             if (f->type == SONDE_HISTOGRAM && one->hist) busiest_add(busy, one);
         }
     }
-    session_tell(s, "%zu series, %llu spans", series, (unsigned long long)m->span_next);
+    watch_tell(s, "%zu series, %llu spans", series, (unsigned long long)m->span_next);
     for (size_t i = 0; i < BUSIEST && busy[i].series; i++) tell_histogram(s, busy[i].series);
     tell_inference(s, m);
     pthread_rwlock_unlock(&m->lock);
 }
 
 /* Calls that were missed, told where the figures made of them are. */
-static void tell_llama(const struct session *s)
+static void tell_llama(const struct watch *s)
 {
     struct sonde_model *m = sonde_collector_model(s->collector);
     pthread_rwlock_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) {
         const struct sonde_model_process *p = m->processes[i];
-        if (p->llama_note[0]) session_tell(s, "%s (%u): %s", p->program, p->pid, p->llama_note);
+        if (p->llama_note[0]) watch_tell(s, "%s (%u): %s", p->program, p->pid, p->llama_note);
     }
     pthread_rwlock_unlock(&m->lock);
 }
 
 /* ---- The end ---------------------------------------------------------------------------------- */
 
-void session_tell_end(const struct session *s, int ended, int status)
+void watch_tell_end(const struct watch *s, int ended, int status)
 {
     if (s->o->on_profile) return; /* what is made of it says more */
     char time[SONDE_VALUE_BYTES];
     sonde_value_format(time, s->elapsed_s, SONDE_UNIT_SECONDS,
                        sonde_text_locale_ascii());
     if (!s->o->argv) {
-        session_tell(s, "watched %s for %s%s", s->name, time, ended ? ", until it ended" : "");
+        watch_tell(s, "watched %s for %s%s", s->name, time, ended ? ", until it ended" : "");
     } else if (!ended) {
-        session_tell(s, s->o->stop ? "%s was recorded for %s" : "%s goes on; it was recorded for %s",
+        watch_tell(s, s->o->stop ? "%s was recorded for %s" : "%s goes on; it was recorded for %s",
                      s->name, time);
     } else if (WIFEXITED(status)) {
-        session_tell(s, "%s ran %s, exit status %d", s->name, time, WEXITSTATUS(status));
+        watch_tell(s, "%s ran %s, exit status %d", s->name, time, WEXITSTATUS(status));
     } else {
         const int sig = WTERMSIG(status);
         const char *name = sigabbrev_np(sig);
-        session_tell(s, "%s ran %s, killed by signal %d (%s%s)%s", s->name, time, sig,
+        watch_tell(s, "%s ran %s, killed by signal %d (%s%s)%s", s->name, time, sig,
                      name ? "SIG" : "real-time", name ? name : "",
                      WCOREDUMP(status) ? ", core dumped" : "");
     }
@@ -205,7 +205,7 @@ void session_tell_end(const struct session *s, int ended, int status)
     if (s->collector) tell_llama(s);
 }
 
-void session_tell_survivors(const struct session *s)
+void watch_tell_survivors(const struct watch *s)
 {
     char names[512] = "";
     size_t len = 0;
@@ -220,31 +220,31 @@ void session_tell_survivors(const struct session *s)
         }
     }
     if (!count) return;
-    session_tell(s, "%u process%s that it started go%s on and %s not recorded any more: %s%s", count,
+    watch_tell(s, "%u process%s that it started go%s on and %s not recorded any more: %s%s", count,
                  count > 1 ? "es" : "", count > 1 ? "" : "es", count > 1 ? "are" : "is", names,
                  count > TOP ? " …" : "");
 }
 
-void session_tell_waiting(const struct session *s)
+void watch_tell_waiting(const struct watch *s)
 {
     if (s->o->stop) {
-        session_tell(s, "the recording is complete: %s (process %u) is asked to end", s->name,
+        watch_tell(s, "the recording is complete: %s (process %u) is asked to end", s->name,
                      s->pid);
     } else {
-        session_tell(s, "the recording is complete; waiting for %s (process %u) to end: Ctrl-C ends "
+        watch_tell(s, "the recording is complete; waiting for %s (process %u) to end: Ctrl-C ends "
                      "it, --stop would have", s->name, s->pid);
     }
 }
 
 /* Once it takes more than a moment. With -v the log is on the same terminal. */
-int session_has_progress(const struct session *s)
+int watch_has_progress(const struct watch *s)
 {
     return s->o->progress && !s->cli->quiet && !s->cli->verbose && isatty(STDERR_FILENO);
 }
 
-void session_tell_progress(const struct session *s, double seconds)
+void watch_tell_progress(const struct watch *s, double seconds)
 {
-    const double elapsed_s = session_clock_s() - s->started_s;
+    const double elapsed_s = watch_clock_s() - s->started_s;
     char of[32] = "", samples[48] = "";
     if (seconds < 0) {
         dprintf(STDERR_FILENO, "\r\033[K");
@@ -260,49 +260,49 @@ void session_tell_progress(const struct session *s, double seconds)
             floor(elapsed_s), of, samples);
 }
 
-void session_tell_probes(const struct session *s)
+void watch_tell_probes(const struct watch *s)
 {
     const struct sonde_uprobe_status *u = &s->probed;
     if (u->files) {
-        session_tell(s, "probes in llama.cpp saw %llu calls", (unsigned long long)u->calls);
+        watch_tell(s, "probes in llama.cpp saw %llu calls", (unsigned long long)u->calls);
     }
     if (u->late) {
-        session_tell(s, "%llu batches of llama.cpp were computed faster than they could be read, or "
+        watch_tell(s, "%llu batches of llama.cpp were computed faster than they could be read, or "
                      "could not be read: they are in no request's figures",
                      (unsigned long long)u->late);
     }
     if (u->lost) {
-        session_tell(s, "%llu hits of probes in llama.cpp were lost: more came at once than there was "
+        watch_tell(s, "%llu hits of probes in llama.cpp were lost: more came at once than there was "
                      "room for", (unsigned long long)u->lost);
     }
-    if (u->problem.text[0]) session_tell_failure(s, "some of llama.cpp was not seen", &u->problem);
+    if (u->problem.text[0]) watch_tell_failure(s, "some of llama.cpp was not seen", &u->problem);
 }
 
 /* Lines of a buffer, each told. */
-static void tell_lines(const struct session *s, struct sonde_buf *lines)
+static void tell_lines(const struct watch *s, struct sonde_buf *lines)
 {
     char *at = lines->error ? NULL : lines->data;
     for (char *end; at && (end = strchr(at, '\n')); at = end + 1) {
         *end = '\0';
-        session_tell(s, "%.400s", at);
+        watch_tell(s, "%.400s", at);
     }
 }
 
-void session_tell_outside(struct session *s)
+void watch_tell_outside(struct watch *s)
 {
     struct sonde_buf lines;
     if (!s->from_outside || s->o->on_profile) return;
     sonde_buf_init(&lines, 1 << 16);
-    sonde_outside_tell(&s->outside, session_clock_s(), sonde_text_locale_ascii(), &lines);
+    sonde_rss_watch_tell(&s->outside, watch_clock_s(), sonde_text_locale_ascii(), &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
 }
 
-static void tell_top(const struct session *s, const struct sonde_profile *p)
+static void tell_top(const struct watch *s, const struct sonde_profile *p)
 {
     /* Shares of allocations are no CPU time. */
     const struct sonde_profile_filter all = {
-        .kind = s->o->cpu == SONDE_SESSION_NO      ? -1
+        .kind = s->o->cpu == SONDE_WATCH_NO      ? -1
                 : p->weights[SONDE_SAMPLE_CPU] ? SONDE_SAMPLE_CPU : SONDE_SAMPLE_OFFCPU,
     };
     const struct sonde_tree_options plain = { .by_module = 1 };
@@ -316,22 +316,22 @@ static void tell_top(const struct session *s, const struct sonde_profile *p)
     sonde_tree_destroy(tree);
 }
 
-static void tell_heap(const struct session *s, const struct sonde_profile *p)
+static void tell_heap(const struct watch *s, const struct sonde_profile *p)
 {
     struct sonde_buf lines;
     sonde_buf_init(&lines, 1 << 16);
     sonde_heap_summary(p, TOP, sonde_text_locale_ascii(), &lines);
     tell_lines(s, &lines);
     sonde_buf_release(&lines);
-    if (s->recording.heap_note[0]) session_tell(s, "heap: %s", s->recording.heap_note);
+    if (s->recording.heap_note[0]) watch_tell(s, "heap: %s", s->recording.heap_note);
 }
 
 /* Why stacks are not whole, and what was done that others are. */
-static void tell_stacks(const struct session *s, const struct sonde_stack_sums *sums)
+static void tell_stacks(const struct watch *s, const struct sonde_stack_sums *sums)
 {
     const double all = (double)sums->stacks;
     if (sums->mended) {
-        session_tell(s, "%.2f %% of the stacks go on beyond what is copied with a sample: their outer "
+        watch_tell(s, "%.2f %% of the stacks go on beyond what is copied with a sample: their outer "
                      "frames were read a moment later, and verified",
                      (double)sums->mended / all * 100);
     }
@@ -340,7 +340,7 @@ static void tell_stacks(const struct session *s, const struct sonde_stack_sums *
         const double changed = (double)sums->cuts[SONDE_CUT_CHANGED];
         const int hint = most == SONDE_CUT_CHANGED && s->o->argv && changed >= CHANGED_LEAST &&
                          changed > all * CHANGED_SHARE;
-        session_tell(s, "%.2f %% of the stacks are truncated%s %s%s",
+        watch_tell(s, "%.2f %% of the stacks are truncated%s %s%s",
                      ceil((double)sums->truncated / all * 1e4) / 100,
                      sums->cuts[most] == sums->truncated ? "," : ", most of them",
                      sonde_sample_cut_title(most),
@@ -351,7 +351,7 @@ static void tell_stacks(const struct session *s, const struct sonde_stack_sums *
 /* ---- CPU -------------------------------------------------------------------------------------- */
 
 /* CPU time of the process, and of the children that it waited for, while it was recorded. */
-static void used_cpu(const struct session *s, double *own_s, double *children_s)
+static void used_cpu(const struct watch *s, double *own_s, double *children_s)
 {
     uint64_t own = s->child.cpu_ns, children = s->child.children_cpu_ns;
     if (!own && !children && sonde_proc_cpu_ns(s->pid, &own, &children) != 0) own = s->cpu_ns;
@@ -361,7 +361,7 @@ static void used_cpu(const struct session *s, double *own_s, double *children_s)
 
 /* Is so little of it sampled that it is worth a word? How many samples there are varies by the root
  * of it at most; twice that is not by chance. */
-static int is_short(const struct session *s, double sampled_s, double used_s, double rate_hz)
+static int is_short(const struct watch *s, double sampled_s, double used_s, double rate_hz)
 {
     const double expected = used_s * rate_hz;
     if (used_s - sampled_s <= UNSAMPLED_S) return 0;
@@ -371,7 +371,7 @@ static int is_short(const struct session *s, double sampled_s, double used_s, do
 }
 
 /* What was not sampled, and why: nothing is shown as a success that is not one. */
-static void tell_unsampled(const struct session *s, const struct sonde_profile *p,
+static void tell_unsampled(const struct watch *s, const struct sonde_profile *p,
                            uint64_t samples, double sampled_s)
 {
     const int ascii = sonde_text_locale_ascii();
@@ -383,18 +383,18 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
     sonde_value_format(a, used_s, SONDE_UNIT_SECONDS, ascii);
     sonde_value_format(b, s->elapsed_s, SONDE_UNIT_SECONDS, ascii);
     if (samples <= FEW && used_s < s->elapsed_s * IDLE_SHARE) {
-        session_tell(s, "%s samples: it used %s of CPU time in %s, and slept %.1f %% of the time",
+        watch_tell(s, "%s samples: it used %s of CPU time in %s, and slept %.1f %% of the time",
                      samples ? "few" : "no", a, b,
                      floor(1000 * (1 - used_s / s->elapsed_s)) / 10);
     } else if (!samples && used_s < 2 * period_s) {
-        session_tell(s, "no samples: it used %s of CPU time, too little for one every %s of it", a,
+        watch_tell(s, "no samples: it used %s of CPU time, too little for one every %s of it", a,
                      sonde_value_format(c, period_s, SONDE_UNIT_SECONDS, ascii));
     } else if (is_short(s, sampled_s, used_s, p->rate_hz)) {
         /* Its own time is sampled whatever happens; that of children as they last long enough. */
         const int brief = !s->refused[0] && !s->unseen.count && s->o->children &&
                           used_s - sampled_s < children_s;
         const int timer = !strcmp(sonde_profile_str(p, p->engine), "timer");
-        session_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s%s",
+        watch_tell(s, "only %s of the %s of CPU time that it used was sampled%s%s%s",
                      sonde_value_format(c, sampled_s, SONDE_UNIT_SECONDS, ascii), a,
                      s->refused[0] ? ": " : "", s->refused,
                      !brief ? ""
@@ -403,27 +403,27 @@ static void tell_unsampled(const struct session *s, const struct sonde_profile *
                                "part. Sample more often (-F 1000)");
     }
     if (!s->o->children && children_s > UNSAMPLED_S) {
-        session_tell(s, "its children used %s of CPU time and were not recorded (--no-children)",
+        watch_tell(s, "its children used %s of CPU time and were not recorded (--no-children)",
                      sonde_value_format(a, children_s, SONDE_UNIT_SECONDS, ascii));
     }
 }
 
 /* The kernel stops the timer of a perf event whenever its thread leaves the CPU, and short turns on it are
  * sampled rather at their end where timers are late (virtual machines): docs/benchmarks.md has figures. */
-static void tell_switches(const struct session *s, const struct sonde_profile *p)
+static void tell_switches(const struct watch *s, const struct sonde_profile *p)
 {
     const double used_s = (double)(s->child.cpu_ns + s->child.children_cpu_ns) * 1e-9;
     if (strcmp(sonde_profile_str(p, p->engine), "perf") != 0 || used_s <= UNSAMPLED_S ||
         (double)s->child.switches < used_s * SWITCHES_MANY) {
         return;
     }
-    session_tell(s, "it left the CPU %.0f times a second of its CPU time: perf events then favour what a "
+    watch_tell(s, "it left the CPU %.0f times a second of its CPU time: perf events then favour what a "
                  "thread does last before it waits, by some percent (--engine timer does not)",
                  (double)s->child.switches / used_s);
 }
 
 /* What the library in the program took of its time. */
-static void tell_own(const struct session *s, const struct sonde_profile *p)
+static void tell_own(const struct watch *s, const struct sonde_profile *p)
 {
     uint64_t own = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {
@@ -435,13 +435,13 @@ static void tell_own(const struct session *s, const struct sonde_profile *p)
     }
     const double share = own ? (double)own / (double)p->weights[SONDE_SAMPLE_CPU] : 0;
     if (share >= OWN_SHARE) {
-        session_tell(s, "%.1f %% of the CPU time is sonde's own work in the program: " SONDE_OWN_FRAME,
+        watch_tell(s, "%.1f %% of the CPU time is sonde's own work in the program: " SONDE_OWN_FRAME,
                      100 * share);
     }
 }
 
 /* "by process: nginx (17) 1.2 s, nginx (18) 1.1 s, and 3 more 20 ms" */
-static void tell_processes(const struct session *s, const struct sonde_profile *p)
+static void tell_processes(const struct watch *s, const struct sonde_profile *p)
 {
     struct sonde_profile_process *all;
     uint32_t count;
@@ -465,11 +465,11 @@ static void tell_processes(const struct session *s, const struct sonde_profile *
         sonde_weight_format(weight, rest, SONDE_SAMPLE_CPU, ascii);
         snprintf(line + len, sizeof(line) - (size_t)len, ", and %u more %s", count - TOP, weight);
     }
-    if (count > 1) session_tell(s, "by process: %s", line);
+    if (count > 1) watch_tell(s, "by process: %s", line);
     sonde__free(all);
 }
 
-static void tell_cpu(const struct session *s, const struct sonde_profile *p, const char *file)
+static void tell_cpu(const struct watch *s, const struct sonde_profile *p, const char *file)
 {
     struct sonde_stack_sums sums = { 0 };
     double sampled_s = 0;
@@ -488,16 +488,16 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
         snprintf(whole, sizeof(whole), ", %.2f %% of the stacks complete",
                  floor((1 - (double)cut / (double)samples) * 1e4) / 100);
     }
-    session_tell(s, "%s%s%llu samples at %.5g of %.5g Hz%s%s%s%s (engine %s)", file ? file : "",
+    watch_tell(s, "%s%s%llu samples at %.5g of %.5g Hz%s%s%s%s (engine %s)", file ? file : "",
                  file ? ": " : "", (unsigned long long)samples, p->achieved_hz, p->rate_hz,
                  samples || gone ? ", " : "", samples || gone ? lost : "", whole, spans,
                  sonde_profile_str(p, p->engine));
     tell_stacks(s, &sums);
     if (s->recording.spans_dropped) {
-        session_tell(s, "%llu spans are not in it, for lack of memory",
+        watch_tell(s, "%llu spans are not in it, for lack of memory",
                      (unsigned long long)s->recording.spans_dropped);
     }
-    if (s->recording.note[0]) session_tell(s, "%s", s->recording.note);
+    if (s->recording.note[0]) watch_tell(s, "%s", s->recording.note);
     tell_unsampled(s, p, samples, sampled_s);
     tell_switches(s, p);
     tell_processes(s, p);
@@ -506,26 +506,26 @@ static void tell_cpu(const struct session *s, const struct sonde_profile *p, con
 }
 
 /* Programs that the command has started, and that run without the library. */
-static void tell_unseen(struct session *s)
+static void tell_unseen(struct watch *s)
 {
     struct sonde_buf line;
     sonde_buf_init(&line, 1 << 12);
     sonde_unseen_tell(&s->unseen, sonde_text_locale_ascii(), &line);
     if (line.len && !line.error) {
-        session_tell(s, "nothing is recorded from inside of some programs that it started (heap, calls "
+        watch_tell(s, "nothing is recorded from inside of some programs that it started (heap, calls "
                      "of llama.cpp, CPU by the timer engine): %.700s", line.data);
     }
     sonde_buf_release(&line);
 }
 
-void session_tell_profile(struct session *s, const struct sonde_profile *p, const char *file)
+void watch_tell_profile(struct watch *s, const struct sonde_profile *p, const char *file)
 {
-    if (s->o->cpu != SONDE_SESSION_NO || !p->heap) {
+    if (s->o->cpu != SONDE_WATCH_NO || !p->heap) {
         tell_cpu(s, p, file);
     } else {
-        if (file) session_tell(s, "%s: the heap, %u spans", file, p->spans_count);
+        if (file) watch_tell(s, "%s: the heap, %u spans", file, p->spans_count);
         if (p->heap->live_count.value > 0) {
-            session_tell(s, "memory in use, by who allocated it:");
+            watch_tell(s, "memory in use, by who allocated it:");
             tell_top(s, p);
         }
     }

@@ -68,8 +68,8 @@ static struct sonde_probe_env probe_env(const struct sonde_collector *c, double 
 static void probes_open(struct sonde_collector *c, const struct sonde_collector_options *o)
 {
     struct sonde_probe_env env = probe_env(c, sonde_clock_s(CLOCK_REALTIME));
-    for (size_t i = 0; sonde_probes[i] && c->probe_count < COLLECTOR_PROBES; i++) {
-        const struct sonde_probe_ops *ops = sonde_probes[i];
+    for (size_t i = 0; sonde_uprobes[i] && c->probe_count < COLLECTOR_PROBES; i++) {
+        const struct sonde_probe_ops *ops = sonde_uprobes[i];
         struct sonde_err err;
         void *state = NULL;
         if (!o->host && strcmp(ops->name, "host") == 0) continue;
@@ -236,7 +236,7 @@ static void step_locked(struct sonde_collector *c)
     for (size_t i = 0; i < c->probe_count; i++) {
         c->probes[i].ops->read(c->probes[i].state, &env);
     }
-    sonde_foreign_tick(c->model, now_s);
+    sonde_ingest_tick(c->model, now_s);
     self_step(c, began_ns);
     if (c->model->infer_ops) c->model->infer_ops->tick(c->model->infer, c->model, now_s);
     sonde_model_tick(c->model, now_s);

@@ -332,7 +332,7 @@ static void entry_remove(const struct sonde_collector *c, struct entry *e, int d
     struct sonde_proc_stat st;
     if (!c->agent || !e->ended || !e->seen || (c->pid != 0 ? !e->wanted : !*surplus)) return;
     if (c->clock.now_mono_ns - e->ended_ns < READ_BY_OTHERS_NS ||
-        sonde_preloaded_scanned_ns() <= e->ended_ns ||
+        sonde_preload_scanned_ns() <= e->ended_ns ||
         (sonde_proc_stat(e->id.pid, &st) == 0 && st.start == e->id.start)) {
         return;
     }

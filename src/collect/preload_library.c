@@ -49,7 +49,7 @@ static int check(const char *path, struct sonde_err *err)
                          "it; copy it elsewhere and say where with SONDE_PRELOAD", path, *bad);
 }
 
-int sonde_preloaded_library(char *out, size_t size, struct sonde_err *err)
+int sonde_preload_library(char *out, size_t size, struct sonde_err *err)
 {
     static const char *const places[] = { NAME, "../lib*/sonde/" NAME, "../lib/*/sonde/" NAME };
     const char *chosen = getenv("SONDE_PRELOAD");
@@ -68,18 +68,18 @@ int sonde_preloaded_library(char *out, size_t size, struct sonde_err *err)
                          "say where it is with SONDE_PRELOAD", dir);
 }
 
-int sonde_preloaded_environment(const char *variable, char out[SONDE_PRELOADED_ENV_MAX],
+int sonde_preload_environment(const char *variable, char out[SONDE_PRELOAD_ENV_MAX],
                                 size_t *size, struct sonde_err *err)
 {
     char library[512];
-    int rc = sonde_preloaded_library(library, sizeof(library), err);
+    int rc = sonde_preload_library(library, sizeof(library), err);
     if (rc != 0) return rc;
     const char *theirs = getenv("LD_PRELOAD");
     const int has = theirs && *theirs;
     const size_t more = strlen(variable) + 1;
-    const int first = snprintf(out, SONDE_PRELOADED_ENV_MAX, "LD_PRELOAD=%s%s%s", library,
+    const int first = snprintf(out, SONDE_PRELOAD_ENV_MAX, "LD_PRELOAD=%s%s%s", library,
                                has ? ":" : "", has ? theirs : "");
-    if (first < 0 || (size_t)first + 1 + more > SONDE_PRELOADED_ENV_MAX) {
+    if (first < 0 || (size_t)first + 1 + more > SONDE_PRELOAD_ENV_MAX) {
         return sonde_err_set(err, SONDE_EOFF, "LD_PRELOAD is too long (%d bytes) for another entry",
                              first);
     }
@@ -90,7 +90,7 @@ int sonde_preloaded_environment(const char *variable, char out[SONDE_PRELOADED_E
 
 /* ---- Programs that cannot have it ------------------------------------------------------------- */
 
-const char *sonde_preloaded_refused(const char *program)
+const char *sonde_preload_refused(const char *program)
 {
     static const char *const texts[] = {
 #define SONDE__X(name, text) text,

@@ -32,9 +32,9 @@
 /* ---- All of them ------------------------------------------------------------------------------ */
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sonde_preloaded *all;
+static struct sonde_preload_targets *all;
 
-static void all_add(struct sonde_preloaded *p)
+static void all_add(struct sonde_preload_targets *p)
 {
     pthread_mutex_lock(&all_lock);
     p->next = all;
@@ -42,27 +42,27 @@ static void all_add(struct sonde_preloaded *p)
     pthread_mutex_unlock(&all_lock);
 }
 
-static void all_remove(const struct sonde_preloaded *p)
+static void all_remove(const struct sonde_preload_targets *p)
 {
     pthread_mutex_lock(&all_lock);
-    struct sonde_preloaded **link = &all;
+    struct sonde_preload_targets **link = &all;
     while (*link && *link != p) link = &(*link)->next;
     if (*link) *link = p->next;
     pthread_mutex_unlock(&all_lock);
 }
 
-static void all_scanned(struct sonde_preloaded *p, uint64_t began_ns)
+static void all_scanned(struct sonde_preload_targets *p, uint64_t began_ns)
 {
     pthread_mutex_lock(&all_lock);
     p->scanned_ns = began_ns;
     pthread_mutex_unlock(&all_lock);
 }
 
-uint64_t sonde_preloaded_scanned_ns(void)
+uint64_t sonde_preload_scanned_ns(void)
 {
     uint64_t earliest = UINT64_MAX;
     pthread_mutex_lock(&all_lock);
-    for (const struct sonde_preloaded *p = all; p; p = p->next) {
+    for (const struct sonde_preload_targets *p = all; p; p = p->next) {
         if (p->scanned_ns < earliest) earliest = p->scanned_ns;
     }
     pthread_mutex_unlock(&all_lock);
@@ -78,10 +78,10 @@ static uint64_t make_session(void)
     return sonde_clock_ns(CLOCK_MONOTONIC);
 }
 
-int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pid, int children,
+int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_t pid, int children,
                          int new_session, size_t target_bytes, struct sonde_err *err)
 {
-    *p = (struct sonde_preloaded){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
+    *p = (struct sonde_preload_targets){ .pid = pid, .children = children, .dirfd = -1, .lock_fd = -1,
                                    .target_bytes = target_bytes };
     int rc = 0;
     if (!dir || !dir[0]) rc = sonde__dir_default(p->dir, sizeof(p->dir));
@@ -105,31 +105,31 @@ int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pi
     return 0;
 }
 
-static void remove_read(struct sonde_preloaded *p)
+static void remove_read(struct sonde_preload_targets *p)
 {
     if (p->lock_fd < 0 || flock(p->lock_fd, LOCK_EX | LOCK_NB) != 0) return;
     for (uint32_t i = 0; i < p->target_count; i++) {
-        const struct sonde_preloaded_target *t = p->targets[i];
+        const struct sonde_preload_target *t = p->targets[i];
         if (t->ours && t->gone) sonde__life_sweep(p->dirfd, t->name, &p->here);
     }
 }
 
-void sonde_preloaded_release(struct sonde_preloaded *p)
+void sonde_preload_release(struct sonde_preload_targets *p)
 {
     all_remove(p);
     remove_read(p);
     for (uint32_t i = 0; i < p->target_count; i++) {
-        sonde_preloaded_close(p->targets[i]);
+        sonde_preload_close(p->targets[i]);
         sonde__free(p->targets[i]);
     }
     sonde__free(p->targets);
     if (p->lock_fd >= 0) close(p->lock_fd);
     if (p->dirfd >= 0) close(p->dirfd);
-    *p = (struct sonde_preloaded){ .dirfd = -1, .lock_fd = -1 };
+    *p = (struct sonde_preload_targets){ .dirfd = -1, .lock_fd = -1 };
 }
 
 /* Limits of ours are the program's, which inherits them. */
-void sonde_preloaded_absent(const struct sonde_preloaded *p, char *out, size_t size)
+void sonde_preload_absent(const struct sonde_preload_targets *p, char *out, size_t size)
 {
     struct statvfs fs;
     struct rlimit file_size, files, space;
@@ -158,7 +158,7 @@ void sonde_preloaded_absent(const struct sonde_preloaded *p, char *out, size_t s
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-static struct sonde_preloaded_target *find_known(const struct sonde_preloaded *p,
+static struct sonde_preload_target *find_known(const struct sonde_preload_targets *p,
                                                  const struct sonde_segment_name *id)
 {
     for (uint32_t i = p->target_count; i-- > 0;) {
@@ -168,17 +168,17 @@ static struct sonde_preloaded_target *find_known(const struct sonde_preloaded *p
     return NULL;
 }
 
-static struct sonde_preloaded_target *target_add(struct sonde_preloaded *p)
+static struct sonde_preload_target *target_add(struct sonde_preload_targets *p)
 {
     if (p->target_count == TARGETS_MAX) return NULL;
     if (p->target_count == p->target_cap) {
         const uint32_t cap = p->target_cap ? p->target_cap * 2 : 16;
-        struct sonde_preloaded_target **grown = sonde__realloc(p->targets, cap * sizeof(*grown));
+        struct sonde_preload_target **grown = sonde__realloc(p->targets, cap * sizeof(*grown));
         if (!grown) return NULL;
         p->targets = grown;
         p->target_cap = cap;
     }
-    struct sonde_preloaded_target *t = sonde__calloc(1, p->target_bytes);
+    struct sonde_preload_target *t = sonde__calloc(1, p->target_bytes);
     if (t) p->targets[p->target_count++] = t;
     return t;
 }
@@ -195,10 +195,10 @@ static int is_other_root(uint32_t pid)
 
 static void found(const char *name, const struct sonde_segment_name *id, void *arg)
 {
-    struct sonde_preloaded *p = arg;
+    struct sonde_preload_targets *p = arg;
     struct sonde_err err;
     if (!p->children && id->pid != p->pid) return;
-    struct sonde_preloaded_target *t = find_known(p, id);
+    struct sonde_preload_target *t = find_known(p, id);
     if (t) t->seen = 1;
     if (t || !(t = target_add(p))) return;
     t->seen = 1;
@@ -213,11 +213,11 @@ static void found(const char *name, const struct sonde_segment_name *id, void *a
 }
 
 /* A name does not come again, so those that are gone need not be known any more. */
-static void free_removed(struct sonde_preloaded *p)
+static void free_removed(struct sonde_preload_targets *p)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->target_count; i++) {
-        struct sonde_preloaded_target *t = p->targets[i];
+        struct sonde_preload_target *t = p->targets[i];
         if (t->segment || t->seen) p->targets[kept++] = t;
         else sonde__free(t);
     }
@@ -226,7 +226,7 @@ static void free_removed(struct sonde_preloaded *p)
 
 /* Has nothing been made or removed since the last time? The clock of files stands still for some
  * milliseconds at a time, in which a change may follow another: a time that is so new says nothing. */
-static int is_unchanged(struct sonde_preloaded *p, uint64_t now_ns)
+static int is_unchanged(struct sonde_preload_targets *p, uint64_t now_ns)
 {
     struct timespec now;
     struct stat st;
@@ -242,7 +242,7 @@ static int is_unchanged(struct sonde_preloaded *p, uint64_t now_ns)
     return 0;
 }
 
-void sonde_preloaded_scan(struct sonde_preloaded *p)
+void sonde_preload_scan(struct sonde_preload_targets *p)
 {
     struct sonde_err err;
     const uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
@@ -264,7 +264,7 @@ void sonde_preloaded_scan(struct sonde_preloaded *p)
 }
 
 /* Another image of the same process is there: this one was replaced by exec. */
-static int is_replaced(const struct sonde_preloaded *p, const struct sonde_preloaded_target *t)
+static int is_replaced(const struct sonde_preload_targets *p, const struct sonde_preload_target *t)
 {
     for (uint32_t i = 0; i < p->target_count; i++) {
         const struct sonde_segment_name *k = &p->targets[i]->id;
@@ -276,7 +276,7 @@ static int is_replaced(const struct sonde_preloaded *p, const struct sonde_prelo
     return 0;
 }
 
-void sonde_preloaded_look(struct sonde_preloaded *p, struct sonde_preloaded_target *t)
+void sonde_preload_look(struct sonde_preload_targets *p, struct sonde_preload_target *t)
 {
     struct sonde_proc_stat st;
     t->replaced = is_replaced(p, t);
@@ -284,7 +284,7 @@ void sonde_preloaded_look(struct sonde_preloaded *p, struct sonde_preloaded_targ
               !sonde_discover_alive(p->dirfd, t->name, &t->id, t->segment, &p->here, &st);
 }
 
-void sonde_preloaded_close(struct sonde_preloaded_target *t)
+void sonde_preload_close(struct sonde_preload_target *t)
 {
     sonde_segment_close(t->segment);
     t->segment = NULL;
@@ -293,10 +293,10 @@ void sonde_preloaded_close(struct sonde_preloaded_target *t)
 /* ---- Code ------------------------------------------------------------------------------------ */
 
 /* Which file a path is: in the process's own root while it is there. */
-static void identify(const struct sonde_preloaded_target *t, const char *path,
+static void identify(const struct sonde_preload_target *t, const char *path,
                      struct sonde_aspace_event *e)
 {
-    char in_root[SONDE_MEM_PATH_MAX + 64];
+    char in_root[SONDE_HEAP_PATH_MAX + 64];
     struct stat st;
     if (path[0] != '/') return;
     snprintf(in_root, sizeof(in_root), "/proc/%u/root%s", t->id.pid, path);
@@ -305,7 +305,7 @@ static void identify(const struct sonde_preloaded_target *t, const char *path,
     e->inode = st.st_ino;
 }
 
-int sonde_preloaded_map(const struct sonde_preloaded_target *t, struct sonde_aspace *as,
+int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
                         const struct sonde_segment_map *m)
 {
     struct sonde_aspace_event e = { .start = m->start, .len = m->end - m->start,
@@ -320,7 +320,7 @@ int sonde_preloaded_map(const struct sonde_preloaded_target *t, struct sonde_asp
     return rc;
 }
 
-uint32_t sonde_preloaded_find_code(struct sonde_preloaded_target *t, struct sonde_modules *modules,
+uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_modules *modules,
                                    struct sonde_aspace *as, const uint64_t *ips, uint32_t count,
                                    uint64_t now_ns)
 {
@@ -337,7 +337,7 @@ uint32_t sonde_preloaded_find_code(struct sonde_preloaded_target *t, struct sond
         }
         if (sonde_aspace_module(now, ips[i], &m) != 0) continue;
         const struct sonde_segment_map map = { m.start, m.end, m.offset, m.path };
-        added += sonde_preloaded_map(t, as, &map) == 0;
+        added += sonde_preload_map(t, as, &map) == 0;
     }
     sonde_aspace_destroy(now);
     return added;
@@ -345,7 +345,7 @@ uint32_t sonde_preloaded_find_code(struct sonde_preloaded_target *t, struct sond
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-void sonde_preloaded_thread_name(uint32_t pid, uint32_t tid, char out[64])
+void sonde_preload_thread_name(uint32_t pid, uint32_t tid, char out[64])
 {
     char path[64], text[32];
     int changed = 0;

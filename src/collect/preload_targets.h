@@ -18,24 +18,24 @@
 
 /* ---- preload_library.c ------------------------------------------------------------------- */
 
-#define SONDE_PRELOADED_ENV_MAX 6144u /* bytes of both variables */
+#define SONDE_PRELOAD_ENV_MAX 6144u /* bytes of both variables */
 
 /* Where libsonde_preload.so is: $SONDE_PRELOAD, beside the agent, or in ../lib…/sonde from there.
  * SONDE_EOFF with a sentence. */
-int sonde_preloaded_library(char *out, size_t size, struct sonde_err *err);
+int sonde_preload_library(char *out, size_t size, struct sonde_err *err);
 
 /* LD_PRELOAD, with what this process was given itself behind it, and then variable ("NAME=value"),
  * each with its NUL. */
-int sonde_preloaded_environment(const char *variable, char out[SONDE_PRELOADED_ENV_MAX],
+int sonde_preload_environment(const char *variable, char out[SONDE_PRELOAD_ENV_MAX],
                                 size_t *size, struct sonde_err *err);
 
 /* Why the library cannot be loaded by this program, in words that follow "it is"; NULL = it can. */
-const char *sonde_preloaded_refused(const char *program);
+const char *sonde_preload_refused(const char *program);
 
 /* ---- preload_targets.c --------------------------------------------------------------------------- */
 
 /* A segment. Whoever reads them puts this first in a structure of his own. */
-struct sonde_preloaded_target {
+struct sonde_preload_target {
     struct sonde_segment_name id;
     char name[64];                    /* of the file */
     struct sonde_segment *segment;    /* NULL = not ours, or done with */
@@ -48,7 +48,7 @@ struct sonde_preloaded_target {
     uint64_t scanned_ns;              /* when /proc/PID/maps was last looked at */
 };
 
-struct sonde_preloaded {
+struct sonde_preload_targets {
     uint32_t pid;
     int children;                     /* also of other processes */
     uint64_t session;                 /* that we made up; 0 = whoever records that process */
@@ -59,9 +59,9 @@ struct sonde_preloaded {
     char dir[256];
     int dirfd;
     int lock_fd;                      /* agent.lock, so that the program leaves its segment to us */
-    struct sonde_preloaded_target **targets;
+    struct sonde_preload_target **targets;
     uint32_t target_count, target_cap;
-    struct sonde_preloaded *next;     /* of all there are in this process, as the next */
+    struct sonde_preload_targets *next;     /* of all there are in this process, as the next */
     uint64_t scanned_ns;              /* CLOCK_MONOTONIC when the last scan began; 0 = none yet */
     uint64_t listed_ns;               /* the same of the last that went through all names */
     struct timespec changed;          /* time of the directory then; 0 = it may be that of more
@@ -70,38 +70,38 @@ struct sonde_preloaded {
 
 /* dir NULL or "" = the default one; made if need be. new_session: with a number of its own. On
  * failure too p is to be released. SONDE_EINVAL, SONDE_EOFF, SONDE_EACCES with a sentence. */
-int sonde_preloaded_init(struct sonde_preloaded *p, const char *dir, uint32_t pid, int children,
+int sonde_preload_init(struct sonde_preload_targets *p, const char *dir, uint32_t pid, int children,
                          int new_session, size_t target_bytes, struct sonde_err *err);
 /* Also removes the segments that are ours and done with, if no other agent is there: programs leave
  * them to agents, and the last one takes them away. Frees the targets but not what the reader has
  * hung on them. */
-void sonde_preloaded_release(struct sonde_preloaded *p);
+void sonde_preload_release(struct sonde_preload_targets *p);
 
 /* Why there is no segment of the program, as a sentence. */
-void sonde_preloaded_absent(const struct sonde_preloaded *p, char *out, size_t size);
+void sonde_preload_absent(const struct sonde_preload_targets *p, char *out, size_t size);
 
 /* Look for new segments: they are appended to targets, opened. Targets that are done with and whose
  * file has been removed are freed: what they counted must be elsewhere by then. */
-void sonde_preloaded_scan(struct sonde_preloaded *p);
+void sonde_preload_scan(struct sonde_preload_targets *p);
 /* CLOCK_MONOTONIC before which a file must have been there for every reader in this process to have
  * it open; UINT64_MAX = there is no reader. Any thread. */
-uint64_t sonde_preloaded_scanned_ns(void);
+uint64_t sonde_preload_scanned_ns(void);
 /* Set t->gone and t->replaced, before a last look, so that nothing comes after that. */
-void sonde_preloaded_look(struct sonde_preloaded *p, struct sonde_preloaded_target *t);
+void sonde_preload_look(struct sonde_preload_targets *p, struct sonde_preload_target *t);
 /* Close its segment: done with. */
-void sonde_preloaded_close(struct sonde_preloaded_target *t);
+void sonde_preload_close(struct sonde_preload_target *t);
 
 /* What the process said is mapped, into as. 0 or as sonde_aspace_map. */
-int sonde_preloaded_map(const struct sonde_preloaded_target *t, struct sonde_aspace *as,
+int sonde_preload_map(const struct sonde_preload_target *t, struct sonde_aspace *as,
                         const struct sonde_segment_map *m);
 /* Code at these addresses that the process has not told us of (it has no file, or was told before
  * we came): what /proc/PID/maps has there now, looked at 5 times a second at most. Returns how many
  * mappings as has got. now_ns: CLOCK_MONOTONIC. */
-uint32_t sonde_preloaded_find_code(struct sonde_preloaded_target *t, struct sonde_modules *modules,
+uint32_t sonde_preload_find_code(struct sonde_preload_target *t, struct sonde_modules *modules,
                                    struct sonde_aspace *as, const uint64_t *ips, uint32_t count,
                                    uint64_t now_ns);
 
 /* The name of a thread as it is now, as valid UTF-8; "" = it is gone. */
-void sonde_preloaded_thread_name(uint32_t pid, uint32_t tid, char out[64]);
+void sonde_preload_thread_name(uint32_t pid, uint32_t tid, char out[64]);
 
 #endif

@@ -184,7 +184,7 @@ static void linger(struct front_client *c)
 
 void front_client_next(struct front_client *c)
 {
-    const struct front_exchange *x = &c->x;
+    const struct front_proxied *x = &c->x;
     const int unread = x->request.progress != SONDE_HTTP_DONE || front_held(&c->s.in);
     if (x->keep_alive && !c->front->stopping) {
         idle_join(c);
@@ -262,7 +262,7 @@ static int write_client(struct front_client *c)
  * what there is for it, and send the rest of its request once it may. */
 static void set_deadline(struct front_client *c, int moved)
 {
-    const struct front_exchange *x = &c->x;
+    const struct front_proxied *x = &c->x;
     const int may_send = x->continued || !sonde_http_field(&c->head, SONDE_HTTP_EXPECT);
     const int takes_none = front_held(&c->s.out) && !c->s.writable;
     const int sends_none = x->request.progress == SONDE_HTTP_MORE && may_send &&

@@ -58,7 +58,7 @@ struct front_upstream {
 
 enum front_phase { FRONT_HEAD, FRONT_BODY, FRONT_TUNNEL, FRONT_DONE }; /* of the answer */
 
-struct front_exchange {
+struct front_proxied {
     struct sonde_front_request r;
     int observed;                  /* r is told to the observer */
     int own;
@@ -96,7 +96,7 @@ struct front_client {
     uint64_t arrived_ns;           /* first byte of the request at hand */
     struct sonde_http_head head;   /* of the request */
     struct front_upstream *up;
-    struct front_exchange x;       /* BUSY */
+    struct front_proxied x;       /* BUSY */
 };
 
 /* Lists of upstream connections. */

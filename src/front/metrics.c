@@ -101,9 +101,9 @@ enum { STATE_SERIES = sizeof(state_series) / sizeof(state_series[0]) };
 
 enum { IN, OUT, DIRECTIONS };
 
-struct sonde_figures {
+struct sonde_front_metrics {
     struct sonde_model *model;
-    struct sonde_infer *infer;       /* the model's; NULL = none */
+    struct sonde_infer_tracker *infer;       /* the model's; NULL = none */
     struct row rows[ROWS + SONDE_FRONT_ROUTE_COUNT]; /* the last: models that do not fit */
     size_t row_count;
     struct count counts[COUNTS + SONDE_FRONT_ROUTE_COUNT]; /* alike */
@@ -133,7 +133,7 @@ static struct sonde_model_series *make(struct sonde_model *m,
     return s;
 }
 
-static void apply_times(struct sonde_figures *g)
+static void apply_times(struct sonde_front_metrics *g)
 {
     for (size_t i = 0; i < g->note_count; i++) {
         const struct note *n = &g->notes[i];
@@ -146,7 +146,7 @@ static void apply_times(struct sonde_figures *g)
     g->note_count = 0;
 }
 
-static void apply_count(struct sonde_figures *g, struct count *c,
+static void apply_count(struct sonde_front_metrics *g, struct count *c,
                         const struct sonde_model_family_spec *spec,
                         const struct sonde_label *labels, size_t count)
 {
@@ -155,7 +155,7 @@ static void apply_count(struct sonde_figures *g, struct count *c,
     if (c->series) c->series->counter = c->value;
 }
 
-static void apply_counts(struct sonde_figures *g)
+static void apply_counts(struct sonde_front_metrics *g)
 {
     for (size_t i = 0; i < COUNTS + SONDE_FRONT_ROUTE_COUNT; i++) {
         struct count *c = &g->counts[i];
@@ -172,7 +172,7 @@ static void apply_counts(struct sonde_figures *g)
     }
 }
 
-static void apply_spans(struct sonde_figures *g)
+static void apply_spans(struct sonde_front_metrics *g)
 {
     for (size_t i = 0; i < g->span_count; i++) {
         const struct noted_span *n = &g->spans[i];
@@ -195,7 +195,7 @@ static void apply_spans(struct sonde_figures *g)
     g->span_count = 0;
 }
 
-static void apply_state(struct sonde_figures *g, const struct sonde_front_state *state)
+static void apply_state(struct sonde_front_metrics *g, const struct sonde_front_state *state)
 {
     for (size_t i = 0; i < STATE_SERIES; i++) {
         const struct sonde_label label = { state_series[i].label, state_series[i].value };
@@ -210,7 +210,7 @@ static void apply_state(struct sonde_figures *g, const struct sonde_front_state 
     }
 }
 
-static void apply_noted(struct sonde_figures *g)
+static void apply_noted(struct sonde_front_metrics *g)
 {
     apply_times(g);
     apply_spans(g);
@@ -218,7 +218,7 @@ static void apply_noted(struct sonde_figures *g)
 
 static void on_tick(void *arg, const struct sonde_front_state *state)
 {
-    struct sonde_figures *g = arg;
+    struct sonde_front_metrics *g = arg;
     /* Readers are in: the next tick is soon enough, unless there are too many notes. */
     if (pthread_rwlock_trywrlock(&g->model->lock) != 0) {
         if (g->note_count < NOTES / 2 && g->span_count < SPANS / 2 && state->in_flight) return;
@@ -232,7 +232,7 @@ static void on_tick(void *arg, const struct sonde_front_state *state)
 
 /* ---- Noting ------------------------------------------------------------------------------- */
 
-static struct row *find_row(struct sonde_figures *g, enum sonde_front_route route,
+static struct row *find_row(struct sonde_front_metrics *g, enum sonde_front_route route,
                             const char *said)
 {
     char model[SONDE_JSON_TEXT_MAX + 1];
@@ -267,7 +267,7 @@ static struct count *find_count(struct count *counts, size_t *count, size_t max,
 }
 
 /* Room for one more note and one more span. */
-static void make_room(struct sonde_figures *g)
+static void make_room(struct sonde_front_metrics *g)
 {
     if (g->note_count < NOTES && g->span_count < SPANS) return;
     pthread_rwlock_wrlock(&g->model->lock);
@@ -275,7 +275,7 @@ static void make_room(struct sonde_figures *g)
     pthread_rwlock_unlock(&g->model->lock);
 }
 
-static void note(struct sonde_figures *g, unsigned what, enum sonde_front_route route,
+static void note(struct sonde_front_metrics *g, unsigned what, enum sonde_front_route route,
                  uint64_t from_ns, uint64_t to_ns)
 {
     make_room(g);
@@ -292,7 +292,7 @@ static uint32_t outcome_of(enum sonde_front_outcome outcome)
     }
 }
 
-static void note_span(struct sonde_figures *g, const struct sonde_front_request *r)
+static void note_span(struct sonde_front_metrics *g, const struct sonde_front_request *r)
 {
     make_room(g);
     struct noted_span *s = &g->spans[g->span_count++];
@@ -322,7 +322,7 @@ static struct sonde_infer_event event_at(const struct sonde_front_request *r, ui
 
 /* That it has arrived is told when its model is known: in the request's body, else in the answer
  * (must: it will not be known any better). */
-static void tell_request(struct sonde_figures *g, struct sonde_front_request *r, int must)
+static void tell_request(struct sonde_front_metrics *g, struct sonde_front_request *r, int must)
 {
     if (r->user || (!r->model[0] && !must)) return;
     const struct row *row = r->user = find_row(g, r->route, r->model);
@@ -337,7 +337,7 @@ static void tell_request(struct sonde_figures *g, struct sonde_front_request *r,
     sonde_infer_post(g->infer, &e);
 }
 
-static void tell_tokens(struct sonde_figures *g, struct sonde_front_request *r, uint64_t ns,
+static void tell_tokens(struct sonde_front_metrics *g, struct sonde_front_request *r, uint64_t ns,
                         uint64_t tokens)
 {
     struct sonde_infer_event e = event_at(r, SONDE_INFER_TOKENS, ns);
@@ -351,7 +351,7 @@ static uint64_t said(int64_t tokens)
     return tokens < 0 ? SONDE_INFER_UNSAID : (uint64_t)tokens;
 }
 
-static void tell_end(struct sonde_figures *g, struct sonde_front_request *r)
+static void tell_end(struct sonde_front_metrics *g, struct sonde_front_request *r)
 {
     /* An answer in one piece: all its tokens come out with it. */
     if (!r->chunks && r->usage.completion_tokens > 0 && r->first_byte_ns) {
@@ -370,7 +370,7 @@ static void tell_end(struct sonde_figures *g, struct sonde_front_request *r)
     sonde_infer_post(g->infer, &e);
 }
 
-static void tell(struct sonde_figures *g, enum sonde_front_event event,
+static void tell(struct sonde_front_metrics *g, enum sonde_front_event event,
                  struct sonde_front_request *r)
 {
     if (!g->infer || r->route == SONDE_FRONT_OTHER) return;
@@ -382,7 +382,7 @@ static void tell(struct sonde_figures *g, enum sonde_front_event event,
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static void on_end(struct sonde_figures *g, const struct sonde_front_request *r)
+static void on_end(struct sonde_front_metrics *g, const struct sonde_front_request *r)
 {
     char status[16] = "none"; /* it went away before there was one */
     if (r->status) snprintf(status, sizeof(status), "%u", r->status);
@@ -400,7 +400,7 @@ static void on_end(struct sonde_figures *g, const struct sonde_front_request *r)
 
 static void on_event(void *arg, enum sonde_front_event event, struct sonde_front_request *r)
 {
-    struct sonde_figures *g = arg;
+    struct sonde_front_metrics *g = arg;
     tell(g, event, r);
     if (event == SONDE_FRONT_SENT) note(g, FORWARD, r->route, r->arrived_ns, r->sent_ns);
     if (event == SONDE_FRONT_HEADERS && r->sent_ns) {
@@ -409,9 +409,9 @@ static void on_event(void *arg, enum sonde_front_event event, struct sonde_front
     if (event == SONDE_FRONT_ENDED) on_end(g, r);
 }
 
-int sonde_figures_create(struct sonde_model *m, struct sonde_figures **out)
+int sonde_front_metrics_create(struct sonde_model *m, struct sonde_front_metrics **out)
 {
-    struct sonde_figures *g = sonde__calloc(1, sizeof(*g));
+    struct sonde_front_metrics *g = sonde__calloc(1, sizeof(*g));
     if (!g) return SONDE_ENOMEM;
     g->model = m;
     g->infer = sonde_infer_of(m);
@@ -422,9 +422,9 @@ int sonde_figures_create(struct sonde_model *m, struct sonde_figures **out)
     return 0;
 }
 
-void sonde_figures_destroy(struct sonde_figures *g) { sonde__free(g); }
+void sonde_front_metrics_destroy(struct sonde_front_metrics *g) { sonde__free(g); }
 
-struct sonde_front_observer sonde_figures_observer(struct sonde_figures *g)
+struct sonde_front_observer sonde_front_metrics_observer(struct sonde_front_metrics *g)
 {
     return (struct sonde_front_observer){ .event = on_event, .tick = on_tick, .arg = g };
 }

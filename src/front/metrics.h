@@ -15,13 +15,13 @@
 #include "model/model.h"
 #include "front/front.h"
 
-struct sonde_figures;
+struct sonde_front_metrics;
 
 /* m is borrowed; without an inference model attached to it there are only the front's own series.
  * SONDE_ENOMEM. */
-int sonde_figures_create(struct sonde_model *m, struct sonde_figures **out);
+int sonde_front_metrics_create(struct sonde_model *m, struct sonde_front_metrics **out);
 /* The front has been stopped. NULL is fine. */
-void sonde_figures_destroy(struct sonde_figures *g);
-struct sonde_front_observer sonde_figures_observer(struct sonde_figures *g);
+void sonde_front_metrics_destroy(struct sonde_front_metrics *g);
+struct sonde_front_observer sonde_front_metrics_observer(struct sonde_front_metrics *g);
 
 #endif

@@ -30,14 +30,14 @@ static void set_model(struct sonde_front_request *r, const char *model)
 }
 
 /* What the request's body said so far. */
-static void note_asked(struct front_exchange *x)
+static void note_asked(struct front_proxied *x)
 {
     if (x->asked.model[0]) set_model(&x->r, x->asked.model);
     x->r.stream = x->asked.stream;
     x->r.max_tokens = x->asked.max_tokens;
 }
 
-static void set_failure(struct front_exchange *x, enum sonde_front_outcome outcome,
+static void set_failure(struct front_proxied *x, enum sonde_front_outcome outcome,
                         const char *error)
 {
     if (x->failed) return; /* the first failure is the cause */
@@ -47,7 +47,7 @@ static void set_failure(struct front_exchange *x, enum sonde_front_outcome outco
 }
 
 /* What became of an exchange that ended by itself. */
-static void judge(struct front_exchange *x)
+static void judge(struct front_proxied *x)
 {
     char status[16];
     snprintf(status, sizeof(status), "http_%u", x->r.status);
@@ -67,7 +67,7 @@ void front_let_go(struct front_client *c)
 
 static void end(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     if (!x->observed) return;
     front_let_go(c);
     judge(x);
@@ -99,7 +99,7 @@ static void swallow_request(struct front_client *c)
 /* No more comes from the upstream: the client gets an error, or is cut off. */
 static void give_up(struct front_client *c, unsigned status, const char *why, const char *message)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     if (c->up) front_upstream_close(c->up);
     x->phase = FRONT_DONE;
     if (!x->head_passed) {
@@ -144,7 +144,7 @@ void front_stalled(struct front_client *c)
 
 void front_cancel(struct front_client *c, const char *why)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     /* Clients that have read the last event need not wait for the end of the last chunk. */
     const int had_all = x->said.complete && front_held(&c->s.out) <= LAST_CHUNK;
     if (!had_all) set_failure(x, SONDE_FRONT_CANCELLED, why);
@@ -168,7 +168,7 @@ static void copy_text(char *out, size_t size, const char *text, size_t len)
     out[len] = 0;
 }
 
-static void set_trace(struct front_exchange *x, const struct sonde_http_head *h, const char *head)
+static void set_trace(struct front_proxied *x, const struct sonde_http_head *h, const char *head)
 {
     const struct sonde_http_field *f = sonde_http_field(h, SONDE_HTTP_TRACEPARENT);
     uint64_t random[3] = { 0 };
@@ -195,8 +195,8 @@ static void set_trace(struct front_exchange *x, const struct sonde_http_head *h,
 /* All of x but what needs no value before it is written. */
 static void reset(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
-    memset(x, 0, offsetof(struct front_exchange, answer_head));
+    struct front_proxied *x = &c->x;
+    memset(x, 0, offsetof(struct front_proxied, answer_head));
     x->phase = FRONT_HEAD;
     sonde_http_head_init(&x->answer_head, 1);
     sonde_scan_request_init(&x->asked);
@@ -207,7 +207,7 @@ static void reset(struct front_client *c)
 static void set_request(struct front_client *c, const char *head, struct sonde_http_span path)
 {
     const struct sonde_http_head *h = &c->head;
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     struct sonde_front_request *r = &x->r;
     copy_text(r->method, sizeof(r->method), head + h->method.at, h->method.len);
     copy_text(r->path, sizeof(r->path), head + path.at, path.len);
@@ -271,7 +271,7 @@ static int says_true(const struct sonde_http_head *h, const char *head,
 /* The request is one for the upstream: it has arrived. */
 static void announce(struct front_client *c, const char *head)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     x->r.id = ++c->front->last_id;
     x->r.route = sonde_front_route_of(x->r.method, x->r.path);
     x->r.profile = says_true(&c->head, head, SONDE_HTTP_X_PROFILE);
@@ -291,7 +291,7 @@ void front_begin(struct front_client *c)
     const struct sonde_front_options *o = &c->front->o;
     /* Stays where it is until more is read: nothing here does. */
     const char *head = c->s.in.data + c->s.in.begin;
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     reset(c);
     front_consume(&c->s.in, c->head.len);
     const struct sonde_http_span target = front_target(&c->head, head);
@@ -333,7 +333,7 @@ static int pass_bytes(struct front_bytes *from, struct front_bytes *to)
 
 static int pass_request_body(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     struct front_bytes *in = &c->s.in, *out = &c->up->s.out;
     int moved = 0;
     while (x->request.progress == SONDE_HTTP_MORE && front_held(in)) {
@@ -360,7 +360,7 @@ static int pass_request_body(struct front_client *c)
 /* Write what is there for the upstream. */
 static int write_upstream(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     struct front_upstream *u = c->up;
     int failed;
     if (u->connecting || u->write_dead || x->held_ns) return 0;
@@ -387,7 +387,7 @@ static int write_upstream(struct front_client *c)
 
 int front_pass_request(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     int moved = 0;
     if (!c->up) return 0;
     const int tunnel = x->phase == FRONT_TUNNEL;
@@ -425,7 +425,7 @@ static void tokens(struct front_client *c, unsigned pieces)
 /* Returns how many pieces of text end in it. */
 static unsigned look_at(struct front_client *c, const char *data, uint32_t len)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     if (!x->r.first_byte_ns) {
         x->r.first_byte_ns = c->up->s.read_ns;
         tell(c, SONDE_FRONT_BYTE);
@@ -436,7 +436,7 @@ static unsigned look_at(struct front_client *c, const char *data, uint32_t len)
 /* The answer has come to its end. */
 static void answer_over(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     const struct front_upstream *u = c->up;
     tokens(c, sonde_scan_answer_end(&x->said));
     x->phase = FRONT_DONE;
@@ -451,7 +451,7 @@ static void answer_over(struct front_client *c)
 /* From the answer's head: how its body is passed on and looked at. */
 static void set_answer(struct front_client *c, const char *head)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     const struct sonde_http_head *h = &x->answer_head;
     const struct sonde_http_field *type = sonde_http_field(h, SONDE_HTTP_CONTENT_TYPE);
     const struct sonde_http_field *coding = sonde_http_field(h, SONDE_HTTP_CONTENT_ENCODING);
@@ -475,7 +475,7 @@ static void set_answer(struct front_client *c, const char *head)
 /* A head with a status below 200: another one follows, or the connection becomes a tunnel. */
 static int pass_interim(struct front_client *c, const char *head)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     if (x->answer_head.status == 101 && !x->upgrade) {
         front_fail(c, 502, "bad_answer", "the upstream switched protocols, which nobody asked for");
         return 1;
@@ -497,7 +497,7 @@ static int pass_interim(struct front_client *c, const char *head)
 
 static int pass_answer_head(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     struct front_upstream *u = c->up;
     const char *head = u->s.in.data + u->s.in.begin;
     switch (sonde_http_head_feed(&x->answer_head, head, front_held(&u->s.in))) {
@@ -528,7 +528,7 @@ static int pass_answer_head(struct front_client *c)
 
 static int pass_answer_body(struct front_client *c)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     struct front_upstream *u = c->up;
     struct front_bytes *in = &u->s.in, *out = &c->s.out;
     unsigned pieces = 0;

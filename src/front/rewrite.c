@@ -72,7 +72,7 @@ static void put_list(struct writer *w, const struct sonde_http_head *h, const ch
     puts_(w, "\r\n");
 }
 
-static void put_trace(struct writer *w, const char *name, const struct front_exchange *x)
+static void put_trace(struct writer *w, const char *name, const struct front_proxied *x)
 {
     char text[64], *p = text;
     p = SONDE_PUT(p, ": 00-");
@@ -116,7 +116,7 @@ static int of_this_hop(enum sonde_http_field_id id)
 }
 
 /* 1 if the upstream gets it as it is. */
-static int passes_to_upstream(const struct front_exchange *x, enum sonde_http_field_id id)
+static int passes_to_upstream(const struct front_proxied *x, enum sonde_http_field_id id)
 {
     if (x->own) return 1;
     switch (id) {
@@ -131,7 +131,7 @@ static int passes_to_upstream(const struct front_exchange *x, enum sonde_http_fi
     }
 }
 
-static int passes_to_client(const struct front_exchange *x, enum sonde_http_field_id id)
+static int passes_to_client(const struct front_proxied *x, enum sonde_http_field_id id)
 {
     const int no_body = x->answer_head.status < 200 || x->answer_head.status == 204;
     switch (id) {
@@ -187,7 +187,7 @@ int front_put_request(struct front_client *c, const char *head)
 {
     const struct sonde_front *f = c->front;
     const struct sonde_http_head *h = &c->head;
-    const struct front_exchange *x = &c->x;
+    const struct front_proxied *x = &c->x;
     char via[40];
     struct writer w = writer_at(&c->up->s.out);
     put_request_line(&w, c, head);
@@ -219,13 +219,13 @@ int front_put_request(struct front_client *c, const char *head)
 
 /* ---- Answers ------------------------------------------------------------------------------ */
 
-static void put_connection(struct writer *w, const struct front_exchange *x)
+static void put_connection(struct writer *w, const struct front_proxied *x)
 {
     if (!x->keep_alive) puts_(w, "Connection: close\r\n");
     else if (x->http10) puts_(w, "Connection: keep-alive\r\n");
 }
 
-static void put_profile(struct writer *w, const struct front_exchange *x)
+static void put_profile(struct writer *w, const struct front_proxied *x)
 {
     if (!x->r.profile_id[0]) return;
     puts_(w, "X-Profile-Id: ");
@@ -236,7 +236,7 @@ static void put_profile(struct writer *w, const struct front_exchange *x)
 /* Fields of ours in a final answer. */
 static void put_ours(struct writer *w, const struct front_client *c, const char *head)
 {
-    const struct front_exchange *x = &c->x;
+    const struct front_proxied *x = &c->x;
     char via[40];
     snprintf(via, sizeof(via), "1.%d %s", x->answer_head.minor, c->front->name);
     put_list(w, &x->answer_head, head, SONDE_HTTP_VIA, "Via", via);
@@ -248,7 +248,7 @@ static void put_ours(struct writer *w, const struct front_client *c, const char 
 
 int front_put_answer(struct front_client *c, const char *head)
 {
-    struct front_exchange *x = &c->x;
+    struct front_proxied *x = &c->x;
     const struct sonde_http_head *h = &x->answer_head;
     char line[32];
     struct writer w = writer_at(&c->s.out);
@@ -292,7 +292,7 @@ static const char *reason_of(unsigned status)
 int front_put_error(struct front_client *c, unsigned status, const char *type,
                     const char *message)
 {
-    const struct front_exchange *x = &c->x;
+    const struct front_proxied *x = &c->x;
     struct sonde_buf body;
     char line[128];
     sonde_buf_init(&body, 4096);

@@ -246,7 +246,7 @@ void front_upstream_lost(struct front_client *c)
 }
 
 /* How long the answer says that the connection is kept, less a second. */
-static uint64_t idle_ns(const struct front_exchange *x, const char *head)
+static uint64_t idle_ns(const struct front_proxied *x, const char *head)
 {
     static const char key[] = "timeout=";
     const struct sonde_http_field *f = sonde_http_field(&x->answer_head, SONDE_HTTP_KEEP_ALIVE);

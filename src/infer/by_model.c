@@ -7,7 +7,7 @@
 
 /* A batch does not say whose model it ran: its parts, which came just before, do. Without them it
  * is the process's, if it has one only. */
-static struct infer_model *model_of(struct sonde_infer *x, const struct infer_event *in)
+static struct infer_model *model_of(struct sonde_infer_tracker *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
     if (e->model[0]) return infer_model_find(x, in->process, e->source, e->model);
@@ -25,7 +25,7 @@ static struct infer_model *model_of(struct sonde_infer *x, const struct infer_ev
     return only ? only : infer_model_find(x, in->process, e->source, "");
 }
 
-void infer_computed(struct sonde_infer *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
+void infer_computed(struct sonde_infer_tracker *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
                     uint64_t ns)
 {
     if (!m || x->muted) return;
@@ -37,7 +37,7 @@ void infer_computed(struct sonde_infer *x, struct infer_model *m, uint32_t kind,
     if (prefill) infer_model_add(x, m, INFER_M_PROMPT_TOKENS, tokens);
 }
 
-void infer_on_batch(struct sonde_infer *x, const struct infer_event *in)
+void infer_on_batch(struct sonde_infer_tracker *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
     if (e->begin_ns > e->time_ns) {
@@ -71,7 +71,7 @@ void infer_on_batch(struct sonde_infer *x, const struct infer_event *in)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static struct sonde_infer_memory *memory_kind(struct sonde_infer *x, struct infer_model *m,
+static struct sonde_infer_memory *memory_kind(struct sonde_infer_tracker *x, struct infer_model *m,
                                               const char *text)
 {
     struct sonde_infer_model *f = &m->facts;
@@ -85,7 +85,7 @@ static struct sonde_infer_memory *memory_kind(struct sonde_infer *x, struct infe
 }
 
 /* What the process had freed before it ended may come to be known after that. */
-static void set_memory(struct sonde_infer *x, struct infer_model *m)
+static void set_memory(struct sonde_infer_tracker *x, struct infer_model *m)
 {
     uint64_t now = 0;
     for (uint32_t i = 0; !m->ended && i < m->facts.memory_count; i++) now += m->facts.memory[i].bytes;
@@ -93,7 +93,7 @@ static void set_memory(struct sonde_infer *x, struct infer_model *m)
     m->memory_now = now;
 }
 
-static void on_memory(struct sonde_infer *x, struct infer_model *m,
+static void on_memory(struct sonde_infer_tracker *x, struct infer_model *m,
                       const struct sonde_infer_event *e)
 {
     struct sonde_infer_memory *k = memory_kind(x, m, e->text);
@@ -117,7 +117,7 @@ static void on_memory(struct sonde_infer *x, struct infer_model *m,
 
 /* ---- Others --------------------------------------------------------------------------------- */
 
-static void on_load(struct sonde_infer *x, struct infer_model *m, const struct sonde_infer_event *e)
+static void on_load(struct sonde_infer_tracker *x, struct infer_model *m, const struct sonde_infer_event *e)
 {
     if (e->begin_ns > e->time_ns) {
         infer_count(x, SONDE_INFER_BAD_negative);
@@ -132,7 +132,7 @@ static void on_load(struct sonde_infer *x, struct infer_model *m, const struct s
     infer_model_set(x, m, INFER_M_LOAD_SECONDS, m->facts.load_s);
 }
 
-static void on_kv(struct sonde_infer *x, struct infer_model *m, const struct sonde_infer_event *e)
+static void on_kv(struct sonde_infer_tracker *x, struct infer_model *m, const struct sonde_infer_event *e)
 {
     if (e->value > e->total || e->total == 0) {
         infer_count(x, SONDE_INFER_BAD_bad_value);
@@ -146,7 +146,7 @@ static void on_kv(struct sonde_infer *x, struct infer_model *m, const struct son
     infer_model_set(x, m, INFER_M_KV_RATIO, (double)e->value / (double)e->total);
 }
 
-static void on_backend(struct sonde_infer *x, struct infer_model *m,
+static void on_backend(struct sonde_infer_tracker *x, struct infer_model *m,
                        const struct sonde_infer_event *e)
 {
     m->facts.backend = infer_name(x, e->text);
@@ -155,7 +155,7 @@ static void on_backend(struct sonde_infer *x, struct infer_model *m,
     if (m->info) m->info->gauge = 1;
 }
 
-void infer_on_model(struct sonde_infer *x, const struct infer_event *in)
+void infer_on_model(struct sonde_infer_tracker *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
     struct infer_model *m = model_of(x, in);
@@ -182,7 +182,7 @@ static double per_second(uint64_t now, uint64_t *last, double seconds)
 }
 
 /* llama.cpp's averages, of its own totals: since they began, and by the time that was spent on it. */
-static void set_average(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot to,
+static void set_average(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot to,
                         enum infer_model_slot tokens, enum infer_model_slot time)
 {
     const struct sonde_model_series *n = m->slot[tokens].alias[0], *ns = m->slot[time].alias[0];
@@ -190,7 +190,7 @@ static void set_average(struct sonde_infer *x, struct infer_model *m, enum infer
     infer_model_set(x, m, to, (double)n->counter / ((double)ns->counter * 1e-9));
 }
 
-static void set_averages(struct sonde_infer *x, struct infer_model *m)
+static void set_averages(struct sonde_infer_tracker *x, struct infer_model *m)
 {
     set_average(x, m, INFER_M_PROMPT_AVERAGE, INFER_M_PROMPT_TOKENS, INFER_M_PREFILL_SECONDS);
     set_average(x, m, INFER_M_PREDICTED_AVERAGE, INFER_M_PREDICTED_TOKENS,
@@ -200,7 +200,7 @@ static void set_averages(struct sonde_infer *x, struct infer_model *m)
     infer_model_set(x, m, INFER_M_PASS_REQUESTS, (double)s->hist->sum_raw / (double)s->hist->count);
 }
 
-void infer_models_tick(struct sonde_infer *x, double seconds)
+void infer_models_tick(struct sonde_infer_tracker *x, double seconds)
 {
     for (size_t i = 0; i < x->model_count; i++) x->models[i]->running = x->models[i]->waiting = 0;
     for (const struct infer_flight *f = x->oldest; f; f = f->after) {
@@ -237,9 +237,9 @@ void infer_models_tick(struct sonde_infer *x, double seconds)
     }
 }
 
-size_t sonde_infer_model_count(const struct sonde_infer *x) { return x->model_count; }
+size_t sonde_infer_model_count(const struct sonde_infer_tracker *x) { return x->model_count; }
 
-void sonde_infer_model_at(const struct sonde_infer *x, size_t i, struct sonde_infer_model_view *out)
+void sonde_infer_model_at(const struct sonde_infer_tracker *x, size_t i, struct sonde_infer_model_view *out)
 {
     const struct infer_model *m = x->models[i];
     *out = (struct sonde_infer_model_view){

@@ -52,7 +52,7 @@ static void join_neighbours(struct infer_flight *f)
 }
 
 /* Room for one more item; 0 = there is none. */
-static int item_room(struct sonde_infer *x, struct infer_flight *f)
+static int item_room(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     if (f->r.item_count < f->item_cap) return 1;
     const uint32_t cap = f->item_cap ? f->item_cap * 2 : 16;
@@ -70,7 +70,7 @@ static int item_room(struct sonde_infer *x, struct infer_flight *f)
     return f->r.item_count < f->item_cap;
 }
 
-void infer_item(struct sonde_infer *x, struct infer_flight *f, const struct sonde_infer_item *item)
+void infer_item(struct sonde_infer_tracker *x, struct infer_flight *f, const struct sonde_infer_item *item)
 {
     if (item_room(x, f)) {
         f->r.items[f->r.item_count++] = *item;
@@ -150,7 +150,7 @@ void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_i
 
 static uint64_t ns_of(double seconds) { return (uint64_t)(seconds * 1e9 + 0.5); }
 
-static void count_slo(struct sonde_infer *x, struct infer_group *g, struct sonde_infer_request *r)
+static void count_slo(struct sonde_infer_tracker *x, struct infer_group *g, struct sonde_infer_request *r)
 {
     const struct sonde_infer_options *o = &x->o;
     const int none = !(o->slo_ttft_s > 0) && !(o->slo_itl_s > 0) && !(o->slo_total_s > 0);
@@ -169,7 +169,7 @@ static void count_slo(struct sonde_infer *x, struct infer_group *g, struct sonde
     else x->totals.slo_missed++;
 }
 
-static void count_phases(struct sonde_infer *x, struct infer_group *g,
+static void count_phases(struct sonde_infer_tracker *x, struct infer_group *g,
                          const struct sonde_infer_request *r)
 {
     for (uint32_t k = 1; k < SONDE_PHASE_COUNT; k++) {
@@ -179,7 +179,7 @@ static void count_phases(struct sonde_infer *x, struct infer_group *g,
     }
 }
 
-static void count_done(struct sonde_infer *x, struct infer_flight *f,
+static void count_done(struct sonde_infer_tracker *x, struct infer_flight *f,
                        struct sonde_infer_request *r, uint64_t end_ns)
 {
     struct infer_group *g = f->group;
@@ -203,12 +203,12 @@ static void count_done(struct sonde_infer *x, struct infer_flight *f,
 
 /* ---- The ring ------------------------------------------------------------------------------- */
 
-static struct infer_done *entry(const struct sonde_infer *x, uint64_t serial)
+static struct infer_done *entry(const struct sonde_infer_tracker *x, uint64_t serial)
 {
     return &x->done[serial % x->o.done_max];
 }
 
-static void unkeep(struct sonde_infer *x, struct infer_kept *list, uint32_t bit, size_t at)
+static void unkeep(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit, size_t at)
 {
     struct infer_done *d = entry(x, list->serial[at]);
     d->kept &= ~bit;
@@ -222,28 +222,28 @@ static void unkeep(struct sonde_infer *x, struct infer_kept *list, uint32_t bit,
             (list->count - at) * sizeof(list->serial[0]));
 }
 
-static void keep(struct sonde_infer *x, struct infer_kept *list, uint32_t bit, uint64_t serial)
+static void keep(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit, uint64_t serial)
 {
     list->serial[list->count++] = serial;
     entry(x, serial)->kept |= bit;
 }
 
 /* The newest of a kind. */
-static void keep_newest(struct sonde_infer *x, struct infer_kept *list, uint32_t bit,
+static void keep_newest(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit,
                         uint64_t serial)
 {
     if (list->count == INFER_KEPT) unkeep(x, list, bit, 0);
     keep(x, list, bit, serial);
 }
 
-static double slowness(const struct sonde_infer *x, uint64_t serial, uint32_t bit)
+static double slowness(const struct sonde_infer_tracker *x, uint64_t serial, uint32_t bit)
 {
     const struct sonde_infer_request *r = &entry(x, serial)->r;
     return bit == KEPT_TOTAL ? r->total_s : r->ttft_s;
 }
 
 /* The slowest of those in the ring. */
-static void keep_slowest(struct sonde_infer *x, struct infer_kept *list, uint32_t bit,
+static void keep_slowest(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit,
                          uint64_t serial)
 {
     if (list->count == INFER_KEPT) {
@@ -259,7 +259,7 @@ static void keep_slowest(struct sonde_infer *x, struct infer_kept *list, uint32_
     keep(x, list, bit, serial);
 }
 
-static void evict_from(struct sonde_infer *x, struct infer_kept *list, uint32_t bit,
+static void evict_from(struct sonde_infer_tracker *x, struct infer_kept *list, uint32_t bit,
                        uint64_t serial)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -271,7 +271,7 @@ static void evict_from(struct sonde_infer *x, struct infer_kept *list, uint32_t 
 }
 
 /* The entry that serial will take over. */
-static void evict(struct sonde_infer *x, uint64_t serial)
+static void evict(struct sonde_infer_tracker *x, uint64_t serial)
 {
     struct infer_done *d = entry(x, serial);
     if (serial >= x->o.done_max) {
@@ -285,7 +285,7 @@ static void evict(struct sonde_infer *x, uint64_t serial)
     *d = (struct infer_done){ 0 };
 }
 
-static void store(struct sonde_infer *x, const struct sonde_infer_request *r)
+static void store(struct sonde_infer_tracker *x, const struct sonde_infer_request *r)
 {
     if (!x->done) x->done = sonde__calloc(x->o.done_max, sizeof(*x->done));
     if (!x->done) {
@@ -306,13 +306,13 @@ static void store(struct sonde_infer *x, const struct sonde_infer_request *r)
 }
 
 /* NULL: others have taken its place. */
-static struct infer_done *counted_entry(const struct sonde_infer *x, const struct infer_flight *f)
+static struct infer_done *counted_entry(const struct sonde_infer_tracker *x, const struct infer_flight *f)
 {
     return x->done && x->done_next - f->counted_serial <= x->o.done_max
                ? entry(x, f->counted_serial) : NULL;
 }
 
-void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcome,
+void infer_finish(struct sonde_infer_tracker *x, struct infer_flight *f, uint32_t outcome,
                   uint64_t end_ns, const char *error)
 {
     struct sonde_infer_request r;
@@ -345,7 +345,7 @@ void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcom
     store(x, &r);
 }
 
-void infer_done_resume(struct sonde_infer *x, struct infer_flight *f)
+void infer_done_resume(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     struct infer_done *d = f->told ? counted_entry(x, f) : NULL;
     f->counted = f->told;
@@ -360,7 +360,7 @@ void infer_done_resume(struct sonde_infer *x, struct infer_flight *f)
     d->r.item_count = d->r.attr_count = 0;
 }
 
-void infer_done_release(struct sonde_infer *x)
+void infer_done_release(struct sonde_infer_tracker *x)
 {
     for (size_t i = 0; x->done && i < x->o.done_max; i++) {
         sonde_infer_request_release(&x->done[i].r);
@@ -369,7 +369,7 @@ void infer_done_release(struct sonde_infer *x)
     x->done = NULL;
 }
 
-static int copy_request(struct sonde_infer *x, const struct sonde_infer_request *r,
+static int copy_request(struct sonde_infer_tracker *x, const struct sonde_infer_request *r,
                         struct sonde_infer_request *out)
 {
     *out = *r;
@@ -398,7 +398,7 @@ static int copy_request(struct sonde_infer *x, const struct sonde_infer_request 
     return 0;
 }
 
-int sonde_infer_adopt(struct sonde_infer *x, const struct sonde_infer_request *r)
+int sonde_infer_adopt(struct sonde_infer_tracker *x, const struct sonde_infer_request *r)
 {
     struct sonde_infer_request copy;
     if (copy_request(x, r, &copy)) return SONDE_ENOMEM;
@@ -412,12 +412,12 @@ int sonde_infer_adopt(struct sonde_infer *x, const struct sonde_infer_request *r
     return 0;
 }
 
-size_t sonde_infer_done_count(const struct sonde_infer *x)
+size_t sonde_infer_done_count(const struct sonde_infer_tracker *x)
 {
     return x->done_next < x->o.done_max ? (size_t)x->done_next : x->o.done_max;
 }
 
-const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer *x, size_t age)
+const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer_tracker *x, size_t age)
 {
     if (age >= sonde_infer_done_count(x)) return NULL;
     return &entry(x, x->done_next - 1 - age)->r;

@@ -19,20 +19,20 @@ static uint64_t hash_of(uint64_t id, uint32_t pid, uint32_t source)
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static struct infer_flight **slot_of(struct sonde_infer *x, uint64_t id, uint32_t pid,
+static struct infer_flight **slot_of(struct sonde_infer_tracker *x, uint64_t id, uint32_t pid,
                                      uint32_t source)
 {
     return &x->slots[hash_of(id, pid, source) & (x->slot_count - 1)];
 }
 
-static struct infer_flight *find(struct sonde_infer *x, const struct sonde_infer_event *e)
+static struct infer_flight *find(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
 {
     struct infer_flight *f = *slot_of(x, e->id, e->pid, e->source);
     while (f && (f->r.id != e->id || f->r.pid != e->pid || f->r.source != e->source)) f = f->chain;
     return f;
 }
 
-static void list_remove(struct sonde_infer *x, struct infer_flight *f)
+static void list_remove(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     if (f->before) f->before->after = f->after;
     else x->oldest = f->after;
@@ -40,7 +40,7 @@ static void list_remove(struct sonde_infer *x, struct infer_flight *f)
     else x->newest = f->before;
 }
 
-static void list_append(struct sonde_infer *x, struct infer_flight *f)
+static void list_append(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     f->before = x->newest;
     f->after = NULL;
@@ -49,7 +49,7 @@ static void list_append(struct sonde_infer *x, struct infer_flight *f)
     x->newest = f;
 }
 
-static void heard(struct sonde_infer *x, struct infer_flight *f, uint64_t time_ns)
+static void heard(struct sonde_infer_tracker *x, struct infer_flight *f, uint64_t time_ns)
 {
     if (time_ns > f->heard_ns) f->heard_ns = time_ns;
     f->seen_ns = infer_now_ns(x);
@@ -58,7 +58,7 @@ static void heard(struct sonde_infer *x, struct infer_flight *f, uint64_t time_n
     list_append(x, f);
 }
 
-static void land(struct sonde_infer *x, struct infer_flight *f)
+static void land(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     list_remove(x, f);
     x->flight_count--;
@@ -66,7 +66,7 @@ static void land(struct sonde_infer *x, struct infer_flight *f)
     f->item_cap = 0;
 }
 
-void infer_flight_link(struct sonde_infer *x, struct infer_flight *f)
+void infer_flight_link(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     struct infer_flight **slot = slot_of(x, f->r.id, f->r.pid, f->r.source);
     f->chain = *slot;
@@ -75,7 +75,7 @@ void infer_flight_link(struct sonde_infer *x, struct infer_flight *f)
     x->flight_count++;
 }
 
-static void flight_free(struct sonde_infer *x, struct infer_flight *f)
+static void flight_free(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     struct infer_flight **link = slot_of(x, f->r.id, f->r.pid, f->r.source);
     while (*link != f) link = &(*link)->chain;
@@ -90,7 +90,7 @@ static void flight_free(struct sonde_infer *x, struct infer_flight *f)
 /* ---- Ends ----------------------------------------------------------------------------------- */
 
 /* It is kept for a while, should it go on. */
-void infer_flight_quiet(struct sonde_infer *x, struct infer_flight *f)
+void infer_flight_quiet(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     struct infer_flight **slot = &x->quiet[x->quiet_next];
     if (*slot) flight_free(x, *slot);
@@ -100,7 +100,7 @@ void infer_flight_quiet(struct sonde_infer *x, struct infer_flight *f)
     x->quiet_next = (x->quiet_next + 1) % INFER_QUIET;
 }
 
-static void quiet_resume(struct sonde_infer *x, struct infer_flight *f)
+static void quiet_resume(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     x->quiet[f->quiet_slot - 1] = NULL;
     f->quiet_slot = 0;
@@ -111,14 +111,14 @@ static void quiet_resume(struct sonde_infer *x, struct infer_flight *f)
     infer_count(x, SONDE_INFER_BAD_went_on);
 }
 
-static void quiet_drop(struct sonde_infer *x, const struct sonde_model_process *p)
+static void quiet_drop(struct sonde_infer_tracker *x, const struct sonde_model_process *p)
 {
     for (uint32_t i = 0; i < INFER_QUIET; i++) {
         if (x->quiet[i] && (!p || x->quiet[i]->process == p)) flight_free(x, x->quiet[i]);
     }
 }
 
-static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcome,
+static void finish(struct sonde_infer_tracker *x, struct infer_flight *f, uint32_t outcome,
                    uint64_t end_ns, const char *error, int may_go_on)
 {
     const uint64_t h = hash_of(f->r.id, f->r.pid, f->r.source);
@@ -132,7 +132,7 @@ static void finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outco
 }
 
 /* It was given up: what is known of it ends where it was last heard of. */
-void infer_lose(struct sonde_infer *x, struct infer_flight *f, const char *why)
+void infer_lose(struct sonde_infer_tracker *x, struct infer_flight *f, const char *why)
 {
     /* How it ended is not known, but not for the want of an end. */
     if (f->process && f->r.arrived_ns <= f->process->gap_ns) {
@@ -144,12 +144,12 @@ void infer_lose(struct sonde_infer *x, struct infer_flight *f, const char *why)
 }
 
 /* Its last events have been put in order by now. */
-static int gone(const struct sonde_infer *x, const struct sonde_model_process *p)
+static int gone(const struct sonde_infer_tracker *x, const struct sonde_model_process *p)
 {
     return p && p->state != SONDE_PROCESS_RUNNING && x->now_s - p->ended_s >= 1;
 }
 
-void infer_age(struct sonde_infer *x, uint64_t before_ns)
+void infer_age(struct sonde_infer_tracker *x, uint64_t before_ns)
 {
     x->muted = 0;
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
@@ -159,7 +159,7 @@ void infer_age(struct sonde_infer *x, uint64_t before_ns)
     }
 }
 
-void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p)
+void infer_drop(struct sonde_infer_tracker *x, const struct sonde_model_process *p)
 {
     x->muted = 0;
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
@@ -172,7 +172,7 @@ void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p)
 
 /* ---- Beginnings ------------------------------------------------------------------------------- */
 
-static void on_request(struct sonde_infer *x, const struct infer_event *in)
+static void on_request(struct sonde_infer_tracker *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
     struct infer_flight *f = find(x, e);
@@ -220,7 +220,7 @@ static void on_request(struct sonde_infer *x, const struct infer_event *in)
 
 static const char tokens_name[] = "tokens";
 
-const char *infer_item_name(struct sonde_infer *x, uint32_t kind, const char *text)
+const char *infer_item_name(struct sonde_infer_tracker *x, uint32_t kind, const char *text)
 {
     if (kind == SONDE_PHASE_NONE) return tokens_name;
     return kind == SONDE_PHASE_NAMED ? infer_name(x, text) : sonde_phase_name(kind);
@@ -228,7 +228,7 @@ const char *infer_item_name(struct sonde_infer *x, uint32_t kind, const char *te
 
 /* ---- In between ------------------------------------------------------------------------------- */
 
-static int has_ended(const struct sonde_infer *x, const struct sonde_infer_event *e)
+static int has_ended(const struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
 {
     if (!x->ended || !e->id) return 0;
     const struct infer_ended *d = &x->ended[hash_of(e->id, e->pid, e->source) % INFER_ENDED];
@@ -236,7 +236,7 @@ static int has_ended(const struct sonde_infer *x, const struct sonde_infer_event
 }
 
 /* The request an event is about, or NULL: counted. */
-static struct infer_flight *whose(struct sonde_infer *x, const struct sonde_infer_event *e)
+static struct infer_flight *whose(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
 {
     struct infer_flight *f = find(x, e);
     if (f && f->quiet_slot) {
@@ -260,7 +260,7 @@ static struct infer_flight *whose(struct sonde_infer *x, const struct sonde_infe
     return f;
 }
 
-static void on_prompt(struct sonde_infer *x, struct infer_flight *f,
+static void on_prompt(struct sonde_infer_tracker *x, struct infer_flight *f,
                       const struct sonde_infer_event *e)
 {
     struct sonde_infer_request *r = &f->r;
@@ -300,7 +300,7 @@ static uint64_t beyond(uint64_t *owed, uint64_t n)
     return n - paid;
 }
 
-static void count_out(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
+static void count_out(struct sonde_infer_tracker *x, struct infer_flight *f, uint64_t n)
 {
     f->r.tokens_out += n;
     if (x->muted) return;
@@ -315,7 +315,7 @@ static void count_out(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
 
 /* Pieces of a stream were counted as tokens, and may have been more than those. Counters never go
  * back: what is too much is owed, and taken off what comes next. */
-static void count_back(struct sonde_infer *x, struct infer_flight *f, uint64_t n)
+static void count_back(struct sonde_infer_tracker *x, struct infer_flight *f, uint64_t n)
 {
     f->r.tokens_out -= n;
     x->totals.tokens_out -= n < x->totals.tokens_out ? n : x->totals.tokens_out;
@@ -323,7 +323,7 @@ static void count_back(struct sonde_infer *x, struct infer_flight *f, uint64_t n
     if (f->group) f->group->out_owed += n;
 }
 
-static void on_usage(struct sonde_infer *x, struct infer_flight *f,
+static void on_usage(struct sonde_infer_tracker *x, struct infer_flight *f,
                      const struct sonde_infer_event *e)
 {
     const uint64_t out = e->tokens_out;
@@ -359,7 +359,7 @@ static void keep_gap(struct infer_flight *f, uint64_t gap_ns, uint64_t n)
     }
 }
 
-static void on_first_token(struct sonde_infer *x, struct infer_flight *f, uint64_t time_ns)
+static void on_first_token(struct sonde_infer_tracker *x, struct infer_flight *f, uint64_t time_ns)
 {
     const uint64_t ttft_ns = time_ns - f->r.arrived_ns;
     f->first_token_ns = f->last_token_ns = time_ns;
@@ -368,7 +368,7 @@ static void on_first_token(struct sonde_infer *x, struct infer_flight *f, uint64
     infer_exemplar(f->group, SONDE_INFER_G_TTFT, ttft_ns, &f->r, time_ns);
 }
 
-static void on_tokens(struct sonde_infer *x, struct infer_flight *f,
+static void on_tokens(struct sonde_infer_tracker *x, struct infer_flight *f,
                       const struct sonde_infer_event *e)
 {
     if (e->tokens == 0 || e->tokens > INFER_TOKENS_MAX) {
@@ -402,7 +402,7 @@ static void on_work(struct infer_flight *f, uint64_t begin_ns)
     if (!f->work_ns || begin_ns < f->work_ns) f->work_ns = begin_ns;
 }
 
-static void on_phase(struct sonde_infer *x, struct infer_flight *f,
+static void on_phase(struct sonde_infer_tracker *x, struct infer_flight *f,
                      const struct sonde_infer_event *e)
 {
     const uint32_t kind = e->kind < SONDE_PHASE_COUNT ? e->kind : SONDE_PHASE_NONE;
@@ -435,7 +435,7 @@ static void on_phase(struct sonde_infer *x, struct infer_flight *f,
 }
 
 /* The share of a batch's time that is by tokens. */
-static void on_part(struct sonde_infer *x, struct infer_flight *f,
+static void on_part(struct sonde_infer_tracker *x, struct infer_flight *f,
                     const struct sonde_infer_event *e)
 {
     const uint64_t tokens = e->tokens + e->tokens_out;
@@ -469,7 +469,7 @@ static void on_part(struct sonde_infer *x, struct infer_flight *f,
         .batch = e->requests });
 }
 
-static void on_attr(struct sonde_infer *x, struct infer_flight *f,
+static void on_attr(struct sonde_infer_tracker *x, struct infer_flight *f,
                     const struct sonde_infer_event *e)
 {
     struct sonde_infer_request *r = &f->r;
@@ -490,7 +490,7 @@ static void on_attr(struct sonde_infer *x, struct infer_flight *f,
     }
 }
 
-static void on_end(struct sonde_infer *x, struct infer_flight *f, const struct sonde_infer_event *e)
+static void on_end(struct sonde_infer_tracker *x, struct infer_flight *f, const struct sonde_infer_event *e)
 {
     /* An end before what is known of it is where that was. */
     uint64_t end_ns = e->time_ns;
@@ -509,7 +509,7 @@ static void on_end(struct sonde_infer *x, struct infer_flight *f, const struct s
     finish(x, f, outcome, end_ns, error, e->value == 1);
 }
 
-void infer_on_event(struct sonde_infer *x, const struct infer_event *in)
+void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *in)
 {
     const struct sonde_infer_event *e = &in->e;
     struct infer_flight *f;
@@ -544,7 +544,7 @@ void infer_on_event(struct sonde_infer *x, const struct infer_event *in)
     }
 }
 
-size_t sonde_infer_running(const struct sonde_infer *x, double now_s,
+size_t sonde_infer_running(const struct sonde_infer_tracker *x, double now_s,
                            struct sonde_infer_request *out, size_t max)
 {
     size_t n = 0;

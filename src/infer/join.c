@@ -33,7 +33,7 @@ static int tokens_fit(const struct infer_flight *front, const struct infer_fligh
 }
 
 /* Another request through the front is nearer to it. */
-static int is_anothers(const struct sonde_infer *x, const struct infer_flight *front,
+static int is_anothers(const struct sonde_infer_tracker *x, const struct infer_flight *front,
                        const struct infer_flight *f)
 {
     for (const struct infer_flight *g = x->oldest; g; g = g->after) {
@@ -46,7 +46,7 @@ static int is_anothers(const struct sonde_infer *x, const struct infer_flight *f
 }
 
 /* How far it is from the front's; UINT64_MAX: it cannot be that. */
-static uint64_t distance(const struct sonde_infer *x, const struct infer_flight *front,
+static uint64_t distance(const struct sonde_infer_tracker *x, const struct infer_flight *front,
                          uint64_t end_ns, const struct infer_flight *f)
 {
     if (!by_calls(f) || f->client_gone || f->r.flags & SONDE_INFER_INCOMPLETE ||
@@ -57,7 +57,7 @@ static uint64_t distance(const struct sonde_infer *x, const struct infer_flight 
     return apart(front, f);
 }
 
-void infer_client_gone(struct sonde_infer *x, const struct infer_flight *front, uint64_t end_ns)
+void infer_client_gone(struct sonde_infer_tracker *x, const struct infer_flight *front, uint64_t end_ns)
 {
     struct infer_flight *best = NULL;
     uint64_t nearest = UINT64_MAX, second = UINT64_MAX;

@@ -103,7 +103,7 @@ struct infer_event { struct sonde_infer_event e; struct sonde_model_process *pro
 
 struct infer_name { struct infer_name *chain; char text[]; };
 
-struct sonde_infer {
+struct sonde_infer_tracker {
     struct sonde_infer_options o;
     struct sonde_model *m;
     double started_s, now_s;
@@ -150,101 +150,101 @@ struct sonde_infer {
 /* ---- inference.c ---- */
 
 /* Put an event, whose texts are x's names, among those that are put in order. */
-void infer_wait(struct sonde_infer *x, const struct infer_event *e);
+void infer_wait(struct sonde_infer_tracker *x, const struct infer_event *e);
 /* A text that stays; "(other)" when there are too many. */
-const char *infer_name(struct sonde_infer *x, const char *text);
-void infer_count(struct sonde_infer *x, enum sonde_infer_reason reason);
+const char *infer_name(struct sonde_infer_tracker *x, const char *text);
+void infer_count(struct sonde_infer_tracker *x, enum sonde_infer_reason reason);
 
 /* ---- flight.c ---- */
 
-void infer_on_event(struct sonde_infer *x, const struct infer_event *e);
+void infer_on_event(struct sonde_infer_tracker *x, const struct infer_event *e);
 /* Give up requests that were not heard of since before_ns, and those of processes that are gone. */
-void infer_age(struct sonde_infer *x, uint64_t before_ns);
+void infer_age(struct sonde_infer_tracker *x, uint64_t before_ns);
 /* End all requests of p as lost; NULL: all there are, without a trace of them. */
-void infer_drop(struct sonde_infer *x, const struct sonde_model_process *p);
+void infer_drop(struct sonde_infer_tracker *x, const struct sonde_model_process *p);
 /* It was given up: what is known of it ends where it was last heard of. */
-void infer_lose(struct sonde_infer *x, struct infer_flight *f, const char *why);
+void infer_lose(struct sonde_infer_tracker *x, struct infer_flight *f, const char *why);
 /* Into the table and the list, as the one that was heard of last. */
-void infer_flight_link(struct sonde_infer *x, struct infer_flight *f);
+void infer_flight_link(struct sonde_infer_tracker *x, struct infer_flight *f);
 /* It has ended for being silent, and is kept for a while, should it go on. */
-void infer_flight_quiet(struct sonde_infer *x, struct infer_flight *f);
+void infer_flight_quiet(struct sonde_infer_tracker *x, struct infer_flight *f);
 /* What an item of a timeline is called: items are compared by the address of their name. */
-const char *infer_item_name(struct sonde_infer *x, uint32_t kind, const char *text);
+const char *infer_item_name(struct sonde_infer_tracker *x, uint32_t kind, const char *text);
 
 /* ---- join.c ---- */
 
 /* The client of this request of the front's went away at end_ns: so did that of the engine's request
  * behind it, if it can be told which that is. */
-void infer_client_gone(struct sonde_infer *x, const struct infer_flight *front, uint64_t end_ns);
+void infer_client_gone(struct sonde_infer_tracker *x, const struct infer_flight *front, uint64_t end_ns);
 
 /* ---- done.c ---- */
 
 /* Add to a flight's timeline. */
-void infer_item(struct sonde_infer *x, struct infer_flight *f, const struct sonde_infer_item *item);
+void infer_item(struct sonde_infer_tracker *x, struct infer_flight *f, const struct sonde_infer_item *item);
 /* Figures of a request as if it ended at end_ns; items and attrs stay f's. */
 void infer_figures(const struct infer_flight *f, uint64_t end_ns, struct sonde_infer_request *out);
 /* It ended: figures, series, the ring. f's items and attrs are taken. What was counted before is only
  * corrected in the ring: neither counters nor histograms can take anything back. */
-void infer_finish(struct sonde_infer *x, struct infer_flight *f, uint32_t outcome,
+void infer_finish(struct sonde_infer_tracker *x, struct infer_flight *f, uint32_t outcome,
                   uint64_t end_ns, const char *error);
 /* It goes on: f gets its timeline back, as far as it was kept. */
-void infer_done_resume(struct sonde_infer *x, struct infer_flight *f);
-void infer_done_release(struct sonde_infer *x);
+void infer_done_resume(struct sonde_infer_tracker *x, struct infer_flight *f);
+void infer_done_release(struct sonde_infer_tracker *x);
 
 /* ---- series.c ---- */
 
 /* NULL: there are too many. */
-struct infer_group *infer_group_find(struct sonde_infer *x, struct sonde_model_process *p,
+struct infer_group *infer_group_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
                                      uint32_t source, const char *model, const char *route);
-struct infer_model *infer_model_find(struct sonde_infer *x, struct sonde_model_process *p,
+struct infer_model *infer_model_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
                                      uint32_t source, const char *model);
 /* To a slot of a group or model; NULL is passed over. */
-void infer_add(struct sonde_infer *x, struct infer_group *g, enum sonde_infer_group_slot s,
+void infer_add(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
                uint64_t n);
-void infer_record(struct sonde_infer *x, struct infer_group *g, enum sonde_infer_group_slot s,
+void infer_record(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
                   uint64_t raw, uint64_t n);
-void infer_model_add(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot s,
+void infer_model_add(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
                      uint64_t n);
-void infer_model_record(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot s,
+void infer_model_record(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
                         uint64_t raw);
-void infer_model_set(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot s,
+void infer_model_set(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
                      double value);
 /* The exemplar of a slot's newest value. */
 void infer_exemplar(struct infer_group *g, enum sonde_infer_group_slot s, uint64_t raw,
                     const struct sonde_infer_request *r, uint64_t time_ns);
 /* Duration of a request that did not end well, and the count of its error: who went away is none. */
-void infer_error(struct sonde_infer *x, struct infer_group *g, uint64_t duration_ns,
+void infer_error(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t duration_ns,
                  uint32_t outcome, const char *type);
-struct sonde_model_series *infer_memory_series(struct sonde_infer *x, struct infer_model *m,
+struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *x, struct infer_model *m,
                                                const char *kind);
-struct sonde_model_series *infer_info_series(struct sonde_infer *x, struct infer_model *m,
+struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *x, struct infer_model *m,
                                              const char *backend);
-struct sonde_model_series *infer_invalid_series(struct sonde_infer *x, const char *reason);
-struct sonde_model_series *infer_invalid_request_series(struct sonde_infer *x, const char *field);
+struct sonde_model_series *infer_invalid_series(struct sonde_infer_tracker *x, const char *reason);
+struct sonde_model_series *infer_invalid_request_series(struct sonde_infer_tracker *x, const char *field);
 /* Which series of g or m there are, as bits by slot; and make those that a mask says. */
 uint64_t infer_group_mask(const struct infer_group *g);
-void infer_group_fill(struct sonde_infer *x, struct infer_group *g, uint64_t mask);
+void infer_group_fill(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t mask);
 uint64_t infer_model_mask(const struct infer_model *m);
-void infer_model_fill(struct sonde_infer *x, struct infer_model *m, uint64_t mask);
+void infer_model_fill(struct sonde_infer_tracker *x, struct infer_model *m, uint64_t mask);
 /* Counts and ticks of all groups begin here. */
-void infer_groups_reset(struct sonde_infer *x);
-void infer_series_forget(struct sonde_infer *x, const struct sonde_model_process *p);
+void infer_groups_reset(struct sonde_infer_tracker *x);
+void infer_series_forget(struct sonde_infer_tracker *x, const struct sonde_model_process *p);
 
 /* ---- by_model.c ---- */
 
-void infer_on_batch(struct sonde_infer *x, const struct infer_event *e);
-void infer_on_model(struct sonde_infer *x, const struct infer_event *e);
+void infer_on_batch(struct sonde_infer_tracker *x, const struct infer_event *e);
+void infer_on_model(struct sonde_infer_tracker *x, const struct infer_event *e);
 /* Tokens computed in a phase and the time it took, of this or of no one request. */
-void infer_computed(struct sonde_infer *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
+void infer_computed(struct sonde_infer_tracker *x, struct infer_model *m, uint32_t kind, uint64_t tokens,
                     uint64_t ns);
-void infer_models_tick(struct sonde_infer *x, double seconds);
+void infer_models_tick(struct sonde_infer_tracker *x, double seconds);
 
 /* ---- state.c ---- */
 
 void infer_save(void *arg, struct sonde_state *s);
 void infer_load(void *arg, struct sonde_state *s, const struct sonde_model_knowns *k);
 
-static inline uint64_t infer_now_ns(const struct sonde_infer *x)
+static inline uint64_t infer_now_ns(const struct sonde_infer_tracker *x)
 {
     return (uint64_t)(x->now_s * 1e9);
 }

@@ -32,7 +32,7 @@ static int copy_items(struct sonde_profile *p, struct sonde_infer_request *to,
     return 0;
 }
 
-int sonde_infer_complete_run(const struct sonde_infer *x, struct sonde_profile *p)
+int sonde_infer_complete_run(const struct sonde_infer_tracker *x, struct sonde_profile *p)
 {
     int rc = 0;
     for (size_t age = 0; !rc && age < sonde_infer_done_count(x); age++) {

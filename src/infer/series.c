@@ -256,7 +256,7 @@ static size_t labels_of(const struct whose *w, enum style style, struct sonde_la
     return n;
 }
 
-static struct sonde_model_series *series(struct sonde_infer *x, const struct whose *w,
+static struct sonde_model_series *series(struct sonde_infer_tracker *x, const struct whose *w,
                                          enum family f, const char *name, const char *value)
 {
     const struct family_row *row = &families[f];
@@ -271,7 +271,7 @@ static struct sonde_model_series *series(struct sonde_infer *x, const struct who
 }
 
 /* With the type, unit and buckets of what it stands for. */
-static struct sonde_model_series *alias_series(struct sonde_infer *x, const struct whose *w,
+static struct sonde_model_series *alias_series(struct sonde_infer_tracker *x, const struct whose *w,
                                                const struct slot_row *row, const char *name)
 {
     const enum family like = row->family != F_NONE ? row->family : row->like;
@@ -293,7 +293,7 @@ static struct sonde_model_series *alias_series(struct sonde_infer *x, const stru
     return s;
 }
 
-static void fill(struct sonde_infer *x, struct infer_series *s, const struct whose *w,
+static void fill(struct sonde_infer_tracker *x, struct infer_series *s, const struct whose *w,
                  const struct slot_row *row)
 {
     if (!s->main && row->family != F_NONE) {
@@ -304,7 +304,7 @@ static void fill(struct sonde_infer *x, struct infer_series *s, const struct who
     }
 }
 
-static struct infer_series *group_slot(struct sonde_infer *x, struct infer_group *g,
+static struct infer_series *group_slot(struct sonde_infer_tracker *x, struct infer_group *g,
                                        enum sonde_infer_group_slot slot)
 {
     if (!g) return NULL;
@@ -316,7 +316,7 @@ static struct infer_series *group_slot(struct sonde_infer *x, struct infer_group
     return s;
 }
 
-static struct infer_series *model_slot(struct sonde_infer *x, struct infer_model *m,
+static struct infer_series *model_slot(struct sonde_infer_tracker *x, struct infer_model *m,
                                        enum infer_model_slot slot)
 {
     if (!m) return NULL;
@@ -344,31 +344,31 @@ static void record(struct infer_series *s, uint64_t raw, uint64_t n)
     }
 }
 
-void infer_add(struct sonde_infer *x, struct infer_group *g, enum sonde_infer_group_slot s,
+void infer_add(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
                uint64_t n)
 {
     if (!x->muted) add(group_slot(x, g, s), n);
 }
 
-void infer_record(struct sonde_infer *x, struct infer_group *g, enum sonde_infer_group_slot s,
+void infer_record(struct sonde_infer_tracker *x, struct infer_group *g, enum sonde_infer_group_slot s,
                   uint64_t raw, uint64_t n)
 {
     if (!x->muted) record(group_slot(x, g, s), raw, n);
 }
 
-void infer_model_add(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot s,
+void infer_model_add(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
                      uint64_t n)
 {
     add(model_slot(x, m, s), n);
 }
 
-void infer_model_record(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot s,
+void infer_model_record(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot s,
                         uint64_t raw)
 {
     record(model_slot(x, m, s), raw, 1);
 }
 
-void infer_model_set(struct sonde_infer *x, struct infer_model *m, enum infer_model_slot slot,
+void infer_model_set(struct sonde_infer_tracker *x, struct infer_model *m, enum infer_model_slot slot,
                      double value)
 {
     const struct infer_series *s = model_slot(x, m, slot);
@@ -387,7 +387,7 @@ void infer_exemplar(struct infer_group *g, enum sonde_infer_group_slot s, uint64
     sonde_model_exemplar(g->slot[s].main, &e);
 }
 
-void infer_error(struct sonde_infer *x, struct infer_group *g, uint64_t duration_ns,
+void infer_error(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t duration_ns,
                  uint32_t outcome, const char *type)
 {
     if (!g) return;
@@ -403,14 +403,14 @@ static struct whose of_model(const struct infer_model *m)
     return (struct whose){ m->process, m->facts.source, m->facts.model, "" };
 }
 
-struct sonde_model_series *infer_memory_series(struct sonde_infer *x, struct infer_model *m,
+struct sonde_model_series *infer_memory_series(struct sonde_infer_tracker *x, struct infer_model *m,
                                                const char *kind)
 {
     const struct whose w = of_model(m);
     return series(x, &w, F_MEMORY, "kind", kind);
 }
 
-struct sonde_model_series *infer_info_series(struct sonde_infer *x, struct infer_model *m,
+struct sonde_model_series *infer_info_series(struct sonde_infer_tracker *x, struct infer_model *m,
                                              const char *backend)
 {
     const struct whose w = of_model(m);
@@ -418,7 +418,7 @@ struct sonde_model_series *infer_info_series(struct sonde_infer *x, struct infer
 }
 
 /* About the agent itself: of no process. */
-static struct sonde_model_series *own_series(struct sonde_infer *x, enum family f,
+static struct sonde_model_series *own_series(struct sonde_infer_tracker *x, enum family f,
                                              const char *name, const char *value)
 {
     struct sonde_model_family *family = sonde_model_family(x->m, &families[f].spec);
@@ -428,19 +428,19 @@ static struct sonde_model_series *own_series(struct sonde_infer *x, enum family 
     return s;
 }
 
-struct sonde_model_series *infer_invalid_series(struct sonde_infer *x, const char *reason)
+struct sonde_model_series *infer_invalid_series(struct sonde_infer_tracker *x, const char *reason)
 {
     return own_series(x, F_INVALID, "reason", reason);
 }
 
-struct sonde_model_series *infer_invalid_request_series(struct sonde_infer *x, const char *field)
+struct sonde_model_series *infer_invalid_request_series(struct sonde_infer_tracker *x, const char *field)
 {
     return own_series(x, F_INVALID_REQUESTS, "field", field);
 }
 
 /* ---- Groups and models ----------------------------------------------------------------------- */
 
-struct infer_group *infer_group_find(struct sonde_infer *x, struct sonde_model_process *p,
+struct infer_group *infer_group_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
                                      uint32_t source, const char *model, const char *route)
 {
     for (size_t i = 0; i < x->group_count; i++) {
@@ -462,7 +462,7 @@ struct infer_group *infer_group_find(struct sonde_infer *x, struct sonde_model_p
     return x->groups[x->group_count++] = g;
 }
 
-struct infer_model *infer_model_find(struct sonde_infer *x, struct sonde_model_process *p,
+struct infer_model *infer_model_find(struct sonde_infer_tracker *x, struct sonde_model_process *p,
                                      uint32_t source, const char *model)
 {
     for (size_t i = 0; i < x->model_count; i++) {
@@ -501,21 +501,21 @@ uint64_t infer_model_mask(const struct infer_model *m)
     return mask_of(m->slot, INFER_MODEL_SLOT_COUNT);
 }
 
-void infer_group_fill(struct sonde_infer *x, struct infer_group *g, uint64_t mask)
+void infer_group_fill(struct sonde_infer_tracker *x, struct infer_group *g, uint64_t mask)
 {
     for (uint32_t i = 0; i < SONDE_INFER_GROUP_SLOT_COUNT; i++) {
         if (mask >> i & 1) group_slot(x, g, (enum sonde_infer_group_slot)i);
     }
 }
 
-void infer_model_fill(struct sonde_infer *x, struct infer_model *m, uint64_t mask)
+void infer_model_fill(struct sonde_infer_tracker *x, struct infer_model *m, uint64_t mask)
 {
     for (uint32_t i = 0; i < INFER_MODEL_SLOT_COUNT; i++) {
         if (mask >> i & 1) model_slot(x, m, (enum infer_model_slot)i);
     }
 }
 
-void infer_groups_reset(struct sonde_infer *x)
+void infer_groups_reset(struct sonde_infer_tracker *x)
 {
     for (size_t i = 0; i < x->group_count; i++) {
         struct infer_group *g = x->groups[i];
@@ -528,7 +528,7 @@ void infer_groups_reset(struct sonde_infer *x)
     }
 }
 
-void infer_series_forget(struct sonde_infer *x, const struct sonde_model_process *p)
+void infer_series_forget(struct sonde_infer_tracker *x, const struct sonde_model_process *p)
 {
     size_t kept = 0;
     for (size_t i = 0; i < x->group_count; i++) {
@@ -550,9 +550,9 @@ void infer_series_forget(struct sonde_infer *x, const struct sonde_model_process
     x->model_count = kept;
 }
 
-size_t sonde_infer_group_count(const struct sonde_infer *x) { return x->group_count; }
+size_t sonde_infer_group_count(const struct sonde_infer_tracker *x) { return x->group_count; }
 
-void sonde_infer_group(const struct sonde_infer *x, size_t i, struct sonde_infer_group_view *out)
+void sonde_infer_group(const struct sonde_infer_tracker *x, size_t i, struct sonde_infer_group_view *out)
 {
     const struct infer_group *g = x->groups[i];
     *out = (struct sonde_infer_group_view){ .process = g->process, .source = g->source,

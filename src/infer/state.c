@@ -16,7 +16,7 @@
 #define WHOLE_TIMELINES 64u  /* of so many requests in flight all timelines are saved */
 
 struct io {
-    struct sonde_infer *x;
+    struct sonde_infer_tracker *x;
     struct sonde_state *s;
     const struct sonde_model_knowns *k;
     int gone;                /* loading: what is read is of a process that is not there any more */
@@ -51,7 +51,7 @@ static void int_io(struct io *io, int *v)
 
 static void totals_io(struct io *io)
 {
-    struct sonde_infer *x = io->x;
+    struct sonde_infer_tracker *x = io->x;
     struct sonde_infer_totals *t = &x->totals;
     uint64_t outcomes = SONDE_INFER_OUTCOMES, reasons = SONDE_INFER_REASON_COUNT;
     sonde_state_double(io->s, &t->since_s);
@@ -120,7 +120,7 @@ static void facts_io(struct io *io, struct sonde_infer_model *f)
 }
 
 /* What was loaded becomes the model of that name; its rates begin here. */
-static void model_adopt(struct sonde_infer *x, const struct infer_model *from, uint64_t mask)
+static void model_adopt(struct sonde_infer_tracker *x, const struct infer_model *from, uint64_t mask)
 {
     struct infer_model *m =
         infer_model_find(x, from->process, from->facts.source, from->facts.model);
@@ -278,7 +278,7 @@ static void flight_save(struct io *io, const struct infer_flight *from)
     flight_fields_io(io, &f);
 }
 
-static void flight_discard(struct sonde_infer *x, struct infer_flight *f)
+static void flight_discard(struct sonde_infer_tracker *x, struct infer_flight *f)
 {
     x->item_total -= f->item_cap;
     sonde_infer_request_release(&f->r);
@@ -287,7 +287,7 @@ static void flight_discard(struct sonde_infer *x, struct infer_flight *f)
 }
 
 /* Times have an order that figures rely on. */
-static int flight_makes_sense(const struct sonde_infer *x, const struct infer_flight *f)
+static int flight_makes_sense(const struct sonde_infer_tracker *x, const struct infer_flight *f)
 {
     const uint64_t arrived = f->r.arrived_ns;
     return f->r.id && arrived && f->heard_ns >= arrived && x->flight_count < x->o.running_max &&
@@ -298,7 +298,7 @@ static int flight_makes_sense(const struct sonde_infer *x, const struct infer_fl
 
 static void flight_load(struct io *io, int quiet)
 {
-    struct sonde_infer *x = io->x;
+    struct sonde_infer_tracker *x = io->x;
     struct infer_flight *f = sonde__calloc(1, sizeof(*f));
     if (!f) {
         io->s->bad = 1;
@@ -384,7 +384,7 @@ static void event_load(struct io *io)
 }
 
 /* Its end is among the events that wait. */
-static int end_waits(const struct sonde_infer *x, const struct infer_flight *f)
+static int end_waits(const struct sonde_infer_tracker *x, const struct infer_flight *f)
 {
     for (uint32_t i = 0; i < x->waiting.count; i++) {
         const struct infer_event *in = sonde_timeq_item(&x->waiting, i);
@@ -398,7 +398,7 @@ static int end_waits(const struct sonde_infer *x, const struct infer_flight *f)
 
 /* The front passed them on, or probes saw them: both ended with their agent, and of those that it did
  * not see end nothing will be heard. An agent that is told to end breaks off the front's, and says so. */
-static void lose_unended(struct sonde_infer *x)
+static void lose_unended(struct sonde_infer_tracker *x)
 {
     for (struct infer_flight *f = x->oldest, *next; f; f = next) {
         next = f->after;
@@ -413,7 +413,7 @@ static void lose_unended(struct sonde_infer *x)
 
 void infer_save(void *arg, struct sonde_state *s)
 {
-    struct sonde_infer *x = arg;
+    struct sonde_infer_tracker *x = arg;
     struct io io = { .x = x, .s = s };
     uint64_t groups = x->group_count, models = x->model_count, flights = x->flight_count;
     uint64_t events = x->waiting.count, quiet = 0;

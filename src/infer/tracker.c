@@ -16,7 +16,7 @@
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
-const char *infer_name(struct sonde_infer *x, const char *text)
+const char *infer_name(struct sonde_infer_tracker *x, const char *text)
 {
     if (!text || !*text) return "";
     uint64_t h = 14695981039346656037ull;
@@ -36,7 +36,7 @@ const char *infer_name(struct sonde_infer *x, const char *text)
     return n->text;
 }
 
-static void names_free(struct sonde_infer *x)
+static void names_free(struct sonde_infer_tracker *x)
 {
     for (size_t i = 0; i < sizeof(x->names) / sizeof(x->names[0]); i++) {
         for (struct infer_name *n = x->names[i], *next; n; n = next) {
@@ -52,7 +52,7 @@ static const char *const reasons[] = {
 #undef SONDE__X
 };
 
-void infer_count(struct sonde_infer *x, enum sonde_infer_reason reason)
+void infer_count(struct sonde_infer_tracker *x, enum sonde_infer_reason reason)
 {
     x->invalid[reason]++;
     struct sonde_model_series **s = &x->invalid_series[reason];
@@ -60,7 +60,7 @@ void infer_count(struct sonde_infer *x, enum sonde_infer_reason reason)
     if (*s) (*s)->counter = x->invalid[reason];
 }
 
-uint64_t sonde_infer_invalid(const struct sonde_infer *x, enum sonde_infer_reason reason)
+uint64_t sonde_infer_invalid(const struct sonde_infer_tracker *x, enum sonde_infer_reason reason)
 {
     return x->invalid[reason];
 }
@@ -80,12 +80,12 @@ const char *sonde_infer_reason_text(const char *name)
     return "";
 }
 
-const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer *x) { return &x->o; }
+const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_tracker *x) { return &x->o; }
 
 /* ---- Putting events in order ------------------------------------------------------------------ */
 
 /* The earliest is worked out now. */
-static void release_one(struct sonde_infer *x)
+static void release_one(struct sonde_infer_tracker *x)
 {
     struct infer_event e;
     sonde_timeq_take(&x->waiting, &e);
@@ -94,7 +94,7 @@ static void release_one(struct sonde_infer *x)
 
 /* The end of a request comes after all else of its instant: an engine that reads the clock once tells
  * the last token and the end with the same ticks, and two conversions may round a nanosecond apart. */
-void infer_wait(struct sonde_infer *x, const struct infer_event *e)
+void infer_wait(struct sonde_infer_tracker *x, const struct infer_event *e)
 {
     const uint64_t key_ns = e->e.time_ns + (e->e.type == SONDE_INFER_END ? END_AFTER_NS : 0);
     while (sonde_timeq_put(&x->waiting, key_ns, e) != 0) {
@@ -107,7 +107,7 @@ void infer_wait(struct sonde_infer *x, const struct infer_event *e)
 }
 
 /* Models are often called by their file. */
-static const char *model_name(struct sonde_infer *x, const char *name)
+static const char *model_name(struct sonde_infer_tracker *x, const char *name)
 {
     char text[256];
     if (!name) return infer_name(x, name);
@@ -117,7 +117,7 @@ static const char *model_name(struct sonde_infer *x, const char *name)
     return infer_name(x, text);
 }
 
-static void take(struct sonde_infer *x, struct sonde_model_process *p,
+static void take(struct sonde_infer_tracker *x, struct sonde_model_process *p,
                  const struct sonde_infer_event *e)
 {
     const double time_s = (double)e->time_ns * 1e-9;
@@ -141,7 +141,7 @@ static void take(struct sonde_infer *x, struct sonde_model_process *p,
 
 /* ---- Events of other threads ------------------------------------------------------------------ */
 
-void sonde_infer_post(struct sonde_infer *x, const struct sonde_infer_event *e)
+void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
 {
     pthread_mutex_lock(&x->post_lock);
     if (x->posted_count == x->posted_cap && x->posted_cap < INFER_POSTED_MAX) {
@@ -182,7 +182,7 @@ static struct sonde_model_process *process_of(const struct sonde_model *m, uint3
     return NULL;
 }
 
-static void take_posted(struct sonde_infer *x)
+static void take_posted(struct sonde_infer_tracker *x)
 {
     pthread_mutex_lock(&x->post_lock);
     struct sonde_infer_event *posted = x->posted;
@@ -212,20 +212,20 @@ static void on_event(void *arg, struct sonde_model *m, struct sonde_model_proces
 
 static void on_drained(void *arg, struct sonde_model *m, uint64_t since_ns)
 {
-    struct sonde_infer *x = arg;
+    struct sonde_infer_tracker *x = arg;
     take_posted(x);
     if (x->waiting.count) m->activity++; /* what waits is saved, too */
     while (x->waiting.count && sonde_timeq_first(&x->waiting) + SLACK_NS <= since_ns) release_one(x);
 }
 
-static void release_all(struct sonde_infer *x)
+static void release_all(struct sonde_infer_tracker *x)
 {
     while (x->waiting.count) release_one(x);
 }
 
 static void on_tick(void *arg, struct sonde_model *m, double now_s)
 {
-    struct sonde_infer *x = arg;
+    struct sonde_infer_tracker *x = arg;
     (void)m;
     const double seconds = now_s - x->now_s;
     x->now_s = now_s;
@@ -236,7 +236,7 @@ static void on_tick(void *arg, struct sonde_model *m, double now_s)
 
 static void on_forget(void *arg, struct sonde_model *m, struct sonde_model_process *p)
 {
-    struct sonde_infer *x = arg;
+    struct sonde_infer_tracker *x = arg;
     (void)m;
     release_all(x);
     infer_drop(x, p);
@@ -245,7 +245,7 @@ static void on_forget(void *arg, struct sonde_model *m, struct sonde_model_proce
 
 static void on_destroy(void *arg)
 {
-    struct sonde_infer *x = arg;
+    struct sonde_infer_tracker *x = arg;
     infer_drop(x, NULL);
     infer_done_release(x);
     for (size_t i = 0; i < x->group_count; i++) sonde__free(x->groups[i]);
@@ -267,14 +267,14 @@ static const struct sonde_infer_ops ops = {
     .destroy = on_destroy, .save = infer_save, .load = infer_load,
 };
 
-struct sonde_infer *sonde_infer_of(const struct sonde_model *m)
+struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m)
 {
     return m->infer_ops == &ops ? m->infer : NULL;
 }
 
 int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *options)
 {
-    struct sonde_infer *x = sonde__calloc(1, sizeof(*x));
+    struct sonde_infer_tracker *x = sonde__calloc(1, sizeof(*x));
     if (!x) return SONDE_ENOMEM;
     x->o = *options;
     if (x->o.from_s > 0) x->from_ns = (uint64_t)(x->o.from_s * 1e9);
@@ -299,7 +299,7 @@ int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *
 
 void sonde_infer_flush(struct sonde_model *m)
 {
-    struct sonde_infer *x = sonde_infer_of(m);
+    struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (!x) return;
     take_posted(x);
     release_all(x);
@@ -310,7 +310,7 @@ void sonde_infer_flush(struct sonde_model *m)
 
 /* ---- Totals ----------------------------------------------------------------------------------- */
 
-void sonde_infer_totals(const struct sonde_infer *x, double now_s, struct sonde_infer_totals *out)
+void sonde_infer_totals(const struct sonde_infer_tracker *x, double now_s, struct sonde_infer_totals *out)
 {
     *out = x->totals;
     const double wall_s = now_s - out->since_s;
@@ -322,7 +322,7 @@ void sonde_infer_totals(const struct sonde_infer *x, double now_s, struct sonde_
     out->hit_ratio = x->cache_asked ? (double)out->tokens_reused / (double)x->cache_asked : NAN;
 }
 
-void sonde_infer_reset(struct sonde_infer *x, double now_s)
+void sonde_infer_reset(struct sonde_infer_tracker *x, double now_s)
 {
     const uint64_t memory = x->totals.memory_bytes;
     x->totals = (struct sonde_infer_totals){ .since_s = now_s, .memory_bytes = memory,
@@ -334,9 +334,9 @@ void sonde_infer_reset(struct sonde_infer *x, double now_s)
     x->m->activity++;
 }
 
-uint64_t sonde_infer_reset_tick(const struct sonde_infer *x) { return x->reset_tick; }
+uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *x) { return x->reset_tick; }
 
-size_t sonde_infer_reset_done(const struct sonde_infer *x)
+size_t sonde_infer_reset_done(const struct sonde_infer_tracker *x)
 {
     const size_t kept = sonde_infer_done_count(x);
     const uint64_t since = x->done_next - x->reset_done;

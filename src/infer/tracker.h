@@ -19,7 +19,7 @@
 #include "infer/event.h"
 #include "profile/infer.h"
 
-struct sonde_infer;
+struct sonde_infer_tracker;
 
 struct sonde_infer_options {
     double slo_ttft_s, slo_itl_s, slo_total_s; /* objectives; 0 = none. Goodput: all are met */
@@ -41,13 +41,13 @@ struct sonde_infer_options {
 int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *options);
 
 /* m's, or NULL. */
-struct sonde_infer *sonde_infer_of(const struct sonde_model *m);
+struct sonde_infer_tracker *sonde_infer_of(const struct sonde_model *m);
 
 /* An event of another source than segments, from any thread and without the model's lock: it is
  * taken down and worked out when the model is drained next. pid 0, or of a process the model does
  * not know: its series have no process. Parts go before their batch. Too many at once are dropped
  * and counted. */
-void sonde_infer_post(struct sonde_infer *x, const struct sonde_infer_event *e);
+void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_event *e);
 
 /* Work out everything that is known, without waiting for what may come (write lock held): nothing
  * will come, or somebody wants to see. */
@@ -56,18 +56,18 @@ void sonde_infer_flush(struct sonde_model *m);
 /* ---- Looking (read lock held) --------------------------------------------------------------- */
 
 /* Finished requests, age 0 = newest; NULL from sonde_infer_done_count on. */
-size_t sonde_infer_done_count(const struct sonde_infer *x);
-const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer *x, size_t age);
+size_t sonde_infer_done_count(const struct sonde_infer_tracker *x);
+const struct sonde_infer_request *sonde_infer_done(const struct sonde_infer_tracker *x, size_t age);
 
 /* Requests in flight, with figures so far, oldest first: up to max into out, whose items and attrs
  * are borrowed. Returns how many there are. */
-size_t sonde_infer_running(const struct sonde_infer *x, double now_s,
+size_t sonde_infer_running(const struct sonde_infer_tracker *x, double now_s,
                            struct sonde_infer_request *out, size_t max);
 
 /* One more finished request, of a recording that is looked at: with its timeline, and in the totals,
  * but in no series. r is copied. Write lock held, or before other threads know the model. 0 or
  * SONDE_ENOMEM. */
-int sonde_infer_adopt(struct sonde_infer *x, const struct sonde_infer_request *r);
+int sonde_infer_adopt(struct sonde_infer_tracker *x, const struct sonde_infer_request *r);
 
 /* Series of one model and route in one process. */
 #define SONDE_INFER_GROUP_SLOTS(X)                                                             \
@@ -92,8 +92,8 @@ struct sonde_infer_group_view {
     const struct sonde_model_series *series[SONDE_INFER_GROUP_SLOT_COUNT]; /* NULL = nothing yet */
     uint64_t counted[SONDE_INFER_GROUP_SLOT_COUNT]; /* of counters: since the last reset */
 };
-size_t sonde_infer_group_count(const struct sonde_infer *x);
-void sonde_infer_group(const struct sonde_infer *x, size_t i, struct sonde_infer_group_view *out);
+size_t sonde_infer_group_count(const struct sonde_infer_tracker *x);
+void sonde_infer_group(const struct sonde_infer_tracker *x, size_t i, struct sonde_infer_group_view *out);
 
 /* One model in one process. */
 struct sonde_infer_model_view {
@@ -103,8 +103,8 @@ struct sonde_infer_model_view {
     double prefill_per_s, decode_per_s, output_per_s; /* tokens, in the last tick */
     double hit_ratio;                /* of all prompts so far; NaN before the first */
 };
-size_t sonde_infer_model_count(const struct sonde_infer *x);
-void sonde_infer_model_at(const struct sonde_infer *x, size_t i, struct sonde_infer_model_view *out);
+size_t sonde_infer_model_count(const struct sonde_infer_tracker *x);
+void sonde_infer_model_at(const struct sonde_infer_tracker *x, size_t i, struct sonde_infer_model_view *out);
 
 /* Since the start, or since the last reset. */
 struct sonde_infer_totals {
@@ -117,13 +117,13 @@ struct sonde_infer_totals {
     uint64_t memory_bytes, memory_peak; /* of all models */
     uint64_t slo_met, slo_missed;
 };
-void sonde_infer_totals(const struct sonde_infer *x, double now_s, struct sonde_infer_totals *out);
+void sonde_infer_totals(const struct sonde_infer_tracker *x, double now_s, struct sonde_infer_totals *out);
 /* Totals, counts of groups and their windows begin anew; series themselves do not, since a counter
  * never goes back. Write lock held. */
-void sonde_infer_reset(struct sonde_infer *x, double now_s);
+void sonde_infer_reset(struct sonde_infer_tracker *x, double now_s);
 /* The first tick of the model, and how many of the newest finished requests, are after the reset. */
-uint64_t sonde_infer_reset_tick(const struct sonde_infer *x);
-size_t sonde_infer_reset_done(const struct sonde_infer *x);
+uint64_t sonde_infer_reset_tick(const struct sonde_infer_tracker *x);
+size_t sonde_infer_reset_done(const struct sonde_infer_tracker *x);
 
 /* Why an event was not used, or not as it was. */
 #define SONDE_INFER_REASONS(X)                                                                 \
@@ -147,15 +147,15 @@ enum sonde_infer_reason {
 #undef SONDE__X
     SONDE_INFER_REASON_COUNT
 };
-uint64_t sonde_infer_invalid(const struct sonde_infer *x, enum sonde_infer_reason reason);
+uint64_t sonde_infer_invalid(const struct sonde_infer_tracker *x, enum sonde_infer_reason reason);
 const char *sonde_infer_reason_name(enum sonde_infer_reason reason);  /* "unknown_request" … */
 const char *sonde_infer_reason_text(const char *name); /* what it means; "" for an unknown name */
 
 /* The options it was attached with; defaults are filled in. */
-const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer *x);
+const struct sonde_infer_options *sonde_infer_options(const struct sonde_infer_tracker *x);
 
 /* Give the requests of p's run (profile/infer.h) the timelines that are still kept here, and p the
  * facts of models, the objectives, and which events were not used. 0 or SONDE_ENOMEM. */
-int sonde_infer_complete_run(const struct sonde_infer *x, struct sonde_profile *p);
+int sonde_infer_complete_run(const struct sonde_infer_tracker *x, struct sonde_profile *p);
 
 #endif

@@ -88,8 +88,8 @@ struct sonde_model_series {
     double stored_scale;                 /* alike, of `real` ones */
 
     /* Of series that came from elsewhere (foreign.h). */
-    struct sonde_foreign *foreign;       /* whose it is; NULL = our own */
-    uint32_t foreign_at;                 /* where it is there */
+    struct sonde_ingest *foreign;       /* whose it is; NULL = our own */
+    uint32_t ingest_at;                 /* where it is there */
     uint32_t real;                       /* a counter's total, or a histogram's sum, is the double in
                                             `gauge`: others count in fractions, with no scale */
 
@@ -229,7 +229,7 @@ struct sonde_model {
     void (*on_span)(const struct sonde_model_span *span, void *arg); /* each one added; NULL */
     void *on_span_arg;
     struct sonde_model_listener *listeners;
-    struct sonde_foreign *foreign; /* where series come from besides (foreign.h): a list */
+    struct sonde_ingest *foreign; /* where series come from besides (foreign.h): a list */
     const struct sonde_infer_ops *infer_ops; /* infer/event.h; NULL = nobody wants events … */
     void *infer;                  /* … and what they are called with: infer/tracker.h */
     struct sonde_model_index *index; /* private to model.c */

@@ -1,4 +1,4 @@
-/* env.c - what the environment asks for, and taking that out of it.
+/* env.c - what the environment asks for, and capture that out of it.
  *
  * Entries are changed where they are and removed by closing the gap: setenv and unsetenv would
  * allocate, and this runs before the program's own constructors. The gap is closed from below, and
@@ -112,8 +112,8 @@ static int parse_heap(struct sonde__heap_config *c)
         number(c->text, "scan", 10, &scan) || number(c->text, "seed", 10, &c->seed)) {
         return -1;
     }
-    c->mode = word(c->text, "mode", "sampled") ? SONDE__MEM_SAMPLED
-            : word(c->text, "mode", "full")    ? SONDE__MEM_FULL : 0;
+    c->mode = word(c->text, "mode", "sampled") ? SONDE__HEAP_SAMPLED
+            : word(c->text, "mode", "full")    ? SONDE__HEAP_FULL : 0;
     if (!c->mode || !c->mean || c->mean > MEAN_MAX || !depth_ok(depth) || children > 1 ||
         scan > 1) {
         return -1;

@@ -44,7 +44,7 @@ static void in_child(void)
     sonde__walks_forked();
     if (sampled && sonde__config.children) sonde__timer_start();
     else if (sampled) sonde__signal_release();
-    sonde__mem_forked(sonde__heap_config.children && !sonde__g.silent);
+    sonde__heap_forked(sonde__heap_config.children && !sonde__g.silent);
     if (!sonde__llama_config.children) sonde__llama_stop();
 }
 
@@ -60,11 +60,11 @@ void sonde__preload_start(void)
     }
     if (sonde__config.text[0]) sonde__timer_start();
     if (sonde__heap_config.text[0]) {
-        if (sonde__heap_config.later) sonde__mem_start_later();
-        else sonde__mem_start();
+        if (sonde__heap_config.later) sonde__heap_start_later();
+        else sonde__heap_start();
     }
     if (sonde__llama_config.text[0]) sonde__llama_start();
-    sonde__mem_decided();
+    sonde__heap_decided();
 }
 
 __attribute__((constructor)) static void load(void) { sonde__preload_start(); }
@@ -73,5 +73,5 @@ __attribute__((constructor)) static void load(void) { sonde__preload_start(); }
 __attribute__((destructor)) static void unload(void)
 {
     sonde__timer_stop(SONDE__SAMPLER_ENDED);
-    sonde__mem_stop();
+    sonde__heap_stop();
 }

@@ -57,7 +57,7 @@ struct sonde__sampler_config {
 
 struct sonde__heap_config {
     uint64_t session, mean, seed;
-    uint32_t mode;             /* SONDE__MEM_SAMPLED or SONDE__MEM_FULL */
+    uint32_t mode;             /* SONDE__HEAP_SAMPLED or SONDE__HEAP_FULL */
     uint32_t depth_max;
     int children, scan;
     int later;                 /* it is a child: exec.c says so */

@@ -68,8 +68,8 @@ static int is_readable(const void *p, uint64_t bytes)
 static void fall_silent(void)
 {
     sonde__timer_stop(SONDE__SAMPLER_SANDBOXED);
-    sonde__mem_stop();
-    __atomic_store_n(&sonde__mem_gate.closed, 1, __ATOMIC_RELAXED);
+    sonde__heap_stop();
+    __atomic_store_n(&sonde__heap_gate.closed, 1, __ATOMIC_RELAXED);
     sonde__silence();
 }
 
@@ -77,15 +77,15 @@ static void fall_silent(void)
  * counter from it too: reading any clock is a SIGSEGV. So not even what it frees is looked at. */
 static void strict_enter(void)
 {
-    sonde__mem_sandboxed();
+    sonde__heap_sandboxed();
     if (!sonde__g.silent) fall_silent();
-    sonde__mem_thread_off();
+    sonde__heap_thread_off();
 }
 
 static void filter_enter(const struct sock_fprog *filter)
 {
     struct sock_fprog f;
-    sonde__mem_sandboxed(); /* to begin takes more calls than are looked for here */
+    sonde__heap_sandboxed(); /* to begin takes more calls than are looked for here */
     if (!sonde__g.silent && is_readable(filter, sizeof(f))) {
         memcpy(&f, filter, sizeof(f));
         if (f.len && f.len <= FILTER_MAX && is_readable(f.filter, f.len * sizeof(*f.filter)) &&

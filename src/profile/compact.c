@@ -88,7 +88,7 @@ static uint32_t add_location(struct adding *a, uint32_t id)
 }
 
 static int is_wanted(const struct sonde_profile *p, const struct sonde_profile_sample *s,
-                     const struct sonde_fold_part *part)
+                     const struct sonde_compact_part *part)
 {
     if (part->kinds && !(part->kinds >> s->kind & 1)) return 0;
     if (part->from_ns && s->time_ns < part->from_ns) return 0;
@@ -98,7 +98,7 @@ static int is_wanted(const struct sonde_profile *p, const struct sonde_profile_s
 
 /* Callers come before what they call: so those that are needed are marked backwards, and made
  * forwards. */
-static int add_stacks(struct adding *a, const struct sonde_fold_part *part)
+static int add_stacks(struct adding *a, const struct sonde_compact_part *part)
 {
     const struct sonde_profile *p = a->from;
     for (uint32_t i = 0; i < p->samples_count; i++) {
@@ -117,7 +117,7 @@ static int add_stacks(struct adding *a, const struct sonde_fold_part *part)
     return 0;
 }
 
-static int add_samples(struct adding *a, const struct sonde_fold_part *part)
+static int add_samples(struct adding *a, const struct sonde_compact_part *part)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc && i < a->from->samples_count; i++) {
@@ -145,7 +145,7 @@ struct outside { uint64_t time_ns; uint32_t pid; };
 
 struct wanting {
     struct adding *a;
-    const struct sonde_fold_part *part;
+    const struct sonde_compact_part *part;
     uint32_t *of_sample, *of_span; /* sonde_profile_innermost_spans */
     struct span_id *ids;           /* of those that are on a thread, sorted */
     uint32_t id_count;
@@ -253,7 +253,7 @@ static int wanting_init(struct wanting *w)
     return 0;
 }
 
-static int want_spans(struct adding *a, const struct sonde_fold_part *part)
+static int want_spans(struct adding *a, const struct sonde_compact_part *part)
 {
     const struct sonde_profile *p = a->from;
     const uint64_t from_ns = later(p->start_ns, part->from_ns);
@@ -311,7 +311,7 @@ static int add_spans(struct adding *a, uint64_t from_ns)
     return rc;
 }
 
-static void add_facts(struct adding *a, const struct sonde_fold_part *part)
+static void add_facts(struct adding *a, const struct sonde_compact_part *part)
 {
     const struct sonde_profile *from = a->from;
     struct sonde_profile *p = a->to;
@@ -340,8 +340,8 @@ static void add_facts(struct adding *a, const struct sonde_fold_part *part)
 
 static uint32_t *map_create(uint32_t count) { return sonde__calloc(count + 1u, sizeof(uint32_t)); }
 
-int sonde_fold_add(struct sonde_profile *p, const struct sonde_profile *from,
-                   const struct sonde_fold_part *part)
+int sonde_compact_add(struct sonde_profile *p, const struct sonde_profile *from,
+                   const struct sonde_compact_part *part)
 {
     assert(p != from);
     struct adding a = { .from = from, .to = p, .rebase = part->rebase };
@@ -410,10 +410,10 @@ static int name_threads(struct sonde_profile *p, int all)
     return rc;
 }
 
-int sonde_fold_steps(struct sonde_profile *p, uint64_t step_ns, enum sonde_fold_threads threads)
+int sonde_compact_steps(struct sonde_profile *p, uint64_t step_ns, enum sonde_compact_threads threads)
 {
     assert(step_ns);
-    const int rc = threads ? name_threads(p, threads == SONDE_FOLD_THREADS_ALL) : 0;
+    const int rc = threads ? name_threads(p, threads == SONDE_COMPACT_THREADS_ALL) : 0;
     if (rc) return rc;
     p->spans_count = p->parts_count = 0;
     for (uint32_t i = 0; i < p->samples_count; i++) {

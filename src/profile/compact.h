@@ -9,7 +9,7 @@
 
 #include "profile/profile.h"
 
-struct sonde_fold_part {
+struct sonde_compact_part {
     uint64_t from_ns, to_ns;   /* samples of [from, to); 0 = open */
     uint32_t pid;              /* of this process; 0 = all */
     uint32_t kinds;            /* of kinds 1 << SONDE_SAMPLE_… that are set; 0 = all */
@@ -25,18 +25,18 @@ struct sonde_fold_part {
 
 /* Add a part of `from` to p. SONDE_ENOMEM or SONDE_EFORMAT as adding a sample says: p holds some of
  * it then, and is good only to be destroyed. Facts of a heap and requests are not taken over. */
-int sonde_fold_add(struct sonde_profile *p, const struct sonde_profile *from,
-                   const struct sonde_fold_part *part);
+int sonde_compact_add(struct sonde_profile *p, const struct sonde_profile *from,
+                   const struct sonde_compact_part *part);
 
-enum sonde_fold_threads {
-    SONDE_FOLD_THREADS_KEEP,
-    SONDE_FOLD_THREADS_NAME,   /* those of a process that have the same name are one, without an id */
-    SONDE_FOLD_THREADS_ALL,    /* those of all processes, alike */
+enum sonde_compact_threads {
+    SONDE_COMPACT_THREADS_KEEP,
+    SONDE_COMPACT_THREADS_NAME,   /* those of a process that have the same name are one, without an id */
+    SONDE_COMPACT_THREADS_ALL,    /* those of all processes, alike */
 };
 
 /* One sample for each stack, thread, kind and step; its time is when the step begins (steps are
  * multiples of step_ns since 1970, which is not 0). Spans are dropped: after this no time is exact
  * enough to be inside of one. SONDE_ENOMEM. */
-int sonde_fold_steps(struct sonde_profile *p, uint64_t step_ns, enum sonde_fold_threads threads);
+int sonde_compact_steps(struct sonde_profile *p, uint64_t step_ns, enum sonde_compact_threads threads);
 
 #endif

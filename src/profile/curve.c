@@ -4,26 +4,26 @@
 #include <string.h>
 
 /* Behind the points there are zeros, so that equal series are equal bytes. */
-static void set_count(struct sonde_series *s, uint32_t count)
+static void set_count(struct sonde_curve *s, uint32_t count)
 {
-    memset(s->value + count, 0, (SONDE_SERIES_POINTS - count) * sizeof(s->value[0]));
+    memset(s->value + count, 0, (SONDE_CURVE_POINTS - count) * sizeof(s->value[0]));
     s->count = count;
 }
 
 /* Two points become one; the next is made of twice as many ticks. */
-static void join(struct sonde_series *s)
+static void join(struct sonde_curve *s)
 {
-    for (uint32_t i = 0; i < SONDE_SERIES_POINTS / 2; i++) {
+    for (uint32_t i = 0; i < SONDE_CURVE_POINTS / 2; i++) {
         s->value[i] = (s->value[2 * i] + s->value[2 * i + 1]) / 2;
     }
-    set_count(s, SONDE_SERIES_POINTS / 2);
+    set_count(s, SONDE_CURVE_POINTS / 2);
     s->per_point *= 2;
 }
 
-void sonde_series_add(struct sonde_series *s, double value)
+void sonde_curve_add(struct sonde_curve *s, double value)
 {
     if (!s->per_point) s->per_point = 1;
-    if (s->count == SONDE_SERIES_POINTS && !s->pending) join(s);
+    if (s->count == SONDE_CURVE_POINTS && !s->pending) join(s);
     s->pending_sum += value;
     if (++s->pending < s->per_point) return;
     s->value[s->count++] = (float)(s->pending_sum / s->per_point);
@@ -31,7 +31,7 @@ void sonde_series_add(struct sonde_series *s, double value)
     s->pending_sum = 0;
 }
 
-void sonde_series_coarsen(struct sonde_series *s)
+void sonde_curve_coarsen(struct sonde_curve *s)
 {
     assert(s->per_point <= 1 && !s->pending);
     uint32_t n = 0, i = 0;
@@ -44,18 +44,18 @@ void sonde_series_coarsen(struct sonde_series *s)
 
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
-static uint64_t ticks_per_point(const struct sonde_series *s)
+static uint64_t ticks_per_point(const struct sonde_curve *s)
 {
     return s->per_point ? s->per_point : 1;
 }
 
-static uint64_t end_tick(const struct sonde_series *s)
+static uint64_t end_tick(const struct sonde_curve *s)
 {
     return s->first + ticks_per_point(s) * s->count + s->pending;
 }
 
 /* The sum of its values over the ticks [from, to); where it has none they are 0. */
-static double sum_over(const struct sonde_series *s, uint64_t from, uint64_t to)
+static double sum_over(const struct sonde_curve *s, uint64_t from, uint64_t to)
 {
     const uint64_t per = ticks_per_point(s), points_end = s->first + per * s->count;
     double sum = 0;
@@ -71,7 +71,7 @@ static double sum_over(const struct sonde_series *s, uint64_t from, uint64_t to)
     return sum;
 }
 
-void sonde_series_sum(struct sonde_series *s, const struct sonde_series *add)
+void sonde_curve_sum(struct sonde_curve *s, const struct sonde_curve *add)
 {
     if (!add->count && !add->pending) return;
     if (!s->count && !s->pending) {
@@ -82,8 +82,8 @@ void sonde_series_sum(struct sonde_series *s, const struct sonde_series *add)
     const uint64_t end = end_tick(s) > end_tick(add) ? end_tick(s) : end_tick(add);
     uint64_t per = ticks_per_point(s) > ticks_per_point(add) ? ticks_per_point(s)
                                                              : ticks_per_point(add);
-    while ((end - first) / per > SONDE_SERIES_POINTS) per *= 2;
-    struct sonde_series sum = { .first = (uint32_t)first, .per_point = (uint32_t)per };
+    while ((end - first) / per > SONDE_CURVE_POINTS) per *= 2;
+    struct sonde_curve sum = { .first = (uint32_t)first, .per_point = (uint32_t)per };
     uint64_t at = first;
     for (; at + per <= end; at += per) {
         sum.value[sum.count++] =

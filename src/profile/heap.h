@@ -53,7 +53,7 @@ struct sonde_heap_site {
     double slope;                        /* bytes a second at the end; of the verdict */
     double slope_low, slope_high;        /* 95 % */
     double lost_bytes, lost_count;       /* by the scan at exit; -1 = there was none */
-    struct sonde_series growth;          /* bytes in use, by ticks */
+    struct sonde_curve growth;          /* bytes in use, by ticks */
 };
 
 struct sonde_heap_point {                /* of the curve, oldest first */
@@ -82,7 +82,7 @@ struct sonde_heap {
     int ended;                           /* the process came to its end */
     double tick_s;                       /* between ticks of series */
     uint64_t tick0_ns;                   /* unix time of tick 0 */
-    struct sonde_series growth;          /* all bytes in use */
+    struct sonde_curve growth;          /* all bytes in use */
     struct sonde_heap_amount live_bytes, live_count, alloc_bytes, alloc_count;
     uint64_t peak_bytes, peak_ns;
     uint64_t rss_bytes, rss_peak_bytes, pss_bytes; /* of the process; 0 = unknown */

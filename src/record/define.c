@@ -1,5 +1,5 @@
 /* define.c - families, names and series: append-only tables in the segment, with hash indexes
- * in its heap. Looking up takes no lock; adding takes the define lock.
+ * in its blocks. Looking up takes no lock; adding takes the define lock.
  *
  * An index is never changed but for filling empty slots; when half full it is replaced by one
  * twice the size and the pointer to it swapped. Old ones stay, since somebody may be reading. */
@@ -229,7 +229,7 @@ static int index_reserve(uint64_t *at, uint32_t used, hash_fn *hash_of)
     struct sonde__index *x = *at ? (struct sonde__index *)(void *)sonde__at(*at) : NULL;
     if (x && (used + 1) * 2 <= x->mask + 1) return 0;
     const uint32_t slots = x ? (x->mask + 1) * 2 : INDEX_SLOTS_FIRST;
-    const uint64_t bigger = sonde__heap_take(sizeof(*x) + slots * sizeof(x->slot[0]));
+    const uint64_t bigger = sonde__block_take(sizeof(*x) + slots * sizeof(x->slot[0]));
     if (!bigger) return SONDE_ENOSPC;
     struct sonde__index *y = (struct sonde__index *)(void *)sonde__at(bigger);
     y->mask = slots - 1;

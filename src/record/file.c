@@ -32,8 +32,8 @@
 #define FAMILY_MAX (1u << 14)
 #define LANES_SHARED 8u
 #define LANES_MAX_LIMIT 4096u
-#define HEAP_MAX (1ull << 30)
-#define HEAP_MAX_SMALL (32ull << 20)
+#define BLOCK_MAX (1ull << 30)
+#define BLOCK_MAX_SMALL (32ull << 20)
 #define TABLE_CHUNK (16u << 10)
 #define LEAVE_S 60               /* for an agent that was there so long ago … */
 #define LEAVE_BYTES (8u << 20)   /* … a segment is left that takes no more than this … */
@@ -223,9 +223,9 @@ static void lay_out(struct sonde__header *h, int small)
     h->string_max = page_up((uint64_t)FAMILY_MAX * 256 + (uint64_t)series * 256);
     h->lane_off = h->string_off + h->string_max;
     h->lane_stride = page_up(SONDE__CELLS_OFF + 8ull * series);
-    h->heap_off = h->lane_off + h->lane_max * h->lane_stride;
-    h->heap_max = small ? HEAP_MAX_SMALL : HEAP_MAX;
-    h->file_bytes = h->heap_off + h->heap_max;
+    h->block_off = h->lane_off + h->lane_max * h->lane_stride;
+    h->block_max = small ? BLOCK_MAX_SMALL : BLOCK_MAX;
+    h->file_bytes = h->block_off + h->block_max;
 }
 
 static void budget(struct sonde__header *h, int fd)

@@ -76,26 +76,26 @@ void sonde__populate_undo(uint64_t bytes)
 
 /* Several threads may populate the same chunk at once: whoever is not the one to add it takes it
  * off the account again. */
-static int heap_ready(struct sonde__header *h, uint64_t need)
+static int block_ready(struct sonde__header *h, uint64_t need)
 {
-    uint64_t ready = __atomic_load_n(&h->heap_ready, __ATOMIC_ACQUIRE);
+    uint64_t ready = __atomic_load_n(&h->block_ready, __ATOMIC_ACQUIRE);
     while (ready < need) {
         uint64_t chunk = ready / 4;
         if (chunk < HEAP_CHUNK_MIN) chunk = HEAP_CHUNK_MIN;
         if (chunk > HEAP_CHUNK_MAX) chunk = HEAP_CHUNK_MAX;
         if (chunk < need - ready) chunk = need - ready;
         chunk = (chunk + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
-        if (ready + chunk > h->heap_max) chunk = h->heap_max - ready;
-        if (sonde__populate(h->heap_off + ready, chunk)) {
+        if (ready + chunk > h->block_max) chunk = h->block_max - ready;
+        if (sonde__populate(h->block_off + ready, chunk)) {
             /* No room for a comfortable chunk: the bare need may still fit. */
             chunk = (need - ready + SONDE__PAGE - 1) & ~(uint64_t)(SONDE__PAGE - 1);
-            if (sonde__populate(h->heap_off + ready, chunk)) return SONDE_ENOSPC;
+            if (sonde__populate(h->block_off + ready, chunk)) return SONDE_ENOSPC;
         }
-        if (!__atomic_compare_exchange_n(&h->heap_ready, &ready, ready + chunk, 0,
+        if (!__atomic_compare_exchange_n(&h->block_ready, &ready, ready + chunk, 0,
                                          __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
             sonde__populate_undo(chunk);
         }
-        ready = __atomic_load_n(&h->heap_ready, __ATOMIC_ACQUIRE);
+        ready = __atomic_load_n(&h->block_ready, __ATOMIC_ACQUIRE);
     }
     return 0;
 }
@@ -125,30 +125,30 @@ void sonde__rest(uint64_t *until)
 /* A block that is smaller than what did not fit still may. */
 static int did_not_fit(uint64_t size)
 {
-    return size >= __atomic_load_n(&sonde__g.heap_full_bytes, __ATOMIC_RELAXED) &&
-           sonde__resting(&sonde__g.heap_full_until);
+    return size >= __atomic_load_n(&sonde__g.block_full_bytes, __ATOMIC_RELAXED) &&
+           sonde__resting(&sonde__g.block_full_until);
 }
 
 static uint64_t does_not_fit(uint64_t size)
 {
-    if (size < __atomic_load_n(&sonde__g.heap_full_bytes, __ATOMIC_RELAXED) ||
-        !sonde__resting(&sonde__g.heap_full_until)) {
-        __atomic_store_n(&sonde__g.heap_full_bytes, size, __ATOMIC_RELAXED);
-        sonde__rest(&sonde__g.heap_full_until);
+    if (size < __atomic_load_n(&sonde__g.block_full_bytes, __ATOMIC_RELAXED) ||
+        !sonde__resting(&sonde__g.block_full_until)) {
+        __atomic_store_n(&sonde__g.block_full_bytes, size, __ATOMIC_RELAXED);
+        sonde__rest(&sonde__g.block_full_until);
     }
     sonde__drop(SONDE__DROP_memory);
     return 0;
 }
 
-uint64_t sonde__heap_take(uint64_t size)
+uint64_t sonde__block_take(uint64_t size)
 {
     struct sonde__header *h = sonde__g.h;
     size = (size + 63) & ~63ull;
     if (did_not_fit(size)) return does_not_fit(size);
-    uint64_t used = __atomic_load_n(&h->heap_used, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_load_n(&h->block_used, __ATOMIC_RELAXED);
     do {
-        if (used + size > h->heap_max || heap_ready(h, used + size)) return does_not_fit(size);
-    } while (!__atomic_compare_exchange_n(&h->heap_used, &used, used + size, 1, __ATOMIC_RELEASE,
+        if (used + size > h->block_max || block_ready(h, used + size)) return does_not_fit(size);
+    } while (!__atomic_compare_exchange_n(&h->block_used, &used, used + size, 1, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED));
-    return h->heap_off + used;
+    return h->block_off + used;
 }

@@ -152,7 +152,7 @@ struct sonde__ring *sonde__lane_ring(char *cells)
     struct sonde__lane *l = sonde__lane_of(cells);
     uint64_t at = __atomic_load_n(&l->ring, __ATOMIC_ACQUIRE);
     if (!at) {
-        const uint64_t mine = sonde__heap_take(sizeof(struct sonde__ring));
+        const uint64_t mine = sonde__block_take(sizeof(struct sonde__ring));
         if (!mine) return NULL;
         /* Lost to another thread or to a signal handler: the block stays unused. */
         if (__atomic_compare_exchange_n(&l->ring, &at, mine, 0, __ATOMIC_RELEASE,

@@ -48,7 +48,7 @@ static struct sonde__hist *hist_block(char *cells, uint64_t off)
     uint64_t *cell = (uint64_t *)(void *)(cells + off - 8);
     uint64_t at = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
     if (!at) {
-        const uint64_t mine = sonde__heap_take(sizeof(struct sonde__hist));
+        const uint64_t mine = sonde__block_take(sizeof(struct sonde__hist));
         if (!mine) return NULL;
         const uint32_t series = (uint32_t)((off - 8) / 8);
         const uint32_t family = sonde__series_at(series)->family;
@@ -66,7 +66,7 @@ static uint64_t *hist_octave(struct sonde__hist *b, uint64_t p)
     uint32_t *slot = &b->octave[p >> 6];
     uint32_t at = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (!at) {
-        const uint64_t mine = sonde__heap_take(64 * sizeof(uint64_t));
+        const uint64_t mine = sonde__block_take(64 * sizeof(uint64_t));
         if (!mine) return NULL;
         if (__atomic_compare_exchange_n(slot, &at, (uint32_t)(mine / 64), 0, __ATOMIC_RELEASE,
                                         __ATOMIC_ACQUIRE)) {

@@ -40,7 +40,7 @@ struct sonde__state {
     int env_read;             /* env_trace is valid */
     struct sonde_trace env_trace; /* TRACEPARENT; zero = none */
     struct sonde__shield open_shield, define_shield; /* of the locks' holders */
-    uint64_t heap_full_until, heap_full_bytes; /* so much was not to be had: see sonde__rest */
+    uint64_t block_full_until, block_full_bytes; /* so much was not to be had: see sonde__rest */
     uint64_t define_until;    /* nothing new can be defined … */
     uint32_t define_failed;   /* … after so many that could not, one after the other … */
     int define_reason;        /* … for this reason: SONDE__DROP_… */
@@ -108,9 +108,9 @@ uint64_t sonde__real_ns(void);
 /* Make [off, off + len) of the segment safe to touch. SONDE_ENOSPC if there is no room. */
 int sonde__populate(uint64_t off, uint64_t len);
 
-/* Hand out size bytes of the heap, zeroed, 64-byte aligned; their offset from the segment's
+/* Hand out a block of size bytes, zeroed, 64-byte aligned; their offset from the segment's
  * start, or 0. No lock, so also from signal handlers. */
-uint64_t sonde__heap_take(uint64_t size);
+uint64_t sonde__block_take(uint64_t size);
 
 /* Take bytes of populated pages off the account: the attempt they belong to failed, and the
  * next one counts them again. */

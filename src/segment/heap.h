@@ -4,13 +4,13 @@
  * back, in memory that outlives the process. A reader that comes late, or looks rarely, or comes
  * after SIGKILL, finds the same; nothing is lost when nobody reads; the process never waits.
  *
- *   header.mem ─▶ struct sonde__mem
- *                   node_chunk[] ─▶ struct sonde__mem_node [SONDE__MEM_NODES]    append-only
- *                   module_chunk[] ─▶ struct sonde__mem_module [SONDE__MEM_MODULES]
- *                   lane[].rows ─▶ uint64_t [SONDE__MEM_ROW_CHUNKS] ─▶ struct sonde__mem_row
- *                                                                      [SONDE__MEM_ROWS]
- *                   peak[2] ─▶ uint64_t [SONDE__MEM_ROW_CHUNKS] ─▶ struct sonde__mem_peak
- *                                                                      [SONDE__MEM_ROWS]
+ *   header.heap ─▶ struct sonde__heap
+ *                   node_chunk[] ─▶ struct sonde__heap_node [SONDE__HEAP_NODES]    append-only
+ *                   module_chunk[] ─▶ struct sonde__heap_module [SONDE__HEAP_MODULES]
+ *                   lane[].rows ─▶ uint64_t [SONDE__HEAP_ROW_CHUNKS] ─▶ struct sonde__heap_row
+ *                                                                      [SONDE__HEAP_ROWS]
+ *                   peak[2] ─▶ uint64_t [SONDE__HEAP_ROW_CHUNKS] ─▶ struct sonde__heap_peak
+ *                                                                      [SONDE__HEAP_ROWS]
  *                   ring of sampled events
  * Every ─▶ is an offset from the segment's start of a block in its heap, 0 = not there (yet),
  * release-stored when what it leads to is ready.
@@ -53,38 +53,38 @@
 
 #include "segment/segment.h"
 
-#define SONDE__MEM_NODES 4096u          /* in a chunk: 64 KiB */
-#define SONDE__MEM_NODE_CHUNKS 1024u    /* 4 Mi nodes */
-#define SONDE__MEM_MODULES 16u
-#define SONDE__MEM_MODULE_CHUNKS 4096u  /* 65,535 modules */
-#define SONDE__MEM_ROWS 32u             /* in a chunk: 4 KiB */
-#define SONDE__MEM_ROW_CHUNKS 4096u     /* 131,071 sites */
-#define SONDE__MEM_LANES 128u
-#define SONDE__MEM_SIZES 64u            /* size classes: see sonde__mem_size_class */
-#define SONDE__MEM_LIFETIMES 32u        /* by powers of two of microseconds */
+#define SONDE__HEAP_NODES 4096u          /* in a chunk: 64 KiB */
+#define SONDE__HEAP_NODE_CHUNKS 1024u    /* 4 Mi nodes */
+#define SONDE__HEAP_MODULES 16u
+#define SONDE__HEAP_MODULE_CHUNKS 4096u  /* 65,535 modules */
+#define SONDE__HEAP_ROWS 32u             /* in a chunk: 4 KiB */
+#define SONDE__HEAP_ROW_CHUNKS 4096u     /* 131,071 sites */
+#define SONDE__HEAP_LANES 128u
+#define SONDE__HEAP_SIZES 64u            /* size classes: see sonde__heap_size_class */
+#define SONDE__HEAP_LIFETIMES 32u        /* by powers of two of microseconds */
 
-#define SONDE__MEM_SAMPLED 1u
-#define SONDE__MEM_FULL 2u
+#define SONDE__HEAP_SAMPLED 1u
+#define SONDE__HEAP_FULL 2u
 
-enum { SONDE__MEM_ALLOC = 1, SONDE__MEM_FREE, SONDE__MEM_THREAD };
+enum { SONDE__HEAP_ALLOC = 1, SONDE__HEAP_FREE, SONDE__HEAP_THREAD };
 
-struct sonde__mem_node {    /* 16 bytes, immutable once counted but for site */
+struct sonde__heap_node {    /* 16 bytes, immutable once counted but for site */
     uint64_t ip;            /* return address - 1 | module << 48 */
     uint32_t parent;        /* 0 = the thread's start, or the stack is truncated there */
     uint32_t site;          /* 0 = has not allocated itself */
 };
-#define SONDE__MEM_NODE_TRUNCATED 1u    /* parent of the outermost frame of a truncated stack: node
+#define SONDE__HEAP_NODE_TRUNCATED 1u    /* parent of the outermost frame of a truncated stack: node
                                            1 has ip 0 and means "callers unknown" */
 
-struct sonde__mem_module {
+struct sonde__heap_module {
     uint64_t start, end, offset;        /* of the code, and in the file */
-    uint64_t path;                      /* offset of a struct sonde__mem_path in the heap */
+    uint64_t path;                      /* offset of a struct sonde__heap_path in the heap */
 };
 
-struct sonde__mem_path { uint32_t len; char text[]; };
+struct sonde__heap_path { uint32_t len; char text[]; };
 
 /* Totals since the start. Each word is written whole and never goes back. */
-struct sonde__mem_row {     /* 128 bytes */
+struct sonde__heap_row {     /* 128 bytes */
     uint64_t allocs, alloc_bytes;
     uint64_t frees, free_bytes;         /* of what was allocated here, wherever it is freed */
     uint64_t temps, temp_bytes;         /* freed before that thread's next allocation */
@@ -97,32 +97,32 @@ struct sonde__mem_row {     /* 128 bytes */
     /* After a scan at exit (lane 0 only): what nothing points to any more. */
     uint64_t lost, lost_bytes;
 };
-_Static_assert(sizeof(struct sonde__mem_row) == 128, "two lines");
+_Static_assert(sizeof(struct sonde__heap_row) == 128, "two lines");
 
-struct sonde__mem_peak { uint64_t count, bytes, bytes_var, count_var; };
+struct sonde__heap_peak { uint64_t count, bytes, bytes_var, count_var; };
 
-struct sonde__mem_lane {                /* for curves and distributions, without reading rows */
+struct sonde__heap_lane {                /* for curves and distributions, without reading rows */
     uint64_t allocs, alloc_bytes, frees, free_bytes; /* units as in rows */
     uint32_t tid;                       /* owner; 0 = none now */
     uint32_t claims;                    /* threads that have owned it */
     uint64_t rows;                      /* offset of the directory of its rows */
     uint64_t pad[2];
-    uint64_t size_class[SONDE__MEM_SIZES];      /* allocations, in units of counts */
-    uint64_t lifetime[SONDE__MEM_LIFETIMES];    /* frees, in units of counts */
+    uint64_t size_class[SONDE__HEAP_SIZES];      /* allocations, in units of counts */
+    uint64_t lifetime[SONDE__HEAP_LIFETIMES];    /* frees, in units of counts */
 };
 
 /* What the allocator says about itself; glibc only, taken now and then. */
-struct sonde__mem_arena {
+struct sonde__heap_arena {
     uint64_t ticks;                     /* when; 0 = never */
     uint64_t arenas;                    /* 0 = not known */
     uint64_t system_bytes, used_bytes, free_bytes, mapped_bytes, trim_bytes;
     uint64_t seq;                       /* odd while it is written */
 };
 
-struct sonde__mem {
+struct sonde__heap {
     /* Immutable. */
     uint64_t session;
-    uint32_t mode;                      /* SONDE__MEM_SAMPLED or _FULL */
+    uint32_t mode;                      /* SONDE__HEAP_SAMPLED or _FULL */
     uint32_t count_shift;               /* of counts: 16 sampled, 0 full */
     uint64_t mean;                      /* bytes between samples */
     uint32_t depth_max;
@@ -157,25 +157,25 @@ struct sonde__mem {
     uint64_t failed;                    /* allocations that returned NULL */
     uint64_t pad1[3];
 
-    struct sonde__mem_arena arena __attribute__((aligned(64)));
-    struct sonde__mem_lane lane[SONDE__MEM_LANES] __attribute__((aligned(64)));
-    uint64_t node_chunk[SONDE__MEM_NODE_CHUNKS];
-    uint64_t module_chunk[SONDE__MEM_MODULE_CHUNKS];
+    struct sonde__heap_arena arena __attribute__((aligned(64)));
+    struct sonde__heap_lane lane[SONDE__HEAP_LANES] __attribute__((aligned(64)));
+    uint64_t node_chunk[SONDE__HEAP_NODE_CHUNKS];
+    uint64_t module_chunk[SONDE__HEAP_MODULE_CHUNKS];
 };
 
 /* Four classes a power of two: 0 … 15 by themselves in quarters, up to 2^18 and beyond. */
-static inline uint32_t sonde__mem_size_class(uint64_t bytes)
+static inline uint32_t sonde__heap_size_class(uint64_t bytes)
 {
     if (bytes < 16) return (uint32_t)(bytes / 4);
     const uint32_t log = 63u - (uint32_t)__builtin_clzll(bytes);
     const uint32_t c = (log - 3) * 4 + (uint32_t)(bytes >> (log - 2) & 3);
-    return c < SONDE__MEM_SIZES ? c : SONDE__MEM_SIZES - 1;
+    return c < SONDE__HEAP_SIZES ? c : SONDE__HEAP_SIZES - 1;
 }
 
-static inline uint32_t sonde__mem_lifetime_class(uint64_t us)
+static inline uint32_t sonde__heap_lifetime_class(uint64_t us)
 {
     const uint32_t c = us ? 64u - (uint32_t)__builtin_clzll(us) : 0;
-    return c < SONDE__MEM_LIFETIMES ? c : SONDE__MEM_LIFETIMES - 1;
+    return c < SONDE__HEAP_LIFETIMES ? c : SONDE__HEAP_LIFETIMES - 1;
 }
 
 #endif

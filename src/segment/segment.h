@@ -8,7 +8,7 @@
  *   series_off   struct sonde__series [series_max]       append-only, 1 … series_count-1
  *   string_off   bytes                                   append-only
  *   lane_off     lanes, lane_stride bytes each           see below
- *   heap_off     blocks of 64 bytes, handed out once     histograms, rings, label indexes, sampler
+ *   block_off     blocks of 64 bytes, handed out once     histograms, rings, label indexes, sampler
  *
  * The file is sparse and of full size from the start; every page is populated before it is
  * touched (on a full tmpfs a hole maps fine and kills the process when written). What has been
@@ -78,7 +78,7 @@
  *               since its first calls have been written over; a LLAMA_TEXT with the name of the
  *               model's file goes before it, key = sonde__phase_id of ticks, context, tid and 0
  *
- * The sampler. A process that libsonde_preload samples has one struct sonde__sampler in the heap,
+ * The sampler. A process that libsonde_preload samples has one struct sonde__sampler among the blocks,
  * found through header.sampler, with one ring for all threads: timers on CPU time fire as often
  * as CPUs have ticks, so it is the number of CPUs that says how much room is needed, and threads
  * may come and go by thousands without lanes. Chunks of the ring follow the protocol of span
@@ -140,8 +140,8 @@ struct sonde__header {
     uint8_t boot_id[16];
     uint8_t exec_id[16];     /* AT_RANDOM: tells images of one pid apart */
     char program[64];        /* NUL-terminated, made valid UTF-8 */
-    uint64_t family_off, series_off, string_off, string_max, lane_off, lane_stride, heap_off,
-        heap_max;
+    uint64_t family_off, series_off, string_off, string_max, lane_off, lane_stride, block_off,
+        block_max;
     uint32_t family_max, series_max, lane_max, lanes_shared;
     uint32_t tsc;            /* ticks are the TSC; 0: nanoseconds of CLOCK_MONOTONIC */
     uint32_t parent_pid;     /* the process this one was forked from, if it recorded; else 0 */
@@ -161,8 +161,8 @@ struct sonde__header {
     uint64_t string_used;
 
     /* Growth. */
-    uint64_t heap_used __attribute__((aligned(64)));   /* bytes handed out */
-    uint64_t heap_ready;                               /* bytes populated */
+    uint64_t block_used __attribute__((aligned(64)));   /* bytes handed out */
+    uint64_t block_ready;                               /* bytes populated */
     uint64_t populated_bytes;
 
     uint64_t heartbeat_ns __attribute__((aligned(64))); /* CLOCK_MONOTONIC, last slow path */
@@ -173,11 +173,11 @@ struct sonde__header {
     uint32_t copies;         /* copies of the library that attached, ever */
     uint64_t string_ready, family_ready, series_ready; /* bytes populated */
     uint64_t map_addr;       /* where the process has it mapped; shared by all its copies */
-    uint64_t name_index;     /* families by name: heap offset of struct sonde__index; writers */
+    uint64_t name_index;     /* families by name: offset of struct sonde__index; writers */
     uint32_t copies_live;    /* copies not unloaded yet */
     uint32_t silent;         /* 1: the program gave up system calls, no copy makes any */
-    uint64_t sampler;        /* heap offset of struct sonde__sampler; 0 = not sampled */
-    uint64_t mem;            /* offset of struct sonde__mem (mem.h); 0 = the heap is not profiled */
+    uint64_t sampler;        /* offset of struct sonde__sampler; 0 = not sampled */
+    uint64_t heap;           /* offset of struct sonde__heap (heap.h); 0 = the heap is not profiled */
 
     uint64_t drops[SONDE__DROP_COUNT] __attribute__((aligned(64)));
 
@@ -216,7 +216,7 @@ struct sonde__family {  /* 128 bytes */
     uint32_t series_count;     /* bound so far, the overflow series not counted */
     uint32_t overflow_series;  /* its series id; 0 = none yet */
     uint64_t overflowed;       /* binds that went to the overflow series */
-    uint64_t index;            /* heap offset of struct sonde__index; 0 = none yet */
+    uint64_t index;            /* offset of struct sonde__index; 0 = none yet */
     uint64_t pad[3];
 };
 #define SONDE__FAMILY_FIXED offsetof(struct sonde__family, check)

@@ -227,11 +227,11 @@ static int merge_part(const struct sonde_history *h, const struct group *g, uint
     struct sonde_profile *p = NULL;
     int rc = sonde_history_get(h->ops, h->store, id, &p, err);
     if (rc) return rc;
-    rc = sonde_fold_add(whole, p, &(struct sonde_fold_part){ .rebase = 1 });
+    rc = sonde_compact_add(whole, p, &(struct sonde_compact_part){ .rebase = 1 });
     if (!rc) {
-        rc = sonde_fold_steps(whole, ns_of(tiers[g->to].step_s),
-                              g->to == SONDE_HISTORY_DAY ? SONDE_FOLD_THREADS_ALL
-                                                         : SONDE_FOLD_THREADS_NAME);
+        rc = sonde_compact_steps(whole, ns_of(tiers[g->to].step_s),
+                              g->to == SONDE_HISTORY_DAY ? SONDE_COMPACT_THREADS_ALL
+                                                         : SONDE_COMPACT_THREADS_NAME);
     }
     sonde_profile_destroy(p);
     return rc ? sonde_err_set(err, rc, "no memory to merge profiles") : 0;
@@ -256,7 +256,7 @@ static int put_whole(struct sonde_history *h, const struct group *g,
     struct sonde_profile *p = NULL;
     uint64_t id = 0;
     int rc = sonde_profile_create(PART_BYTES_MAX, &p);
-    if (!rc) rc = sonde_fold_add(p, whole, &(struct sonde_fold_part){ 0 });
+    if (!rc) rc = sonde_compact_add(p, whole, &(struct sonde_compact_part){ 0 });
     if (rc) {
         sonde_profile_destroy(p);
         return sonde_err_set(err, rc, "no memory to merge profiles");
@@ -393,7 +393,7 @@ static int merge_all(const struct sonde_store_ops *ops, struct sonde_store *s,
                      const struct sonde_history_query *q, const struct parts *all,
                      struct sonde_profile *out, struct sonde_err *err)
 {
-    const struct sonde_fold_part part = {
+    const struct sonde_compact_part part = {
         .from_ns = q->from_s > 0 && !q->heap ? ns_of(q->from_s) : 0,
         .to_ns = q->to_s > 0 && !q->heap ? ns_of(q->to_s) : 0, .pid = q->pid, .spans = 1,
         .others_max = UINT32_MAX };
@@ -405,7 +405,7 @@ static int merge_all(const struct sonde_store_ops *ops, struct sonde_store *s,
         if (rc) break;
         several |= strcmp(all->at[i].program, all->at[0].program) != 0;
         if (q->heap && !q->pid) rc = sonde_profile_merge(out, p);
-        else rc = sonde_fold_add(out, p, &part);
+        else rc = sonde_compact_add(out, p, &part);
         sonde_profile_destroy(p);
         if (rc) {
             rc = sonde_err_set(err, rc, "that time has more than there is memory for: ask for less, "

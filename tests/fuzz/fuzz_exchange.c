@@ -21,35 +21,35 @@ static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 
 #include "fuzz/fuzz_seeds.h"
 
-static void write_all(const struct sonde_exchange *x, struct sonde_buf *out)
+static void write_all(const struct sonde_transfer *x, struct sonde_buf *out)
 {
-    struct sonde_exchange_writer w = { .out = out };
+    struct sonde_transfer_writer w = { .out = out };
     sonde_buf_reset(out);
     sonde_buf_puts(out, "{\"format\":\"sonde-series\",\"version\":1,\"series\":[");
-    for (size_t i = 0; i < x->count; i++) sonde_exchange_json_write(&w, &x->at[i]);
+    for (size_t i = 0; i < x->count; i++) sonde_transfer_json_write(&w, &x->at[i]);
     sonde_buf_puts(out, "]}");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size) return 0;
-    struct sonde_exchange x = { 0 }, again = { 0 };
-    struct sonde_exchange_result r;
+    struct sonde_transfer x = { 0 }, again = { 0 };
+    struct sonde_transfer_result r;
     struct sonde_err err;
     struct sonde_buf a, b;
-    const enum sonde_exchange_format format = (enum sonde_exchange_format)(data[0] & 3);
+    const enum sonde_transfer_format format = (enum sonde_transfer_format)(data[0] & 3);
     sonde_buf_init(&a, 1 << 22);
     sonde_buf_init(&b, 1 << 22);
-    if (sonde_exchange_read((const char *)data + 1, size - 1, format, &x, &r, &err) == 0) {
+    if (sonde_transfer_read((const char *)data + 1, size - 1, format, &x, &r, &err) == 0) {
         write_all(&x, &a);
         CHECK(!a.error);
-        if (sonde_exchange_json_read(a.data, a.len, &again, &err) == 0) {
+        if (sonde_transfer_json_read(a.data, a.len, &again, &err) == 0) {
             write_all(&again, &b);
             CHECK(a.len == b.len && !memcmp(a.data, b.data, a.len));
         }
     }
-    sonde_exchange_release(&x);
-    sonde_exchange_release(&again);
+    sonde_transfer_release(&x);
+    sonde_transfer_release(&again);
     sonde_buf_release(&a);
     sonde_buf_release(&b);
     return 0;

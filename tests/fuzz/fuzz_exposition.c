@@ -17,11 +17,11 @@ static const struct { const char *data; unsigned long len; } fuzz_seeds[] = {
 
 static int put(const struct sonde_exposition_sample *s, void *arg)
 {
-    struct sonde_foreign_point p;
+    struct sonde_ingest_point p;
     if (!sonde_ingest_exposition(s, &p)) return 0;
     p.source = "fuzz";
     p.now_s = 1;
-    sonde_foreign_put(arg, &p);
+    sonde_ingest_put(arg, &p);
     return 0;
 }
 
@@ -30,25 +30,25 @@ static int put(const struct sonde_exposition_sample *s, void *arg)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sonde_model *m;
-    struct sonde_foreign *f;
+    struct sonde_ingest *f;
     struct sonde_err err;
     if (!size) return 0;
     const struct sonde_model_limits limits = { 64, 64, 16 };
     const struct sonde_label labels[] = { { "instance", "i" }, { "job", "j" } };
-    const struct sonde_foreign_options o = { .labels = labels, .label_count = 2, .series_max = 32 };
+    const struct sonde_ingest_options o = { .labels = labels, .label_count = 2, .series_max = 32 };
     CHECK(sonde_model_create(&limits, &m) == 0);
-    CHECK(sonde_foreign_create(m, &o, &f) == 0);
+    CHECK(sonde_ingest_create(m, &o, &f) == 0);
     const struct sonde_exposition_sink sink = { put, f };
     for (double now_s = 1; now_s < 3; now_s++) {
         pthread_rwlock_wrlock(&m->lock);
-        sonde_foreign_begin(f);
+        sonde_ingest_begin(f);
         sonde_exposition_read((const char *)data + 1, size - 1, data[0] & 1, &sink, &err);
-        sonde_foreign_end(f);
-        CHECK(sonde_foreign_count(f) <= 32);
+        sonde_ingest_end(f);
+        CHECK(sonde_ingest_count(f) <= 32);
         sonde_model_tick(m, now_s);
         pthread_rwlock_unlock(&m->lock);
     }
-    sonde_foreign_destroy(f);
+    sonde_ingest_destroy(f);
     CHECK(!m->series_count && !m->family_count);
     sonde_model_destroy(m);
     return 0;

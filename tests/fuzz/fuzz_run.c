@@ -146,9 +146,9 @@ static unsigned char *tampered(const uint8_t *data, size_t edits, size_t *len)
 
 /* ---- What must hold --------------------------------------------------------------------------- */
 
-static void check_series(const struct sonde_series *s)
+static void check_series(const struct sonde_curve *s)
 {
-    CHECK(s->count <= SONDE_SERIES_POINTS && (!s->pending || s->pending < s->per_point));
+    CHECK(s->count <= SONDE_CURVE_POINTS && (!s->pending || s->pending < s->per_point));
     for (uint32_t i = 0; i < s->count; i++) CHECK(s->value[i] - s->value[i] == 0);
 }
 

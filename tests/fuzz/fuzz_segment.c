@@ -110,7 +110,7 @@ static uint32_t fuzz_offset(void)
     case 4: return (uint32_t)(h->string_off + draw() % h->string_used);
     case 5: return (uint32_t)(h->lane_off + h->lane_stride * (draw() % BUILD_LANES) +
                               draw() % (64 + 8ull * h->series_count));
-    case 6: return (uint32_t)(h->heap_off + draw() % 8192);
+    case 6: return (uint32_t)(h->block_off + draw() % 8192);
     case 7: return (uint32_t)(h->sampler + draw() % 1024); /* with its first records */
     default: { /* the ring and its first records */
         uint64_t ring = ((const struct sonde__lane *)(const void *)(

@@ -89,7 +89,7 @@ static void edit(const uint8_t *data, size_t size, int late)
 
 static void restore(const uint8_t *data, size_t size)
 {
-    memcpy(work.base, seed.base, seed.h->heap_off);
+    memcpy(work.base, seed.base, seed.h->block_off);
     while (size >= 5) {
         uint32_t off;
         size_t len = (data[4] & 7) + 1u;
@@ -184,8 +184,8 @@ static uint64_t draw(void)
 static uint64_t draw_value(void)
 {
     const uint64_t known[] = { 0, 1, 2, 63, 64, 255, 4096, UINT64_MAX, UINT32_MAX, 1ull << 32,
-                               1ull << 63, seed.bytes, seed.bytes - 64, seed.h->heap_off,
-                               seed.h->heap_off / 64, seed.h->string_max, SONDE__RING_RECS };
+                               1ull << 63, seed.bytes, seed.bytes - 64, seed.h->block_off,
+                               seed.h->block_off / 64, seed.h->string_max, SONDE__RING_RECS };
     if (draw() % 2) return draw();
     return known[draw() % (sizeof(known) / sizeof(known[0]))];
 }

@@ -102,7 +102,7 @@ static void check_request(const struct sonde_infer_request *r)
 
 static void check(const struct sonde_model *m, double now_s)
 {
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     struct sonde_infer_request running[64];
     struct sonde_infer_totals t;
     for (size_t i = 0; i < sonde_infer_done_count(x); i++) check_request(sonde_infer_done(x, i));

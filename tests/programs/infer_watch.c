@@ -94,7 +94,7 @@ static json_t *series_json(const struct sonde_model *m, const char *family)
 
 static json_t *all_json(struct sonde_model *m)
 {
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     json_t *requests = json_array(), *models = json_array(), *invalid = json_object();
     json_t *spans = json_object(), *notes = json_array();
     for (size_t i = sonde_infer_done_count(x); i-- > 0;) {

@@ -17,7 +17,7 @@
 
 struct sonde_cpu_engine {
     struct sonde_cpu_options options;
-    struct sonde_preloaded found;  /* struct sonde_timer_target */
+    struct sonde_preload_targets found;  /* struct sonde_timer_target */
     struct sonde_tick_clock clock;
     struct sonde_timer_reader reader;
     int described, any;          /* any: some target was ours */
@@ -87,7 +87,7 @@ static void target_read(struct sonde_cpu_engine *e, struct sonde_timer_target *t
     struct sonde_err err;
     if (!t->base.segment) return;
     /* Who has just been sampled lives; if it has ended since, the next round will see no sample. */
-    if (!t->busy || last) sonde_preloaded_look(&e->found, &t->base);
+    if (!t->busy || last) sonde_preload_look(&e->found, &t->base);
     if (!t->base.ours) {
         const int rc = is_ours(e, t);
         if (rc != 0) {
@@ -117,7 +117,7 @@ static void engine_drain(struct sonde_cpu_engine *e, int last)
     /* Records that are being written when sampling ends are nobody's. */
     sonde_tick_clock_update(&e->clock);
     e->reader.now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
-    sonde_preloaded_scan(&e->found);
+    sonde_preload_scan(&e->found);
     for (uint32_t i = 0; i < e->found.target_count; i++) {
         target_read(e, target_at(e, i), last);
     }
@@ -157,7 +157,7 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
     }
     out->note = e->note;
     if (!e->any) {
-        sonde_preloaded_absent(&e->found, e->absent, sizeof(e->absent));
+        sonde_preload_absent(&e->found, e->absent, sizeof(e->absent));
         out->note = e->absent;
     }
 }
@@ -167,7 +167,7 @@ static void engine_counts(struct sonde_cpu_engine *e, struct sonde_cpu_counts *o
 static int engine_check(struct sonde_err *note)
 {
     char library[512];
-    const int rc = sonde_preloaded_library(library, sizeof(library), note);
+    const int rc = sonde_preload_library(library, sizeof(library), note);
     if (rc != 0) return rc;
     return sonde_err_set(note, 0, "%s can sample programs that sonde starts", library);
 }
@@ -178,13 +178,13 @@ int sonde_timer_environment(uint64_t session, uint64_t period_ns, uint32_t depth
     char variable[160];
     snprintf(variable, sizeof(variable), "SONDE_SAMPLER=session=%016" PRIx64 ",period=%" PRIu64
              ",depth=%" PRIu32 ",children=%d", session, period_ns, depth_max, children != 0);
-    return sonde_preloaded_environment(variable, out, size, err);
+    return sonde_preload_environment(variable, out, size, err);
 }
 
 /* A process that runs already must have come with the library in it. */
 static int find_running(struct sonde_cpu_engine *e, struct sonde_err *err)
 {
-    sonde_preloaded_scan(&e->found);
+    sonde_preload_scan(&e->found);
     for (uint32_t i = 0; i < e->found.target_count; i++) {
         struct sonde_timer_target *t = target_at(e, i);
         if (t->base.segment && t->base.id.pid == e->options.pid && is_ours(e, t) == 0) {
@@ -213,7 +213,7 @@ static int engine_start(const struct sonde_cpu_options *options, int on_exec,
     e->reader.profile = p;
     e->reader.clock = &e->clock;
     sonde_tick_clock_init(&e->clock);
-    int rc = sonde_preloaded_init(&e->found, options->dir, options->pid, options->children, on_exec,
+    int rc = sonde_preload_init(&e->found, options->dir, options->pid, options->children, on_exec,
                                   sizeof(struct sonde_timer_target), err);
     if (rc == 0 && sonde_modules_create(0, &e->reader.modules) != 0) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
@@ -247,7 +247,7 @@ static void engine_destroy(struct sonde_cpu_engine *e)
     for (uint32_t i = 0; i < e->found.target_count; i++) {
         sonde_timer_target_release(&e->reader, target_at(e, i));
     }
-    sonde_preloaded_release(&e->found);
+    sonde_preload_release(&e->found);
     sonde_cpu_stacks_destroy(e->reader.stacks);
     sonde_modules_destroy(e->reader.modules);
     sonde__free(e);

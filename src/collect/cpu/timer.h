@@ -12,9 +12,9 @@
 #include "collect/preload_targets.h"
 #include "profile/profile.h"
 
-#define SONDE_TIMER_ENV_MAX SONDE_PRELOADED_ENV_MAX
+#define SONDE_TIMER_ENV_MAX SONDE_PRELOAD_ENV_MAX
 
-/* As sonde_preloaded_environment, with SONDE_SAMPLER. */
+/* As sonde_preload_environment, with SONDE_SAMPLER. */
 int sonde_timer_environment(uint64_t session, uint64_t period_ns, uint32_t depth_max, int children,
                             char out[SONDE_TIMER_ENV_MAX], size_t *size, struct sonde_err *err);
 
@@ -28,7 +28,7 @@ struct sonde_timer_figures {   /* of all targets */
 };
 
 struct sonde_timer_target {
-    struct sonde_preloaded_target base; /* ours: it is sampled */
+    struct sonde_preload_target base; /* ours: it is sampled */
     struct sonde_sampler_info info;   /* valid if it is ours */
     struct sonde_aspace *as;
     uint32_t layout;

@@ -24,7 +24,7 @@ struct reading {
 static void on_map(void *arg, const struct sonde_segment_map *m)
 {
     struct reading *g = arg;
-    if (sonde_preloaded_map(&g->t->base, g->t->as, m) == 0) {
+    if (sonde_preload_map(&g->t->base, g->t->as, m) == 0) {
         g->t->layout = sonde_cpu_stacks_layout(g->r->stacks);
     }
 }
@@ -40,7 +40,7 @@ static void look_at_name(struct reading *g, uint32_t tid)
     if (t->named[at].tid == tid && g->r->now_ns - t->named[at].at_ns < NAME_EVERY_NS) return;
     t->named[at].tid = tid;
     t->named[at].at_ns = g->r->now_ns;
-    sonde_preloaded_thread_name(t->base.id.pid, tid, name);
+    sonde_preload_thread_name(t->base.id.pid, tid, name);
     if (name[0]) sonde_profile_thread(g->r->profile, t->base.id.pid, tid, name);
 }
 
@@ -74,7 +74,7 @@ static uint32_t stack_of(struct reading *g, const struct sonde_segment_sample *s
     struct sonde_timer_target *t = g->t;
     const uint32_t inner = s->depth - s->depth / 4;
     if (!s->depth) return sonde_cpu_stacks_named(g->r->stacks, "[no user stack]");
-    if (sonde_preloaded_find_code(&t->base, g->r->modules, t->as, s->ips, s->depth,
+    if (sonde_preload_find_code(&t->base, g->r->modules, t->as, s->ips, s->depth,
                                   g->r->now_ns)) {
         t->layout = sonde_cpu_stacks_layout(g->r->stacks);
     }
@@ -150,7 +150,7 @@ void sonde_timer_target_release(struct sonde_timer_reader *r, struct sonde_timer
     r->figures.lost += t->lost;
     r->figures.cpu_ns += t->cpu_ns;
     t->lost = t->cpu_ns = 0;
-    sonde_preloaded_close(&t->base);
+    sonde_preload_close(&t->base);
     sonde_aspace_destroy(t->as);
     t->as = NULL;
 }

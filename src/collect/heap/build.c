@@ -18,23 +18,23 @@
 #define FORGET_NODES 65536u
 
 struct fold {
-    struct mem_target *t;
-    const struct mem_fold_options *o;
-    struct mem_sum *into;
+    struct heap_target *t;
+    const struct heap_build_options *o;
+    struct heap_sum *into;
     struct sonde_err *err;
-    struct mem_stacks stacks;
+    struct heap_stacks stacks;
     uint32_t sites;                  /* counted */
     uint32_t *node_of;               /* owned; by site; 0 = none */
     struct place *order;             /* owned; sites that have allocated, the largest first */
     uint32_t order_count;
-    struct sonde__mem_peak *peaks;   /* owned; NULL = what is in use now is the peak */
+    struct sonde__heap_peak *peaks;   /* owned; NULL = what is in use now is the peak */
     double live, peak;               /* all bytes of them */
 };
 
 struct place { uint32_t magnitude, site; }; /* magnitude: bits of the bytes in use */
 
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-static double live_bytes(const struct sonde__mem_row *r)
+static double live_bytes(const struct sonde__heap_row *r)
 {
     return (double)less(r->alloc_bytes, r->free_bytes);
 }
@@ -50,14 +50,14 @@ static int no_memory(struct sonde_err *err)
  * are 16 MB. */
 static int read_sizes(struct fold *f)
 {
-    struct sonde__mem_row rows[SONDE__MEM_ROWS];
+    struct sonde__heap_row rows[SONDE__HEAP_ROWS];
     f->order = sonde__alloc(f->sites * sizeof(*f->order));
     if (!f->order) return no_memory(f->err);
-    for (uint32_t first = 0; first < f->sites; first += SONDE__MEM_ROWS) {
-        const int rc = sonde_segment_mem_rows(f->t->base.segment, first / SONDE__MEM_ROWS, rows,
+    for (uint32_t first = 0; first < f->sites; first += SONDE__HEAP_ROWS) {
+        const int rc = sonde_segment_heap_rows(f->t->base.segment, first / SONDE__HEAP_ROWS, rows,
                                               f->err);
         if (rc != 0) return rc;
-        for (uint32_t i = 0; i < SONDE__MEM_ROWS && first + i < f->sites; i++) {
+        for (uint32_t i = 0; i < SONDE__HEAP_ROWS && first + i < f->sites; i++) {
             if (!rows[i].allocs) continue;
             const uint64_t live = less(rows[i].alloc_bytes, rows[i].free_bytes);
             const uint32_t bits = live ? 64u - (uint32_t)__builtin_clzll(live) : 0;
@@ -73,7 +73,7 @@ static int read_peaks(struct fold *f)
 {
     f->peaks = sonde__alloc(f->sites * sizeof(*f->peaks));
     if (!f->peaks) return no_memory(f->err);
-    const int rc = sonde_segment_mem_peak(f->t->base.segment, f->peaks, f->sites, f->err);
+    const int rc = sonde_segment_heap_peak(f->t->base.segment, f->peaks, f->sites, f->err);
     if (rc != 0 && rc != SONDE_ENOENT) return rc;
     for (uint32_t i = 1; rc == 0 && i < f->sites; i++) f->peak += (double)f->peaks[i].bytes;
     if (rc == SONDE_ENOENT || f->live >= f->peak) {
@@ -90,8 +90,8 @@ static int read_nodes(struct fold *f)
     f->node_of = sonde__calloc(f->sites, sizeof(*f->node_of));
     if (!f->node_of) return no_memory(f->err);
     for (uint32_t id = 1; id < f->t->info.nodes; id++) {
-        struct sonde__mem_node n;
-        const int rc = sonde_segment_mem_node(s, id, &n, f->err);
+        struct sonde__heap_node n;
+        const int rc = sonde_segment_heap_node(s, id, &n, f->err);
         if (rc != 0) return rc;
         if (n.site && n.site < f->sites) f->node_of[n.site] = id;
         if (id % FORGET_NODES == 0) sonde_segment_forget(s);
@@ -117,17 +117,17 @@ static int read_all(struct fold *f)
         qsort(f->order, f->order_count, sizeof(*f->order), by_size);
     }
     sonde_segment_forget(f->t->base.segment);
-    if (rc == 0 && mem_stacks_init(&f->stacks, f->t, f->into->p) != 0) rc = no_memory(f->err);
+    if (rc == 0 && heap_stacks_init(&f->stacks, f->t, f->into->p) != 0) rc = no_memory(f->err);
     return rc;
 }
 
 /* ---- Sites ----------------------------------------------------------------------------------- */
 
 /* In use: now; or when the process ended; or, before it replaced itself, not any more. */
-static void add_live(const struct fold *f, const struct sonde__mem_row *r, const struct mem_site *s,
-                     struct sonde_heap_site *site, struct mem_aux *a)
+static void add_live(const struct fold *f, const struct sonde__heap_row *r, const struct heap_site *s,
+                     struct sonde_heap_site *site, struct heap_aux *a)
 {
-    const double bytes = live_bytes(r), count = mem_count(f->t, less(r->allocs, r->frees));
+    const double bytes = live_bytes(r), count = heap_count(f->t, less(r->allocs, r->frees));
     const double bytes_var = BYTES_VAR_UNIT * (double)less(r->alloc_bytes_var, r->free_bytes_var);
     const double count_var = (double)less(r->alloc_count_var, r->free_count_var);
     const double samples = (double)less(r->samples, r->samples_freed);
@@ -151,33 +151,33 @@ static void add_live(const struct fold *f, const struct sonde__mem_row *r, const
     }
 }
 
-static void add_row(const struct fold *f, uint32_t number, const struct sonde__mem_row *r,
-                    struct sonde_heap_site *site, struct mem_aux *a)
+static void add_row(const struct fold *f, uint32_t number, const struct sonde__heap_row *r,
+                    struct sonde_heap_site *site, struct heap_aux *a)
 {
-    const struct mem_target *t = f->t;
-    const struct mem_site *s = number < t->site_count ? &t->sites[number] : NULL;
+    const struct heap_target *t = f->t;
+    const struct heap_site *s = number < t->site_count ? &t->sites[number] : NULL;
     add_live(f, r, s, site, a);
     site->alloc_bytes.value += (double)r->alloc_bytes;
-    site->alloc_count.value += mem_count(t, r->allocs);
+    site->alloc_count.value += heap_count(t, r->allocs);
     a->alloc_bytes_var += BYTES_VAR_UNIT * (double)r->alloc_bytes_var;
     a->alloc_count_var += (double)r->alloc_count_var;
     a->alloc_samples += (double)r->samples;
     site->peak_bytes += f->peaks ? (double)f->peaks[number].bytes : live_bytes(r);
     a->peak_count +=
-        mem_count(t, f->peaks ? f->peaks[number].count : less(r->allocs, r->frees));
+        heap_count(t, f->peaks ? f->peaks[number].count : less(r->allocs, r->frees));
     site->temp_bytes += (double)r->temp_bytes;
-    site->temp_count += mem_count(t, r->temps);
+    site->temp_count += heap_count(t, r->temps);
     site->mapped_bytes += (double)r->mapped_bytes;
-    a->frees += mem_count(t, r->frees);
+    a->frees += heap_count(t, r->frees);
     a->lifetime_us += (double)r->lifetime_us;
     if (t->info.scanned == 1) {
         site->lost_bytes = (site->lost_bytes > 0 ? site->lost_bytes : 0) + (double)r->lost_bytes;
-        site->lost_count = (site->lost_count > 0 ? site->lost_count : 0) + mem_count(t, r->lost);
+        site->lost_count = (site->lost_count > 0 ? site->lost_count : 0) + heap_count(t, r->lost);
     }
     if (s) {
-        struct sonde_series growth;
-        mem_site_growth(s, f->o->tick, &growth);
-        sonde_series_sum(&site->growth, &growth);
+        struct sonde_curve growth;
+        heap_site_growth(s, f->o->tick, &growth);
+        sonde_curve_sum(&site->growth, &growth);
     }
 }
 
@@ -185,14 +185,14 @@ static void add_row(const struct fold *f, uint32_t number, const struct sonde__m
 
 static int by_node(const void *a, const void *b)
 {
-    const struct mem_event *x = a, *y = b;
+    const struct heap_event *x = a, *y = b;
     if (x->node != y->node) return x->node < y->node ? -1 : 1;
     if (x->time_ns != y->time_ns) return x->time_ns < y->time_ns ? -1 : 1;
     return 0;
 }
 
 /* Index of the first event of a node that is not less. */
-static uint32_t first_event(const struct mem_target *t, uint32_t node)
+static uint32_t first_event(const struct heap_target *t, uint32_t node)
 {
     uint32_t low = 0, high = t->event_count;
     while (low < high) {
@@ -210,40 +210,40 @@ static double share_next(struct share *s, double part)
 {
     s->part += part;
     const double ratio = s->parts > 0 ? s->part / s->parts : 1;
-    const uint64_t sum = mem_whole(s->whole * (ratio < 1 ? ratio : 1));
+    const uint64_t sum = heap_whole(s->whole * (ratio < 1 ? ratio : 1));
     const uint64_t own = sum - s->given;
     s->given = sum;
     return (double)own;
 }
 
-static void add_allocs(struct fold *f, uint32_t node, const struct sonde__mem_row *r,
+static void add_allocs(struct fold *f, uint32_t node, const struct sonde__heap_row *r,
                        struct sonde_profile_sample like)
 {
-    struct mem_target *t = f->t;
+    struct heap_target *t = f->t;
     const uint32_t first = first_event(t, node);
     struct share bytes = { .whole = (double)r->alloc_bytes };
-    struct share count = { .whole = mem_count(t, r->allocs) };
+    struct share count = { .whole = heap_count(t, r->allocs) };
     uint32_t end = first;
     for (; end < t->event_count && t->events[end].node == node; end++) {
-        const double inverse = mem_inverse_chance(t, &t->events[end]);
+        const double inverse = heap_inverse_chance(t, &t->events[end]);
         bytes.parts += inverse * (double)t->events[end].size;
         count.parts += inverse;
     }
     if (end == first) {
-        mem_sum_sample(f->into->p, &like, bytes.whole, count.whole);
+        heap_sum_sample(f->into->p, &like, bytes.whole, count.whole);
         return;
     }
     for (uint32_t i = first; i < end; i++) {
-        const struct mem_event *e = &t->events[i];
-        struct mem_thread *thread = mem_target_thread(t, e->tid);
-        const double inverse = mem_inverse_chance(t, e);
+        const struct heap_event *e = &t->events[i];
+        struct heap_thread *thread = heap_target_thread(t, e->tid);
+        const double inverse = heap_inverse_chance(t, e);
         const int last = i + 1 == end; /* sums of parts need not be the same in another order */
         const double b = share_next(&bytes, last ? bytes.parts : inverse * (double)e->size);
         const double c = share_next(&count, last ? count.parts : inverse);
         like.time_ns = e->time_ns;
         like.thread = sonde_profile_thread(f->into->p, t->base.id.pid, e->tid,
                                            thread ? thread->name : "");
-        mem_sum_sample(f->into->p, &like, b, c);
+        heap_sum_sample(f->into->p, &like, b, c);
         if (!thread) continue;
         thread->seen_bytes += b;
         thread->seen_allocs += c;
@@ -252,15 +252,15 @@ static void add_allocs(struct fold *f, uint32_t node, const struct sonde__mem_ro
 
 static int add_site(struct fold *f, uint32_t number)
 {
-    struct sonde__mem_row row;
+    struct sonde__heap_row row;
     uint32_t stack = 0;
     int truncated = 0;
     const uint32_t node = f->node_of[number];
     if (!node) return 0; /* it was given one since the nodes were read */
-    int rc = sonde_segment_mem_row(f->t->base.segment, number, &row, f->err);
-    if (rc == 0) rc = mem_stacks_get(&f->stacks, node, &stack, &truncated, f->err);
+    int rc = sonde_segment_heap_row(f->t->base.segment, number, &row, f->err);
+    if (rc == 0) rc = heap_stacks_get(&f->stacks, node, &stack, &truncated, f->err);
     if (rc != 0) return rc;
-    const uint32_t at = stack ? mem_sum_site(f->into, stack) : UINT32_MAX;
+    const uint32_t at = stack ? heap_sum_site(f->into, stack) : UINT32_MAX;
     if (at == UINT32_MAX) {
         f->into->stacks_refused++;
         return 0;
@@ -279,13 +279,13 @@ static void take_series(struct fold *f, uint32_t number)
     const struct sonde_budget *b = f->o->series;
     if (!b || number >= f->t->site_count) return;
     const size_t had = *b->used;
-    mem_site_release(&f->t->sites[number], b);
+    heap_site_release(&f->t->sites[number], b);
     f->into->p->bytes_max += had - *b->used;
 }
 
 static int add_sites(struct fold *f)
 {
-    struct mem_target *t = f->t;
+    struct heap_target *t = f->t;
     if (t->event_count) qsort(t->events, t->event_count, sizeof(*t->events), by_node);
     for (uint32_t i = 0; i < f->order_count; i++) {
         const int rc = add_site(f, f->order[i].site);
@@ -298,47 +298,47 @@ static int add_sites(struct fold *f)
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-static void add_thread(struct fold *f, const struct mem_thread *thread, double bytes, double allocs)
+static void add_thread(struct fold *f, const struct heap_thread *thread, double bytes, double allocs)
 {
     const uint32_t id = sonde_profile_thread(f->into->p, f->t->base.id.pid, thread->tid,
                                              thread->name);
-    struct sonde_heap_thread *to = id ? mem_sum_thread(f->into, id) : NULL;
+    struct sonde_heap_thread *to = id ? heap_sum_thread(f->into, id) : NULL;
     if (!to) return;
-    to->alloc_bytes += mem_whole(bytes);
-    to->alloc_count += mem_whole(allocs);
+    to->alloc_bytes += heap_whole(bytes);
+    to->alloc_count += heap_whole(allocs);
 }
 
 /* Of threads that have ended, and of those that have had a lane to themselves from the start, it is
  * known. What is left is of the others, by their events. */
 static void add_threads(struct fold *f)
 {
-    struct mem_target *t = f->t;
-    struct sonde__mem_lane lane;
-    double bytes = (double)t->totals.alloc_bytes, allocs = mem_count(t, t->totals.allocs);
+    struct heap_target *t = f->t;
+    struct sonde__heap_lane lane;
+    double bytes = (double)t->totals.alloc_bytes, allocs = heap_count(t, t->totals.allocs);
     double seen_bytes = 0, seen_allocs = 0;
     for (uint32_t i = 1; i < t->info.lanes; i++) {
-        sonde_segment_mem_lane(t->base.segment, i, &lane);
-        struct mem_thread *owner =
-            lane.tid && lane.claims == 1 ? mem_target_thread(t, lane.tid) : NULL;
+        sonde_segment_heap_lane(t->base.segment, i, &lane);
+        struct heap_thread *owner =
+            lane.tid && lane.claims == 1 ? heap_target_thread(t, lane.tid) : NULL;
         if (!owner || owner->ended) continue;
-        add_thread(f, owner, (double)lane.alloc_bytes, mem_count(t, lane.allocs));
+        add_thread(f, owner, (double)lane.alloc_bytes, heap_count(t, lane.allocs));
         bytes -= (double)lane.alloc_bytes;
-        allocs -= mem_count(t, lane.allocs);
+        allocs -= heap_count(t, lane.allocs);
         owner->seen_bytes = owner->seen_allocs = 0;
     }
     for (uint32_t i = 0; i < t->thread_count; i++) {
-        struct mem_thread *thread = &t->threads[i];
+        struct heap_thread *thread = &t->threads[i];
         if (thread->ended) {
-            add_thread(f, thread, (double)thread->bytes, mem_count(t, thread->allocs));
+            add_thread(f, thread, (double)thread->bytes, heap_count(t, thread->allocs));
             bytes -= (double)thread->bytes;
-            allocs -= mem_count(t, thread->allocs);
+            allocs -= heap_count(t, thread->allocs);
             thread->seen_bytes = thread->seen_allocs = 0;
         }
         seen_bytes += thread->seen_bytes;
         seen_allocs += thread->seen_allocs;
     }
     for (uint32_t i = 0; i < t->thread_count && seen_bytes > 0 && bytes > 0; i++) {
-        struct mem_thread *thread = &t->threads[i];
+        struct heap_thread *thread = &t->threads[i];
         if (thread->seen_bytes <= 0 && thread->seen_allocs <= 0) continue;
         const double part = seen_allocs > 0 && allocs > 0
                                 ? allocs * thread->seen_allocs / seen_allocs : 0;
@@ -351,7 +351,7 @@ static void add_threads(struct fold *f)
 
 /* ---- Facts ----------------------------------------------------------------------------------- */
 
-static void add_pool(struct mem_sum *s, const char *name, uint32_t mapped, uint64_t bytes,
+static void add_pool(struct heap_sum *s, const char *name, uint32_t mapped, uint64_t bytes,
                      uint64_t rss_bytes)
 {
     struct sonde_heap *h = s->h;
@@ -360,8 +360,8 @@ static void add_pool(struct mem_sum *s, const char *name, uint32_t mapped, uint6
     if (!string || (!bytes && !rss_bytes)) return;
     while (i < h->pool_count && (h->pools[i].name != string || h->pools[i].mapped != mapped)) i++;
     if (i == h->pool_count) {
-        if (i == MEM_POOLS_MAX) return;
-        if (!h->pools) h->pools = sonde__calloc(MEM_POOLS_MAX, sizeof(*h->pools));
+        if (i == HEAP_POOLS_MAX) return;
+        if (!h->pools) h->pools = sonde__calloc(HEAP_POOLS_MAX, sizeof(*h->pools));
         if (!h->pools) return;
         h->pools[h->pool_count++] = (struct sonde_heap_pool){ .name = string, .mapped = mapped };
     }
@@ -377,9 +377,9 @@ static void on_pool(void *arg, const char *name, double bytes)
 /* Of processes that are there, and of the one that was asked for also when it has ended. */
 static void add_memory(struct fold *f)
 {
-    const struct mem_target *t = f->t;
+    const struct heap_target *t = f->t;
     struct sonde_heap *h = f->into->h;
-    const struct sonde__mem_arena *a = &t->info.arena;
+    const struct sonde__heap_arena *a = &t->info.arena;
     if (t->base.replaced || (t->base.gone && t->base.id.pid != f->o->root)) return;
     h->rss_bytes += t->rss_bytes;
     h->rss_peak_bytes += t->rss_peak_bytes;
@@ -401,7 +401,7 @@ static void add_memory(struct fold *f)
 
 static void add_peak(struct fold *f)
 {
-    const struct mem_target *t = f->t;
+    const struct heap_target *t = f->t;
     const int tsc = sonde_segment_header(t->base.segment)->tsc != 0;
     if (f->peak <= f->into->peak_most) return;
     f->into->peak_most = f->peak;
@@ -411,10 +411,10 @@ static void add_peak(struct fold *f)
 
 static void add_facts(struct fold *f)
 {
-    const struct mem_target *t = f->t;
+    const struct heap_target *t = f->t;
     struct sonde_heap *h = f->into->h;
-    struct sonde__mem_lane lane;
-    h->full = t->info.mode == SONDE__MEM_FULL;
+    struct sonde__heap_lane lane;
+    h->full = t->info.mode == SONDE__HEAP_FULL;
     h->mean = t->info.mean;
     if (!h->allocator || t->base.id.pid == f->o->root) {
         h->allocator = sonde_profile_cstring(f->into->p, t->info.allocator);
@@ -427,19 +427,19 @@ static void add_facts(struct fold *f)
     h->failed += t->info.failed;
     h->scanned |= t->info.scanned == 1;
     for (uint32_t i = 0; i < t->info.lanes; i++) {
-        sonde_segment_mem_lane(t->base.segment, i, &lane);
+        sonde_segment_heap_lane(t->base.segment, i, &lane);
         for (uint32_t k = 0; k < SONDE_HEAP_SIZES; k++) {
-            h->size_class[k] += mem_count(t, lane.size_class[k]);
+            h->size_class[k] += heap_count(t, lane.size_class[k]);
         }
         for (uint32_t k = 0; k < SONDE_HEAP_LIFETIMES; k++) {
-            h->lifetime[k] += mem_count(t, lane.lifetime[k]);
+            h->lifetime[k] += heap_count(t, lane.lifetime[k]);
         }
     }
-    _Static_assert(SONDE_HEAP_SIZES == SONDE__MEM_SIZES, "the same classes");
-    _Static_assert(SONDE_HEAP_LIFETIMES == SONDE__MEM_LIFETIMES, "the same classes");
+    _Static_assert(SONDE_HEAP_SIZES == SONDE__HEAP_SIZES, "the same classes");
+    _Static_assert(SONDE_HEAP_LIFETIMES == SONDE__HEAP_LIFETIMES, "the same classes");
 }
 
-int mem_fold(struct mem_target *t, const struct mem_fold_options *o, struct mem_sum *into,
+int heap_build(struct heap_target *t, const struct heap_build_options *o, struct heap_sum *into,
              struct sonde_err *err)
 {
     struct fold f = { .t = t, .o = o, .into = into, .err = err,
@@ -447,14 +447,14 @@ int mem_fold(struct mem_target *t, const struct mem_fold_options *o, struct mem_
     int rc = read_all(&f);
     if (rc == 0) rc = add_sites(&f);
     if (rc == 0) {
-        sonde_segment_mem_totals(t->base.segment, &t->totals);
+        sonde_segment_heap_totals(t->base.segment, &t->totals);
         add_threads(&f);
         add_memory(&f);
         add_peak(&f);
         add_facts(&f);
         into->processes++;
     }
-    mem_stacks_release(&f.stacks);
+    heap_stacks_release(&f.stacks);
     sonde__free(f.node_of);
     sonde__free(f.order);
     sonde__free(f.peaks);

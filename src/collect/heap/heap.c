@@ -33,14 +33,14 @@
 
 static void *read_loop(void *arg)
 {
-    struct sonde_mem *m = arg;
+    struct sonde_heap_reader *m = arg;
     struct pollfd p = { .fd = m->wake_fd, .events = POLLIN };
     int stopping = 0;
     while (!stopping) {
         poll(&p, 1, WAIT_MS);
         pthread_mutex_lock(&m->lock);
         stopping = m->stopping;
-        if (!stopping) mem_round(m);
+        if (!stopping) heap_round(m);
         pthread_mutex_unlock(&m->lock);
     }
     return NULL;
@@ -48,12 +48,12 @@ static void *read_loop(void *arg)
 
 /* ---- Starting -------------------------------------------------------------------------------- */
 
-static int complete(const struct sonde_mem_options *in, struct sonde_mem_options *o,
+static int complete(const struct sonde_heap_reader_options *in, struct sonde_heap_reader_options *o,
                     struct sonde_err *err)
 {
     *o = *in;
     if (!o->pid) return sonde_err_set(err, SONDE_EINVAL, "no process to profile was named");
-    if (!o->mean) o->mean = SONDE_MEM_MEAN_DEFAULT;
+    if (!o->mean) o->mean = SONDE_HEAP_MEAN_DEFAULT;
     if (o->mean > MEAN_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "%" PRIu64 " bytes between samples: at most %llu "
                              "are possible", o->mean, (unsigned long long)MEAN_MAX);
@@ -74,25 +74,25 @@ static int complete(const struct sonde_mem_options *in, struct sonde_mem_options
     return 0;
 }
 
-static int make_environment(struct sonde_mem *m, struct sonde_err *err)
+static int make_environment(struct sonde_heap_reader *m, struct sonde_err *err)
 {
     char variable[256];
-    const struct sonde_mem_options *o = &m->options;
+    const struct sonde_heap_reader_options *o = &m->options;
     snprintf(variable, sizeof(variable), "SONDE_HEAP=session=%016" PRIx64 ",mode=%s,mean=%" PRIu64
              ",depth=%" PRIu32 ",children=%d,scan=%d,seed=%" PRIu64, m->found.session,
              o->full ? "full" : "sampled", o->mean, o->depth_max, o->children != 0, o->scan != 0,
              o->seed);
-    return sonde_preloaded_environment(variable, m->env, &m->env_size, err);
+    return sonde_preload_environment(variable, m->env, &m->env_size, err);
 }
 
 /* A process that runs already must have come with the library in it. */
-static int find_running(struct sonde_mem *m, struct sonde_err *err)
+static int find_running(struct sonde_heap_reader *m, struct sonde_err *err)
 {
     struct sonde_err why;
-    sonde_preloaded_scan(&m->found);
+    sonde_preload_scan(&m->found);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
-        struct mem_target *t = mem_target_at(m, i);
-        if (t->base.segment && t->base.id.pid == m->options.pid && mem_is_ours(m, t, &why) == 0) {
+        struct heap_target *t = heap_target_at(m, i);
+        if (t->base.segment && t->base.id.pid == m->options.pid && heap_is_ours(m, t, &why) == 0) {
             if (m->options.children) m->found.only = t->info.session;
             return 0;
         }
@@ -102,7 +102,7 @@ static int find_running(struct sonde_mem *m, struct sonde_err *err)
                          m->options.pid);
 }
 
-static int start_thread(struct sonde_mem *m, struct sonde_err *err)
+static int start_thread(struct sonde_heap_reader *m, struct sonde_err *err)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -117,13 +117,13 @@ static int start_thread(struct sonde_mem *m, struct sonde_err *err)
     return 0;
 }
 
-static void free_mem(struct sonde_mem *m)
+static void free_mem(struct sonde_heap_reader *m)
 {
     for (uint32_t i = 0; i < m->found.target_count; i++) {
-        mem_target_release(&m->reader, mem_target_at(m, i));
+        heap_target_release(&m->reader, heap_target_at(m, i));
     }
-    sonde_preloaded_release(&m->found);
-    if (m->ended.p) mem_sum_release(&m->ended);
+    sonde_preload_release(&m->found);
+    if (m->ended.p) heap_sum_release(&m->ended);
     sonde_modules_destroy(m->reader.modules);
     sonde__free(m->points);
     if (m->wake_fd >= 0) close(m->wake_fd);
@@ -132,12 +132,12 @@ static void free_mem(struct sonde_mem *m)
 }
 
 /* What a new one is made of, but the segments. */
-static int make_parts(struct sonde_mem *m, struct sonde_err *err)
+static int make_parts(struct sonde_heap_reader *m, struct sonde_err *err)
 {
     /* A quarter for growth at most; the rest for stacks and what is said of them. */
     m->reader.series = (struct sonde_budget){ &m->reader.series_bytes, m->options.bytes_max / 4 };
     m->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    m->points = sonde__calloc(MEM_POINTS_MAX, sizeof(*m->points));
+    m->points = sonde__calloc(HEAP_POINTS_MAX, sizeof(*m->points));
     m->point_every = 1;
     m->tick_ns = TICK_FIRST_NS;
     m->start_ns = sonde_clock_ns(CLOCK_REALTIME);
@@ -147,18 +147,18 @@ static int make_parts(struct sonde_mem *m, struct sonde_err *err)
                              strerror(errno), errno == EMFILE ? " (ulimit -n)" : "");
     }
     int rc = m->points ? sonde_modules_create(0, &m->reader.modules) : SONDE_ENOMEM;
-    if (rc == 0) rc = mem_sum_create(m->options.bytes_max, &m->ended);
+    if (rc == 0) rc = heap_sum_create(m->options.bytes_max, &m->ended);
     if (rc == 0) return 0;
     return sonde_err_set(err, rc, "cannot start the heap profiler: %s", sonde_strerror(rc));
 }
 
-static int start(const struct sonde_mem_options *options, int on_exec, struct sonde_mem **out,
+static int start(const struct sonde_heap_reader_options *options, int on_exec, struct sonde_heap_reader **out,
                  struct sonde_err *err)
 {
-    struct sonde_mem_options o;
+    struct sonde_heap_reader_options o;
     int rc = complete(options, &o, err);
     if (rc != 0) return rc;
-    struct sonde_mem *m = sonde__calloc(1, sizeof(*m));
+    struct sonde_heap_reader *m = sonde__calloc(1, sizeof(*m));
     if (!m) return sonde_err_set(err, SONDE_ENOMEM, "no memory to profile with");
     m->options = o;
     m->options.dir = NULL;
@@ -166,8 +166,8 @@ static int start(const struct sonde_mem_options *options, int on_exec, struct so
     pthread_mutex_init(&m->lock, NULL);
     rc = make_parts(m, err);
     if (rc == 0) {
-        rc = sonde_preloaded_init(&m->found, o.dir, o.pid, o.children, on_exec,
-                                  sizeof(struct mem_target), err);
+        rc = sonde_preload_init(&m->found, o.dir, o.pid, o.children, on_exec,
+                                  sizeof(struct heap_target), err);
     }
     if (rc == 0) rc = on_exec ? make_environment(m, err) : find_running(m, err);
     if (rc == 0) rc = start_thread(m, err);
@@ -179,19 +179,19 @@ static int start(const struct sonde_mem_options *options, int on_exec, struct so
     return 0;
 }
 
-int sonde_mem_start_on_exec(const struct sonde_mem_options *options, struct sonde_mem **out,
+int sonde_heap_reader_start_on_exec(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
                             struct sonde_err *err)
 {
     return start(options, 1, out, err);
 }
 
-int sonde_mem_start(const struct sonde_mem_options *options, struct sonde_mem **out,
+int sonde_heap_reader_start(const struct sonde_heap_reader_options *options, struct sonde_heap_reader **out,
                     struct sonde_err *err)
 {
     return start(options, 0, out, err);
 }
 
-const char *sonde_mem_environment(struct sonde_mem *m, size_t *size)
+const char *sonde_heap_reader_environment(struct sonde_heap_reader *m, size_t *size)
 {
     *size = m->env_size;
     return m->env;
@@ -201,27 +201,27 @@ const char *sonde_mem_environment(struct sonde_mem *m, size_t *size)
 
 /* Append a sentence. */
 __attribute__((format(printf, 2, 3)))
-static void note(char out[SONDE_MEM_NOTE_MAX], const char *format, ...)
+static void note(char out[SONDE_HEAP_NOTE_MAX], const char *format, ...)
 {
     va_list ap;
     const size_t len = strlen(out);
-    const int n = len ? snprintf(out + len, SONDE_MEM_NOTE_MAX - len, "; ") : 0;
-    if (len + (size_t)n >= SONDE_MEM_NOTE_MAX) return;
+    const int n = len ? snprintf(out + len, SONDE_HEAP_NOTE_MAX - len, "; ") : 0;
+    if (len + (size_t)n >= SONDE_HEAP_NOTE_MAX) return;
     va_start(ap, format);
-    vsnprintf(out + len + n, SONDE_MEM_NOTE_MAX - len - (size_t)n, format, ap);
+    vsnprintf(out + len + n, SONDE_HEAP_NOTE_MAX - len - (size_t)n, format, ap);
     va_end(ap);
 }
 
 /* The worst first: what does not fit is cut. */
-static void make_note(struct sonde_mem *m, char out[SONDE_MEM_NOTE_MAX])
+static void make_note(struct sonde_heap_reader *m, char out[SONDE_HEAP_NOTE_MAX])
 {
     uint64_t refused = m->refused, reentrant = m->reentrant, given_up = m->scans_given_up;
     out[0] = '\0';
-    if (!m->any) sonde_preloaded_absent(&m->found, out, SONDE_MEM_NOTE_MAX);
+    if (!m->any) sonde_preload_absent(&m->found, out, SONDE_HEAP_NOTE_MAX);
     if (m->broken[0]) note(out, "%s", m->broken);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
-        const struct mem_target *t = mem_target_at(m, i);
-        if (!mem_is_open(t)) continue;
+        const struct heap_target *t = heap_target_at(m, i);
+        if (!heap_is_open(t)) continue;
         refused += t->info.refused;
         reentrant += t->info.reentrant;
         given_up += t->info.scanned == 2;
@@ -245,11 +245,11 @@ static void make_note(struct sonde_mem *m, char out[SONDE_MEM_NOTE_MAX])
     }
 }
 
-static void make_rates(const struct sonde_mem *m, const struct mem_now *n,
-                       struct sonde_mem_status *out)
+static void make_rates(const struct sonde_heap_reader *m, const struct heap_now *n,
+                       struct sonde_heap_reader_status *out)
 {
     uint32_t oldest = UINT32_MAX;
-    for (uint32_t i = 0; i < MEM_RATES; i++) {
+    for (uint32_t i = 0; i < HEAP_RATES; i++) {
         if (!m->rates[i].at_ns) continue;
         if (oldest == UINT32_MAX || m->rates[i].at_ns < m->rates[oldest].at_ns) oldest = i;
     }
@@ -259,51 +259,51 @@ static void make_rates(const struct sonde_mem *m, const struct mem_now *n,
     out->count_rate = (n->alloc_count - m->rates[oldest].count) / s;
 }
 
-void sonde_mem_status(struct sonde_mem *m, struct sonde_mem_status *out)
+void sonde_heap_reader_status(struct sonde_heap_reader *m, struct sonde_heap_reader_status *out)
 {
     clockid_t clock;
     double peak;
     pthread_mutex_lock(&m->lock);
-    mem_round(m);
-    struct mem_now n = mem_totals(m);
+    heap_round(m);
+    struct heap_now n = heap_totals(m);
     if (m->root_ended) {
         n.live_bytes += m->left_bytes;
         n.live_count += m->left_count;
     }
-    *out = (struct sonde_mem_status){
-        .live_bytes = mem_whole(n.live_bytes),
-        .live_count = mem_whole(n.live_count),
-        .alloc_bytes = mem_whole(n.alloc_bytes),
-        .alloc_count = mem_whole(n.alloc_count),
+    *out = (struct sonde_heap_reader_status){
+        .live_bytes = heap_whole(n.live_bytes),
+        .live_count = heap_whole(n.live_count),
+        .alloc_bytes = heap_whole(n.alloc_bytes),
+        .alloc_count = heap_whole(n.alloc_count),
         .sites = m->ended_sites,
         .lost = m->ended_lost,
         .running = m->any,
     };
     peak = m->ended_peak;
     for (uint32_t i = 0; i < m->found.target_count; i++) {
-        const struct mem_target *t = mem_target_at(m, i);
-        if (!mem_is_open(t)) continue;
+        const struct heap_target *t = heap_target_at(m, i);
+        if (!heap_is_open(t)) continue;
         peak += (double)t->info.peak_bytes;
         out->sites += t->info.sites ? t->info.sites - 1 : 0;
         out->lost += t->lost;
     }
-    out->peak_bytes = mem_whole(peak > n.live_bytes ? peak : n.live_bytes);
+    out->peak_bytes = heap_whole(peak > n.live_bytes ? peak : n.live_bytes);
     make_rates(m, &n, out);
     make_note(m, out->note);
     pthread_mutex_unlock(&m->lock);
     if (pthread_getcpuclockid(m->thread, &clock) == 0) out->cpu_s = sonde_clock_s(clock);
 }
 
-void sonde_mem_mark(struct sonde_mem *m)
+void sonde_heap_reader_mark(struct sonde_heap_reader *m)
 {
     struct sonde_err err;
     pthread_mutex_lock(&m->lock);
-    mem_round(m);
+    heap_round(m);
     m->mark_ns = sonde_clock_ns(CLOCK_REALTIME);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
-        struct mem_target *t = mem_target_at(m, i);
-        const int rc = mem_is_open(t) ? mem_target_mark(t, &err) : 0;
-        if (rc != 0) mem_give_up(m, t, rc, &err);
+        struct heap_target *t = heap_target_at(m, i);
+        const int rc = heap_is_open(t) ? heap_target_mark(t, &err) : 0;
+        if (rc != 0) heap_give_up(m, t, rc, &err);
     }
     pthread_mutex_unlock(&m->lock);
 }
@@ -311,19 +311,19 @@ void sonde_mem_mark(struct sonde_mem *m)
 /* ---- Profiles -------------------------------------------------------------------------------- */
 
 /* All that still run into s, and a profile out of it. s is released. */
-static int make_profile(struct sonde_mem *m, struct mem_sum *s, struct sonde_profile **out)
+static int make_profile(struct sonde_heap_reader *m, struct heap_sum *s, struct sonde_profile **out)
 {
     struct sonde_err err;
     struct sonde_heap *h = s->h;
-    const struct mem_fold_options o = mem_fold_options(m, s, s == &m->ended);
+    const struct heap_build_options o = heap_build_options(m, s, s == &m->ended);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
-        struct mem_target *t = mem_target_at(m, i);
-        const int rc = mem_is_open(t) ? mem_fold(t, &o, s, &err) : 0;
+        struct heap_target *t = heap_target_at(m, i);
+        const int rc = heap_is_open(t) ? heap_build(t, &o, s, &err) : 0;
         if (rc == SONDE_ENOMEM) {
-            mem_sum_release(s);
+            heap_sum_release(s);
             return rc;
         }
-        if (rc != 0) mem_give_up(m, t, rc, &err);
+        if (rc != 0) heap_give_up(m, t, rc, &err);
     }
     h->mark_ns = m->mark_ns;
     h->ended = m->root_ended;
@@ -341,27 +341,27 @@ static int make_profile(struct sonde_mem *m, struct mem_sum *s, struct sonde_pro
     s->p->end_ns = sonde_clock_ns(CLOCK_REALTIME);
     s->p->engine = sonde_profile_cstring(s->p, "heap");
     s->p->lost_records = h->lost_events;
-    const int rc = mem_sum_finish(s, m->root_ended);
+    const int rc = heap_sum_finish(s, m->root_ended);
     if (rc == 0) {
         *out = s->p;
         s->p = NULL;
     }
-    mem_sum_release(s);
+    heap_sum_release(s);
     return rc;
 }
 
-int sonde_mem_snapshot(struct sonde_mem *m, struct sonde_profile **out)
+int sonde_heap_reader_snapshot(struct sonde_heap_reader *m, struct sonde_profile **out)
 {
-    struct mem_sum s;
+    struct heap_sum s;
     pthread_mutex_lock(&m->lock);
-    mem_round(m);
-    int rc = mem_sum_copy(&m->ended, &s);
+    heap_round(m);
+    int rc = heap_sum_copy(&m->ended, &s);
     if (rc == 0) rc = make_profile(m, &s, out);
     pthread_mutex_unlock(&m->lock);
     return rc;
 }
 
-int sonde_mem_window(struct sonde_mem *m, uint64_t from_ns, uint64_t to_ns, size_t bytes_max,
+int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint64_t to_ns, size_t bytes_max,
                      struct sonde_profile **out)
 {
     struct sonde_err err;
@@ -369,13 +369,13 @@ int sonde_mem_window(struct sonde_mem *m, uint64_t from_ns, uint64_t to_ns, size
     int rc = sonde_profile_create(bytes_max, &p);
     if (rc) return rc;
     pthread_mutex_lock(&m->lock);
-    mem_round(m);
+    heap_round(m);
     for (uint32_t i = 0; !rc && i < m->found.target_count; i++) {
-        struct mem_target *t = mem_target_at(m, i);
-        if (!mem_is_open(t)) continue;
-        const int read = mem_window(t, m->reader.event_shift, from_ns, to_ns, p, &err);
+        struct heap_target *t = heap_target_at(m, i);
+        if (!heap_is_open(t)) continue;
+        const int read = heap_window(t, m->reader.event_shift, from_ns, to_ns, p, &err);
         if (read == SONDE_ENOMEM) rc = read;
-        else if (read) mem_give_up(m, t, read, &err);
+        else if (read) heap_give_up(m, t, read, &err);
     }
     pthread_mutex_unlock(&m->lock);
     if (rc) {
@@ -388,7 +388,7 @@ int sonde_mem_window(struct sonde_mem *m, uint64_t from_ns, uint64_t to_ns, size
     return 0;
 }
 
-int sonde_mem_stop(struct sonde_mem *m, struct sonde_profile **out)
+int sonde_heap_reader_stop(struct sonde_heap_reader *m, struct sonde_profile **out)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&m->lock);
@@ -397,7 +397,7 @@ int sonde_mem_stop(struct sonde_mem *m, struct sonde_profile **out)
     const ssize_t n = write(m->wake_fd, &one, sizeof(one));
     (void)n; /* without it the thread looks a little later */
     if (m->has_thread) pthread_join(m->thread, NULL);
-    mem_round(m);
+    heap_round(m);
     const int rc = make_profile(m, &m->ended, out);
     free_mem(m);
     return rc;

@@ -10,15 +10,15 @@
 #define ADDRESS_BITS 48
 #define TRUNCATED (1u << 31)  /* beside a stack's id */
 
-int mem_stacks_init(struct mem_stacks *k, struct mem_target *t, struct sonde_profile *p)
+int heap_stacks_init(struct heap_stacks *k, struct heap_target *t, struct sonde_profile *p)
 {
-    *k = (struct mem_stacks){ .t = t, .p = p };
+    *k = (struct heap_stacks){ .t = t, .p = p };
     k->stack_of = sonde__calloc(t->info.nodes + 1, sizeof(*k->stack_of));
     k->module_of = sonde__calloc(t->module_count + 1, sizeof(*k->module_of));
     return k->stack_of && k->module_of ? 0 : SONDE_ENOMEM;
 }
 
-void mem_stacks_release(struct mem_stacks *k)
+void heap_stacks_release(struct heap_stacks *k)
 {
     sonde__free(k->stack_of);
     sonde__free(k->module_of);
@@ -26,7 +26,7 @@ void mem_stacks_release(struct mem_stacks *k)
 
 /* ---- Locations ------------------------------------------------------------------------------- */
 
-static uint32_t module_row(struct sonde_profile *p, const struct mem_module *m)
+static uint32_t module_row(struct sonde_profile *p, const struct heap_module *m)
 {
     const struct sonde_profile_module row = {
         .path = sonde_profile_cstring(p, m->path),
@@ -42,21 +42,21 @@ static uint32_t module_row(struct sonde_profile *p, const struct mem_module *m)
 
 /* Of code that is in no module: what was found in /proc/PID/maps. The last one is remembered, since
  * a JIT has few. */
-static uint32_t other_module(struct mem_stacks *k, uint64_t ip)
+static uint32_t other_module(struct heap_stacks *k, uint64_t ip)
 {
     struct sonde_aspace_module m;
     const uint64_t mapping = sonde_aspace_mapping(k->t->as, ip);
     if (!mapping) return 0;
     if (mapping == k->mapping) return k->mapping_module;
     if (sonde_aspace_module(k->t->as, ip, &m) != 0) return 0;
-    const struct mem_module row = { .start = m.start, .end = m.end, .offset = m.offset,
+    const struct heap_module row = { .start = m.start, .end = m.end, .offset = m.offset,
                                     .flags = m.flags, .path = (char *)(uintptr_t)m.path,
                                     .build_id = m.build_id, .open_path = m.open_path };
     k->mapping = mapping;
     return k->mapping_module = module_row(k->p, &row);
 }
 
-static uint32_t location_of(struct mem_stacks *k, uint64_t ip)
+static uint32_t location_of(struct heap_stacks *k, uint64_t ip)
 {
     static const char left_out[] = "[frames left out]";
     const uint32_t number = (uint32_t)(ip >> ADDRESS_BITS);
@@ -74,14 +74,14 @@ static uint32_t location_of(struct mem_stacks *k, uint64_t ip)
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-static uint32_t unknown_stack(struct mem_stacks *k)
+static uint32_t unknown_stack(struct heap_stacks *k)
 {
     static const char name[] = "[callers unknown]";
     return sonde_profile_stack(k->p, 0,
                                sonde_profile_named_location(k->p, name, sizeof(name) - 1));
 }
 
-int mem_stacks_get(struct mem_stacks *k, uint32_t node, uint32_t *stack, int *truncated,
+int heap_stacks_get(struct heap_stacks *k, uint32_t node, uint32_t *stack, int *truncated,
                    struct sonde_err *err)
 {
     uint32_t path[SONDE__DEPTH_MAX + 1];
@@ -89,20 +89,20 @@ int mem_stacks_get(struct mem_stacks *k, uint32_t node, uint32_t *stack, int *tr
     uint32_t count = 0, at = node, cut = 0;
     *stack = 0;
     *truncated = 1;
-    if (node == SONDE__MEM_NODE_TRUNCATED) {
+    if (node == SONDE__HEAP_NODE_TRUNCATED) {
         *stack = unknown_stack(k);
         return 0;
     }
-    while (at > SONDE__MEM_NODE_TRUNCATED && !k->stack_of[at] && count <= SONDE__DEPTH_MAX) {
-        struct sonde__mem_node n;
-        const int rc = sonde_segment_mem_node(k->t->base.segment, at, &n, err);
+    while (at > SONDE__HEAP_NODE_TRUNCATED && !k->stack_of[at] && count <= SONDE__DEPTH_MAX) {
+        struct sonde__heap_node n;
+        const int rc = sonde_segment_heap_node(k->t->base.segment, at, &n, err);
         if (rc != 0) return rc;
         path[count] = at;
         ips[count++] = n.ip;
         at = n.parent;
     }
-    const uint32_t known = at > SONDE__MEM_NODE_TRUNCATED ? k->stack_of[at] : 0;
-    if (at == SONDE__MEM_NODE_TRUNCATED || (at && !known)) cut = TRUNCATED; /* or too deep */
+    const uint32_t known = at > SONDE__HEAP_NODE_TRUNCATED ? k->stack_of[at] : 0;
+    if (at == SONDE__HEAP_NODE_TRUNCATED || (at && !known)) cut = TRUNCATED; /* or too deep */
     uint32_t id = known & ~TRUNCATED;
     cut |= known & TRUNCATED;
     while (count-- > 0) {

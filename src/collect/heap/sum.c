@@ -7,16 +7,16 @@
 #include "collect/heap/private.h"
 #include "sonde/sonde.h"
 
-static struct sonde_budget budget(struct mem_sum *s)
+static struct sonde_budget budget(struct heap_sum *s)
 {
     return (struct sonde_budget){ .used = &s->p->bytes, .max = s->p->bytes_max };
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-int mem_sum_create(size_t bytes_max, struct mem_sum *out)
+int heap_sum_create(size_t bytes_max, struct heap_sum *out)
 {
-    struct mem_sum s = { 0 };
+    struct heap_sum s = { 0 };
     if (sonde_profile_create(bytes_max, &s.p) != 0) return SONDE_ENOMEM;
     s.h = sonde__calloc(1, sizeof(*s.h));
     if (!s.h) {
@@ -27,18 +27,18 @@ int mem_sum_create(size_t bytes_max, struct mem_sum *out)
     return 0;
 }
 
-void mem_sum_release(struct mem_sum *s)
+void heap_sum_release(struct heap_sum *s)
 {
     sonde_profile_destroy(s->p);
     sonde_heap_destroy(s->h);
     sonde__free(s->aux);
     sonde_intern_release(&s->by_stack);
     sonde_intern_release(&s->by_thread);
-    *s = (struct mem_sum){ 0 };
+    *s = (struct heap_sum){ 0 };
 }
 
 /* What the budget has paid for its tables. */
-static size_t tables_bytes(const struct mem_sum *s)
+static size_t tables_bytes(const struct heap_sum *s)
 {
     return s->site_cap * sizeof(*s->h->sites) + s->aux_cap * sizeof(*s->aux) +
            s->thread_cap * sizeof(*s->h->threads) +
@@ -46,7 +46,7 @@ static size_t tables_bytes(const struct mem_sum *s)
 }
 
 /* Ids are found again by the same interning that made them. */
-static int index_again(struct mem_sum *s)
+static int index_again(struct heap_sum *s)
 {
     const struct sonde_budget b = budget(s);
     for (uint32_t i = 0; i < s->h->site_count; i++) {
@@ -61,9 +61,9 @@ static int index_again(struct mem_sum *s)
 }
 
 /* Through a merge, which carries the ids of heap facts over. */
-int mem_sum_copy(const struct mem_sum *from, struct mem_sum *out)
+int heap_sum_copy(const struct heap_sum *from, struct heap_sum *out)
 {
-    struct mem_sum s = { .stacks_refused = from->stacks_refused, .processes = from->processes };
+    struct heap_sum s = { .stacks_refused = from->stacks_refused, .processes = from->processes };
     int rc = sonde_profile_create(from->p->bytes_max, &s.p);
     if (rc != 0) return rc;
     from->p->heap = from->h; /* lent */
@@ -81,7 +81,7 @@ int mem_sum_copy(const struct mem_sum *from, struct mem_sum *out)
     }
     if (rc == 0) rc = index_again(&s);
     if (rc != 0) {
-        mem_sum_release(&s);
+        heap_sum_release(&s);
         return rc;
     }
     *out = s;
@@ -90,7 +90,7 @@ int mem_sum_copy(const struct mem_sum *from, struct mem_sum *out)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-uint32_t mem_sum_site(struct mem_sum *s, uint32_t stack)
+uint32_t heap_sum_site(struct heap_sum *s, uint32_t stack)
 {
     const struct sonde_budget b = budget(s);
     struct sonde_heap *h = s->h;
@@ -103,18 +103,18 @@ uint32_t mem_sum_site(struct mem_sum *s, uint32_t stack)
         sonde_table_grow(h->sites, h->site_count, &s->site_cap, sizeof(*sites), &b);
     if (!sites) return UINT32_MAX;
     h->sites = sites;
-    struct mem_aux *aux = sonde_table_grow(s->aux, h->site_count, &s->aux_cap, sizeof(*aux), &b);
+    struct heap_aux *aux = sonde_table_grow(s->aux, h->site_count, &s->aux_cap, sizeof(*aux), &b);
     if (!aux) return UINT32_MAX;
     s->aux = aux;
     if (sonde_intern_reserve(&s->by_stack, &b) != 0) return UINT32_MAX;
     h->sites[h->site_count] = (struct sonde_heap_site){ .stack = stack, .lifetime_s = -1,
                                                         .lost_bytes = -1, .lost_count = -1 };
-    s->aux[h->site_count] = (struct mem_aux){ 0 };
+    s->aux[h->site_count] = (struct heap_aux){ 0 };
     sonde_intern_put(&s->by_stack, hash, ++h->site_count);
     return h->site_count - 1;
 }
 
-struct sonde_heap_thread *mem_sum_thread(struct mem_sum *s, uint32_t thread)
+struct sonde_heap_thread *heap_sum_thread(struct heap_sum *s, uint32_t thread)
 {
     const struct sonde_budget b = budget(s);
     struct sonde_heap *h = s->h;
@@ -133,14 +133,14 @@ struct sonde_heap_thread *mem_sum_thread(struct mem_sum *s, uint32_t thread)
     return &h->threads[h->thread_count - 1];
 }
 
-uint64_t mem_whole(double v) { return v > 0 ? v < 1.8e19 ? (uint64_t)(v + 0.5) : UINT64_MAX : 0; }
+uint64_t heap_whole(double v) { return v > 0 ? v < 1.8e19 ? (uint64_t)(v + 0.5) : UINT64_MAX : 0; }
 
-void mem_sum_sample(struct sonde_profile *p, const struct sonde_profile_sample *like, double bytes,
+void heap_sum_sample(struct sonde_profile *p, const struct sonde_profile_sample *like, double bytes,
                     double count)
 {
-    uint64_t left = mem_whole(count);
+    uint64_t left = heap_whole(count);
     struct sonde_profile_sample sample = *like;
-    sample.weight = mem_whole(bytes);
+    sample.weight = heap_whole(bytes);
     if (!sample.weight && !left) return;
     do {
         sample.count = left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
@@ -159,7 +159,7 @@ static double one_sample(double var, double samples, double all_var, double all_
     return all_samples > 0 && all_var > 0 ? sqrt(all_var / all_samples) : 0;
 }
 
-static void bound_site(struct sonde_heap_site *site, const struct mem_aux *a)
+static void bound_site(struct sonde_heap_site *site, const struct heap_aux *a)
 {
     const double live_bytes = one_sample(a->live_bytes_var, a->live_samples, a->alloc_bytes_var,
                                          a->alloc_samples);
@@ -174,7 +174,7 @@ static void bound_site(struct sonde_heap_site *site, const struct mem_aux *a)
     if (a->frees > 0) site->lifetime_s = a->lifetime_us / a->frees * 1e-6;
 }
 
-static void add_aux(struct mem_aux *to, const struct mem_aux *a)
+static void add_aux(struct heap_aux *to, const struct heap_aux *a)
 {
     to->live_bytes_var += a->live_bytes_var;
     to->live_count_var += a->live_count_var;
@@ -186,7 +186,7 @@ static void add_aux(struct mem_aux *to, const struct mem_aux *a)
 
 /* ---- The profile ----------------------------------------------------------------------------- */
 
-static void count_left(struct sonde_heap_site *site, struct mem_aux *a)
+static void count_left(struct sonde_heap_site *site, struct heap_aux *a)
 {
     site->live_bytes.value += a->left_bytes;
     site->live_count.value += a->left_count;
@@ -198,7 +198,7 @@ static void count_left(struct sonde_heap_site *site, struct mem_aux *a)
 }
 
 static void site_samples(struct sonde_profile *p, const struct sonde_heap_site *site,
-                         const struct mem_aux *a)
+                         const struct heap_aux *a)
 {
     const struct { uint16_t kind; double bytes, count; } kinds[] = {
         { SONDE_SAMPLE_LIVE, site->live_bytes.value, site->live_count.value },
@@ -210,7 +210,7 @@ static void site_samples(struct sonde_profile *p, const struct sonde_heap_site *
             .stack = site->stack, .kind = kinds[i].kind,
             .flags = a->truncated ? SONDE_SAMPLE_TRUNCATED : 0,
         };
-        mem_sum_sample(p, &like, kinds[i].bytes, kinds[i].count);
+        heap_sum_sample(p, &like, kinds[i].bytes, kinds[i].count);
     }
 }
 
@@ -233,10 +233,10 @@ static int by_bytes(const void *a, const void *b)
     return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
-static void finish_sites(struct mem_sum *s, int left)
+static void finish_sites(struct heap_sum *s, int left)
 {
     struct sonde_heap *h = s->h;
-    struct mem_aux all = { 0 };
+    struct heap_aux all = { 0 };
     struct sonde_heap_site sum = { 0 };
     for (uint32_t i = 0; i < h->site_count; i++) {
         struct sonde_heap_site *site = &h->sites[i];
@@ -249,7 +249,7 @@ static void finish_sites(struct mem_sum *s, int left)
         sum.live_count.value += site->live_count.value;
         sum.alloc_bytes.value += site->alloc_bytes.value;
         sum.alloc_count.value += site->alloc_count.value;
-        h->peak_bytes += mem_whole(site->peak_bytes);
+        h->peak_bytes += heap_whole(site->peak_bytes);
     }
     bound_site(&sum, &all);
     h->live_bytes = sum.live_bytes;
@@ -259,7 +259,7 @@ static void finish_sites(struct mem_sum *s, int left)
 }
 
 /* The budget has paid for the tables while they grew; as the profile's they count by their rows. */
-static int give_heap(struct mem_sum *s)
+static int give_heap(struct heap_sum *s)
 {
     struct sonde_profile *p = s->p;
     p->bytes -= tables_bytes(s);
@@ -275,7 +275,7 @@ static int give_heap(struct mem_sum *s)
     return rc;
 }
 
-int mem_sum_finish(struct mem_sum *s, int left)
+int heap_sum_finish(struct heap_sum *s, int left)
 {
     struct sonde_heap *h = s->h;
     finish_sites(s, left);

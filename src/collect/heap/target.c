@@ -16,7 +16,7 @@
 #define FORGET_SITES 16384u  /* the same: two megabytes in each lane */
 #define FIND_AT_ONCE 64u
 
-double mem_count(const struct mem_target *t, uint64_t units)
+double heap_count(const struct heap_target *t, uint64_t units)
 {
     return (double)units / (double)(1ull << t->info.count_shift);
 }
@@ -43,13 +43,13 @@ static int no_memory(struct sonde_err *err)
 /* ---- Code ------------------------------------------------------------------------------------ */
 
 /* The three texts in one block. */
-static int module_keep(struct mem_module *m, const struct sonde_aspace_module *from)
+static int module_keep(struct heap_module *m, const struct sonde_aspace_module *from)
 {
     const size_t path = strlen(from->path) + 1, id = strlen(from->build_id) + 1;
     const size_t open = strlen(from->open_path) + 1;
     char *text = sonde__alloc(path + id + open);
     if (!text) return SONDE_ENOMEM;
-    *m = (struct mem_module){ .start = from->start, .end = from->end, .offset = from->offset,
+    *m = (struct heap_module){ .start = from->start, .end = from->end, .offset = from->offset,
                               .flags = from->flags, .path = text, .build_id = text + path,
                               .open_path = text + path + id };
     memcpy(m->path, from->path, path);
@@ -59,14 +59,14 @@ static int module_keep(struct mem_module *m, const struct sonde_aspace_module *f
 }
 
 /* It is mapped, looked at, and then covered by whatever comes to be mapped there. */
-static int module_read(struct mem_target *t, uint32_t id, struct sonde_err *err)
+static int module_read(struct heap_target *t, uint32_t id, struct sonde_err *err)
 {
     struct sonde_segment_map map;
     struct sonde_aspace_module found;
-    char path[SONDE_MEM_PATH_MAX + 1];
-    const int rc = sonde_segment_mem_module(t->base.segment, id, &map, path, err);
+    char path[SONDE_HEAP_PATH_MAX + 1];
+    const int rc = sonde_segment_heap_module(t->base.segment, id, &map, path, err);
     if (rc != 0) return rc;
-    if (sonde_preloaded_map(&t->base, t->as, &map) != 0 ||
+    if (sonde_preload_map(&t->base, t->as, &map) != 0 ||
         sonde_aspace_module(t->as, map.start, &found) != 0) {
         found = (struct sonde_aspace_module){ .path = path, .start = map.start, .end = map.end,
                                               .offset = map.offset };
@@ -74,7 +74,7 @@ static int module_read(struct mem_target *t, uint32_t id, struct sonde_err *err)
     return module_keep(&t->modules[id], &found) ? no_memory(err) : 0;
 }
 
-static int modules_read(struct mem_target *t, struct sonde_err *err)
+static int modules_read(struct heap_target *t, struct sonde_err *err)
 {
     if (grow((void **)&t->modules, &t->module_cap, t->info.modules, sizeof(*t->modules))) {
         return no_memory(err);
@@ -88,15 +88,15 @@ static int modules_read(struct mem_target *t, struct sonde_err *err)
 }
 
 /* New nodes in code that is in no module: where that is now is what there is to know of it. */
-static int nodes_read(struct mem_reader *r, struct mem_target *t, struct sonde_err *err)
+static int nodes_read(struct heap_reader *r, struct heap_target *t, struct sonde_err *err)
 {
     uint64_t ips[FIND_AT_ONCE];
     uint32_t count = 0;
-    const uint32_t from = t->nodes_seen > SONDE__MEM_NODE_TRUNCATED ? t->nodes_seen
-                                                                    : SONDE__MEM_NODE_TRUNCATED + 1;
+    const uint32_t from = t->nodes_seen > SONDE__HEAP_NODE_TRUNCATED ? t->nodes_seen
+                                                                    : SONDE__HEAP_NODE_TRUNCATED + 1;
     for (uint32_t id = from; id < t->info.nodes; id++) {
-        struct sonde__mem_node n;
-        const int rc = sonde_segment_mem_node(t->base.segment, id, &n, err);
+        struct sonde__heap_node n;
+        const int rc = sonde_segment_heap_node(t->base.segment, id, &n, err);
         if (rc != 0) return rc;
         if (id % FORGET_NODES == 0) sonde_segment_forget(t->base.segment);
         if (n.ip <= ADDRESS && n.ip && count < FIND_AT_ONCE &&
@@ -104,14 +104,14 @@ static int nodes_read(struct mem_reader *r, struct mem_target *t, struct sonde_e
             ips[count++] = n.ip;
         }
     }
-    sonde_preloaded_find_code(&t->base, r->modules, t->as, ips, count, r->now_ns);
+    sonde_preload_find_code(&t->base, r->modules, t->as, ips, count, r->now_ns);
     t->nodes_seen = t->info.nodes;
     return 0;
 }
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 
-struct mem_thread *mem_target_thread(struct mem_target *t, uint32_t tid)
+struct heap_thread *heap_target_thread(struct heap_target *t, uint32_t tid)
 {
     size_t used = 0;
     const struct sonde_budget b = { &used, SIZE_MAX };
@@ -120,7 +120,7 @@ struct mem_thread *mem_target_thread(struct mem_target *t, uint32_t tid)
     while ((i = sonde_intern_next(&t->thread_index, hash, &at))) {
         if (t->threads[i - 1].tid == tid) return &t->threads[i - 1];
     }
-    if (t->thread_count == MEM_THREADS_MAX || sonde_intern_reserve(&t->thread_index, &b) != 0 ||
+    if (t->thread_count == HEAP_THREADS_MAX || sonde_intern_reserve(&t->thread_index, &b) != 0 ||
         grow((void **)&t->threads, &t->thread_cap, t->thread_count + 1, sizeof(*t->threads))) {
         return NULL;
     }
@@ -130,25 +130,25 @@ struct mem_thread *mem_target_thread(struct mem_target *t, uint32_t tid)
 }
 
 /* The name as it is now, at most once a second: threads name themselves after they begin. */
-static void look_at_name(const struct mem_reader *r, struct mem_target *t, uint32_t tid)
+static void look_at_name(const struct heap_reader *r, struct heap_target *t, uint32_t tid)
 {
     char name[64];
-    struct mem_thread *thread = mem_target_thread(t, tid);
+    struct heap_thread *thread = heap_target_thread(t, tid);
     if (!thread || t->base.gone) return;
     if (thread->named_ns && r->now_ns - thread->named_ns < NAME_EVERY_NS) return;
     thread->named_ns = r->now_ns;
-    sonde_preloaded_thread_name(t->base.id.pid, tid, name);
+    sonde_preload_thread_name(t->base.id.pid, tid, name);
     if (name[0]) memcpy(thread->name, name, sizeof(name));
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 struct reading {
-    struct mem_reader *r;
-    struct mem_target *t;
+    struct heap_reader *r;
+    struct heap_target *t;
 };
 
-static uint64_t draw(struct mem_reader *r)
+static uint64_t draw(struct heap_reader *r)
 {
     uint64_t x = r->random ? r->random : 0x9e3779b97f4a7c15ull;
     x ^= x << 13;
@@ -157,16 +157,16 @@ static uint64_t draw(struct mem_reader *r)
     return r->random = x;
 }
 
-static void on_event(void *arg, const struct sonde_mem_event *e)
+static void on_event(void *arg, const struct sonde_segment_heap_event *e)
 {
     const struct reading *g = arg;
-    struct mem_target *t = g->t;
+    struct heap_target *t = g->t;
     if (e->freed) return; /* rows say what was freed of each site */
     look_at_name(g->r, t, e->tid);
     if (draw(g->r) & ((1ull << g->r->event_shift) - 1)) return;
     if (grow((void **)&t->events, &t->event_cap, t->event_count + 1, sizeof(*t->events))) return;
     const int tsc = sonde_segment_header(t->base.segment)->tsc != 0;
-    t->events[t->event_count++] = (struct mem_event){
+    t->events[t->event_count++] = (struct heap_event){
         .time_ns = sonde_tick_unix_ns(&g->r->clock, tsc, e->ticks),
         .size = e->size,
         .node = e->node,
@@ -175,10 +175,10 @@ static void on_event(void *arg, const struct sonde_mem_event *e)
     g->r->event_count++;
 }
 
-static void on_thread(void *arg, const struct sonde_mem_thread *ended)
+static void on_thread(void *arg, const struct sonde_segment_heap_thread *ended)
 {
     const struct reading *g = arg;
-    struct mem_thread *thread = mem_target_thread(g->t, ended->tid);
+    struct heap_thread *thread = heap_target_thread(g->t, ended->tid);
     int changed = 0;
     if (!thread) return;
     thread->name[sonde__utf8_copy(thread->name, sizeof(thread->name) - 1, ended->name,
@@ -188,7 +188,7 @@ static void on_thread(void *arg, const struct sonde_mem_thread *ended)
     thread->allocs += ended->allocs;
 }
 
-void mem_target_thin(struct mem_reader *r, struct mem_target *t)
+void heap_target_thin(struct heap_reader *r, struct heap_target *t)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->event_count; i++) {
@@ -201,7 +201,7 @@ void mem_target_thin(struct mem_reader *r, struct mem_target *t)
 /* ---- All ------------------------------------------------------------------------------------- */
 
 /* What the kernel says of it, while it is there. */
-static void look_at_memory(const struct mem_reader *r, struct mem_target *t)
+static void look_at_memory(const struct heap_reader *r, struct heap_target *t)
 {
     struct sonde_smaps smaps;
     struct sonde_err err;
@@ -214,60 +214,60 @@ static void look_at_memory(const struct mem_reader *r, struct mem_target *t)
     sonde_smaps_done(&t->pace, r->now_ns, sonde_clock_ns(CLOCK_MONOTONIC));
 }
 
-int mem_target_read(struct mem_reader *r, struct mem_target *t, struct sonde_err *err)
+int heap_target_read(struct heap_reader *r, struct heap_target *t, struct sonde_err *err)
 {
     struct reading g = { r, t };
-    const struct sonde_mem_sink sink = { on_event, on_thread, &g };
-    int rc = sonde_segment_mem(t->base.segment, &t->info, err);
+    const struct sonde_segment_heap_sink sink = { on_event, on_thread, &g };
+    int rc = sonde_segment_heap(t->base.segment, &t->info, err);
     if (rc == 0 && !t->as && sonde_aspace_create(r->modules, t->base.id.pid, &t->as) != 0) {
         rc = no_memory(err);
     }
     if (rc == 0) rc = modules_read(t, err);
     if (rc == 0) rc = nodes_read(r, t, err);
     if (rc == 0) {
-        rc = sonde_segment_mem_events(t->base.segment, &sink, t->base.gone, &t->lost, err);
+        rc = sonde_segment_heap_events(t->base.segment, &sink, t->base.gone, &t->lost, err);
     }
     if (rc == 0) look_at_memory(r, t);
     return rc;
 }
 
 /* Rows of all sites, chunk by chunk. */
-static int each_row(struct mem_target *t,
-                    void (*row)(void *arg, struct mem_site *s, const struct sonde__mem_row *row),
+static int each_row(struct heap_target *t,
+                    void (*row)(void *arg, struct heap_site *s, const struct sonde__heap_row *row),
                     void *arg, struct sonde_err *err)
 {
-    struct sonde__mem_row rows[SONDE__MEM_ROWS];
+    struct sonde__heap_row rows[SONDE__HEAP_ROWS];
     if (grow((void **)&t->sites, &t->site_cap, t->info.sites, sizeof(*t->sites))) {
         return no_memory(err);
     }
     t->site_count = t->info.sites;
-    for (uint32_t first = 0; first < t->site_count; first += SONDE__MEM_ROWS) {
-        const int rc = sonde_segment_mem_rows(t->base.segment, first / SONDE__MEM_ROWS, rows, err);
+    for (uint32_t first = 0; first < t->site_count; first += SONDE__HEAP_ROWS) {
+        const int rc = sonde_segment_heap_rows(t->base.segment, first / SONDE__HEAP_ROWS, rows, err);
         if (rc != 0) return rc;
-        for (uint32_t i = 0; i < SONDE__MEM_ROWS && first + i < t->site_count; i++) {
+        for (uint32_t i = 0; i < SONDE__HEAP_ROWS && first + i < t->site_count; i++) {
             if (rows[i].allocs) row(arg, &t->sites[first + i], &rows[i]);
         }
     }
     return 0;
 }
 
-static double live_bytes(const struct sonde__mem_row *row)
+static double live_bytes(const struct sonde__heap_row *row)
 {
     return row->alloc_bytes > row->free_bytes ? (double)(row->alloc_bytes - row->free_bytes) : 0;
 }
 
-static void tick_row(void *arg, struct mem_site *s, const struct sonde__mem_row *row)
+static void tick_row(void *arg, struct heap_site *s, const struct sonde__heap_row *row)
 {
-    struct mem_reader *r = arg;
+    struct heap_reader *r = arg;
     for (uint32_t i = 0; i < r->times; i++) {
-        if (mem_site_add(s, r->tick + i, live_bytes(row), &r->series) != 0) r->series_refused++;
+        if (heap_site_add(s, r->tick + i, live_bytes(row), &r->series) != 0) r->series_refused++;
     }
 }
 
-int mem_target_tick(struct mem_reader *r, struct mem_target *t, struct sonde_err *err)
+int heap_target_tick(struct heap_reader *r, struct heap_target *t, struct sonde_err *err)
 {
     uint64_t rss, peak;
-    sonde_segment_mem_totals(t->base.segment, &t->totals);
+    sonde_segment_heap_totals(t->base.segment, &t->totals);
     if (!t->base.gone && sonde_smaps_resident(t->base.id.pid, &rss, &peak) == 0) {
         t->rss_bytes = rss;
         t->rss_peak_bytes = peak;
@@ -277,21 +277,21 @@ int mem_target_tick(struct mem_reader *r, struct mem_target *t, struct sonde_err
     return rc;
 }
 
-static void mark_row(void *arg, struct mem_site *s, const struct sonde__mem_row *row)
+static void mark_row(void *arg, struct heap_site *s, const struct sonde__heap_row *row)
 {
-    const struct mem_target *t = arg;
+    const struct heap_target *t = arg;
     s->mark_bytes = (float)live_bytes(row);
-    s->mark_count = row->allocs > row->frees ? (float)mem_count(t, row->allocs - row->frees) : 0;
+    s->mark_count = row->allocs > row->frees ? (float)heap_count(t, row->allocs - row->frees) : 0;
 }
 
-int mem_target_mark(struct mem_target *t, struct sonde_err *err)
+int heap_target_mark(struct heap_target *t, struct sonde_err *err)
 {
     return each_row(t, mark_row, t, err);
 }
 
-void mem_target_release(struct mem_reader *r, struct mem_target *t)
+void heap_target_release(struct heap_reader *r, struct heap_target *t)
 {
-    for (uint32_t i = 0; i < t->site_count; i++) mem_site_release(&t->sites[i], &r->series);
+    for (uint32_t i = 0; i < t->site_count; i++) heap_site_release(&t->sites[i], &r->series);
     for (uint32_t i = 1; i < t->module_count; i++) sonde__free(t->modules[i].path);
     sonde__free(t->sites);
     sonde__free(t->modules);
@@ -308,5 +308,5 @@ void mem_target_release(struct mem_reader *r, struct mem_target *t)
     t->as = NULL;
     t->site_count = t->site_cap = t->module_count = t->module_cap = 0;
     t->event_count = t->event_cap = t->thread_count = t->thread_cap = 0;
-    sonde_preloaded_close(&t->base);
+    sonde_preload_close(&t->base);
 }

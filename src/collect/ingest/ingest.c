@@ -23,8 +23,8 @@ struct entry {
     double heard_s;
 };
 
-struct sonde_foreign {
-    struct sonde_foreign *next;      /* of the model's list */
+struct sonde_ingest {
+    struct sonde_ingest *next;      /* of the model's list */
     struct sonde_model *model;
     struct sonde_label *labels;      /* owned, and their texts */
     size_t label_count;
@@ -38,7 +38,7 @@ struct sonde_foreign {
 
 /* ---- Creating --------------------------------------------------------------------------------- */
 
-static void release(struct sonde_foreign *f)
+static void release(struct sonde_ingest *f)
 {
     for (size_t i = 0; i < f->label_count; i++) {
         sonde__free((char *)(uintptr_t)f->labels[i].name);
@@ -49,10 +49,10 @@ static void release(struct sonde_foreign *f)
     sonde__free(f);
 }
 
-int sonde_foreign_create(struct sonde_model *m, const struct sonde_foreign_options *o,
-                         struct sonde_foreign **out)
+int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options *o,
+                         struct sonde_ingest **out)
 {
-    struct sonde_foreign *f = sonde__calloc(1, sizeof(*f));
+    struct sonde_ingest *f = sonde__calloc(1, sizeof(*f));
     if (!f) return SONDE_ENOMEM;
     f->model = m;
     f->series_max = o->series_max;
@@ -79,22 +79,22 @@ int sonde_foreign_create(struct sonde_model *m, const struct sonde_foreign_optio
     return 0;
 }
 
-static void forget(struct sonde_foreign *f, size_t at)
+static void forget(struct sonde_ingest *f, size_t at)
 {
     sonde_model_series_forget(f->model, f->entry[at].series);
     f->count--;
     if (at == f->count) return;
     f->entry[at] = f->entry[f->count];
-    f->entry[at].series->foreign_at = (uint32_t)at;
+    f->entry[at].series->ingest_at = (uint32_t)at;
 }
 
-void sonde_foreign_destroy(struct sonde_foreign *f)
+void sonde_ingest_destroy(struct sonde_ingest *f)
 {
     if (!f) return;
     struct sonde_model *m = f->model;
     pthread_rwlock_wrlock(&m->lock);
     while (f->count > 0) forget(f, f->count - 1);
-    struct sonde_foreign **link = &m->foreign;
+    struct sonde_ingest **link = &m->foreign;
     while (*link != f) link = &(*link)->next;
     *link = f->next;
     pthread_rwlock_unlock(&m->lock);
@@ -103,7 +103,7 @@ void sonde_foreign_destroy(struct sonde_foreign *f)
 
 /* ---- Names and labels ------------------------------------------------------------------------- */
 
-int sonde_foreign_label_ok(const char *name)
+int sonde_ingest_label_ok(const char *name)
 {
     if (!*name || isdigit((unsigned char)*name)) return 0;
     for (; *name; name++) {
@@ -122,7 +122,7 @@ static int name_ok(const char *name)
 }
 
 struct label_set {
-    struct sonde_label label[SONDE_FOREIGN_LABELS_MAX];
+    struct sonde_label label[SONDE_INGEST_LABELS_MAX];
     size_t count, bytes;
     char renamed[4 * 256];           /* exported_… */
     size_t renamed_len;
@@ -134,7 +134,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static int is_ours(const struct sonde_foreign *f, const char *name)
+static int is_ours(const struct sonde_ingest *f, const char *name)
 {
     for (size_t i = 0; i < f->label_count; i++) {
         if (strcmp(f->labels[i].name, name) == 0) return 1;
@@ -145,14 +145,14 @@ static int is_ours(const struct sonde_foreign *f, const char *name)
 static int add_label(struct label_set *set, const struct sonde_label *l)
 {
     set->bytes += strlen(l->name) + strlen(l->value);
-    if (set->count == SONDE_FOREIGN_LABELS_MAX || set->bytes > SONDE_FOREIGN_TEXT_MAX) {
+    if (set->count == SONDE_INGEST_LABELS_MAX || set->bytes > SONDE_INGEST_TEXT_MAX) {
         return SONDE_EINVAL;
     }
     set->label[set->count++] = *l;
     return 0;
 }
 
-static int says(const struct sonde_foreign_point *p, const char *name)
+static int says(const struct sonde_ingest_point *p, const char *name)
 {
     for (size_t i = 0; i < p->label_count; i++) {
         if (strcmp(p->labels[i].name, name) == 0) return 1;
@@ -161,7 +161,7 @@ static int says(const struct sonde_foreign_point *p, const char *name)
 }
 
 /* exported_ before its name, until nobody has that. */
-static int rename_label(const struct sonde_foreign_point *p, struct label_set *set,
+static int rename_label(const struct sonde_ingest_point *p, struct label_set *set,
                         struct sonde_label *l)
 {
     do {
@@ -176,7 +176,7 @@ static int rename_label(const struct sonde_foreign_point *p, struct label_set *s
     return 0;
 }
 
-static int make_labels(const struct sonde_foreign *f, const struct sonde_foreign_point *p,
+static int make_labels(const struct sonde_ingest *f, const struct sonde_ingest_point *p,
                        struct label_set *set)
 {
     set->count = set->bytes = set->renamed_len = 0;
@@ -184,7 +184,7 @@ static int make_labels(const struct sonde_foreign *f, const struct sonde_foreign
     for (size_t i = 0; i < p->label_count && !rc; i++) {
         struct sonde_label l = p->labels[i];
         if (!*l.value) continue;
-        if (!sonde_foreign_label_ok(l.name) || !sonde__utf8_valid(l.value, strlen(l.value))) {
+        if (!sonde_ingest_label_ok(l.name) || !sonde__utf8_valid(l.value, strlen(l.value))) {
             return SONDE_EINVAL;
         }
         if (is_ours(f, l.name)) rc = rename_label(p, set, &l);
@@ -217,7 +217,7 @@ static int group_taken(const struct sonde_model *m, const char *stem, size_t len
 }
 
 static struct sonde_model_family *family_of(struct sonde_model *m,
-                                            const struct sonde_foreign_point *p)
+                                            const struct sonde_ingest_point *p)
 {
     char name[PREFIX + NAME_MAX_BYTES + 1];
     memcpy(name, "exported_", PREFIX);
@@ -242,11 +242,11 @@ static struct sonde_model_family *family_of(struct sonde_model *m,
 
 /* ---- Values ----------------------------------------------------------------------------------- */
 
-static void put_hist(struct sonde_model_series *s, const struct sonde_foreign_point *p)
+static void put_hist(struct sonde_model_series *s, const struct sonde_ingest_point *p)
 {
     struct sonde_hist_value *h = sonde_model_hist(s);
     if (!h) return;
-    const struct sonde_foreign_hist *in = p->hist;
+    const struct sonde_ingest_hist *in = p->hist;
     if (!p->delta) {
         h->count = h->zero = 0;
         for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
@@ -264,7 +264,7 @@ static void put_hist(struct sonde_model_series *s, const struct sonde_foreign_po
     h->sum_raw = raw >= 0 && raw < 0x1p63 ? (uint64_t)llround(raw) : 0;
 }
 
-static void put_value(struct entry *e, const struct sonde_foreign_point *p, int fresh)
+static void put_value(struct entry *e, const struct sonde_ingest_point *p, int fresh)
 {
     struct sonde_model_series *s = e->series;
     if (fresh) s->created_s = (double)p->start_ns * 1e-9;
@@ -286,7 +286,7 @@ static void put_value(struct entry *e, const struct sonde_foreign_point *p, int 
     e->start_ns = p->start_ns;
 }
 
-static struct entry *add_entry(struct sonde_foreign *f, struct sonde_model_series *s)
+static struct entry *add_entry(struct sonde_ingest *f, struct sonde_model_series *s)
 {
     if (f->count == f->cap) {
         const size_t cap = f->cap ? f->cap * 2 : 64;
@@ -296,12 +296,12 @@ static struct entry *add_entry(struct sonde_foreign *f, struct sonde_model_serie
         f->cap = cap;
     }
     s->foreign = f;
-    s->foreign_at = (uint32_t)f->count;
+    s->ingest_at = (uint32_t)f->count;
     f->entry[f->count] = (struct entry){ .series = s };
     return &f->entry[f->count++];
 }
 
-int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point *p)
+int sonde_ingest_put(struct sonde_ingest *f, const struct sonde_ingest_point *p)
 {
     struct label_set set;
     if (!name_ok(p->name)) return SONDE_EINVAL;
@@ -322,7 +322,7 @@ int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point 
         return SONDE_EFULL;
     }
     if (!fresh && s->foreign != f) return SONDE_EEXIST;
-    struct entry *e = fresh ? add_entry(f, s) : &f->entry[s->foreign_at];
+    struct entry *e = fresh ? add_entry(f, s) : &f->entry[s->ingest_at];
     if (!e) {
         sonde_model_series_forget(m, s);
         return SONDE_ENOMEM;
@@ -338,7 +338,7 @@ int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point 
     return 0;
 }
 
-void sonde_foreign_drop(struct sonde_foreign *f, const struct sonde_foreign_point *p)
+void sonde_ingest_drop(struct sonde_ingest *f, const struct sonde_ingest_point *p)
 {
     struct label_set set;
     const struct sonde_model_family *family = sonde_model_family_find(f->model, p->name);
@@ -352,16 +352,16 @@ void sonde_foreign_drop(struct sonde_foreign *f, const struct sonde_foreign_poin
             same++;
         }
         if (same < set.count) continue;
-        forget(f, s->foreign_at);
+        forget(f, s->ingest_at);
         return;
     }
 }
 
 /* ---- Forgetting ------------------------------------------------------------------------------- */
 
-void sonde_foreign_begin(struct sonde_foreign *f) { f->round = ++f->rounds; }
+void sonde_ingest_begin(struct sonde_ingest *f) { f->round = ++f->rounds; }
 
-void sonde_foreign_end(struct sonde_foreign *f)
+void sonde_ingest_end(struct sonde_ingest *f)
 {
     for (size_t i = f->count; i-- > 0;) {
         if (f->entry[i].round != f->round) forget(f, i);
@@ -369,11 +369,11 @@ void sonde_foreign_end(struct sonde_foreign *f)
     f->round = 0;
 }
 
-size_t sonde_foreign_count(const struct sonde_foreign *f) { return f->count; }
+size_t sonde_ingest_count(const struct sonde_ingest *f) { return f->count; }
 
-void sonde_foreign_tick(struct sonde_model *m, double now_s)
+void sonde_ingest_tick(struct sonde_model *m, double now_s)
 {
-    for (struct sonde_foreign *f = m->foreign; f; f = f->next) {
+    for (struct sonde_ingest *f = m->foreign; f; f = f->next) {
         if (!(f->stale_s > 0)) continue;
         for (size_t i = f->count; i-- > 0;) {
             if (now_s - f->entry[i].heard_s > f->stale_s) forget(f, i);
@@ -388,11 +388,11 @@ static int ends_in(const char *name, const char *suffix)
 }
 
 int sonde_ingest_exposition(const struct sonde_exposition_sample *s,
-                           struct sonde_foreign_point *point)
+                           struct sonde_ingest_point *point)
 {
     const size_t stem = strlen(s->family);
     const int own = strcmp(s->name, s->family) == 0;
-    *point = (struct sonde_foreign_point){ .name = s->name, .help = s->help, .unit = s->unit,
+    *point = (struct sonde_ingest_point){ .name = s->name, .help = s->help, .unit = s->unit,
                                            .labels = s->labels, .label_count = s->label_count,
                                            .value = s->value, .type = SONDE_GAUGE };
     switch (s->type) {

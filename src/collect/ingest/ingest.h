@@ -22,32 +22,32 @@
 #include "model/exposition.h"
 #include "model/model.h"
 
-#define SONDE_FOREIGN_LABELS_MAX 48      /* of a series, ours included */
-#define SONDE_FOREIGN_TEXT_MAX 16384u    /* bytes of a series' labels */
+#define SONDE_INGEST_LABELS_MAX 48      /* of a series, ours included */
+#define SONDE_INGEST_TEXT_MAX 16384u    /* bytes of a series' labels */
 
-struct sonde_foreign;
+struct sonde_ingest;
 
-struct sonde_foreign_options {
+struct sonde_ingest_options {
     const struct sonde_label *labels; /* added to each series; copied */
     size_t label_count;
     size_t series_max;
     double stale_s;                   /* forget what was not heard of for so long; 0 = rounds only */
 };
 
-int sonde_foreign_create(struct sonde_model *m, const struct sonde_foreign_options *o,
-                         struct sonde_foreign **out);
+int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options *o,
+                         struct sonde_ingest **out);
 /* Its series are forgotten. NULL is fine. */
-void sonde_foreign_destroy(struct sonde_foreign *f);
+void sonde_ingest_destroy(struct sonde_ingest *f);
 
 /* Buckets as in struct sonde_hist_value. */
-struct sonde_foreign_hist {
+struct sonde_ingest_hist {
     uint64_t zero;
     double sum;
     const struct sonde_hist_bucket64 { uint32_t p; uint64_t n; } *bucket;
     size_t bucket_count;
 };
 
-struct sonde_foreign_point {
+struct sonde_ingest_point {
     const char *name;                 /* of the series: with _total, _bucket … */
     const char *help, *unit;          /* NULL = none */
     const char *source;               /* "scrape", "otlp" */
@@ -57,7 +57,7 @@ struct sonde_foreign_point {
     const struct sonde_label *labels; /* any order; empty values are left out */
     size_t label_count;
     double value;                     /* of counters and gauges */
-    const struct sonde_foreign_hist *hist;
+    const struct sonde_ingest_hist *hist;
     int delta;                        /* is to be added to what there was */
     uint64_t start_ns;                /* unix; when a total began at zero; 0 = not known. A total
                                          whose start is another than before began again */
@@ -69,26 +69,26 @@ struct sonde_foreign_point {
 /* 0; SONDE_EFULL: over series_max or the model's limit; SONDE_EEXIST: the series is somebody
  * else's, or was said already (in this round, or with a later time), or its name is taken; SONDE_EINVAL: labels that
  * cannot be (too many, too long, one twice); SONDE_ENOMEM. */
-int sonde_foreign_put(struct sonde_foreign *f, const struct sonde_foreign_point *p);
+int sonde_ingest_put(struct sonde_ingest *f, const struct sonde_ingest_point *p);
 
 /* Forget one series: of p its name and labels count. */
-void sonde_foreign_drop(struct sonde_foreign *f, const struct sonde_foreign_point *p);
+void sonde_ingest_drop(struct sonde_ingest *f, const struct sonde_ingest_point *p);
 
 /* A round in which every series is said once begins; after it, forget those that were not. */
-void sonde_foreign_begin(struct sonde_foreign *f);
-void sonde_foreign_end(struct sonde_foreign *f);
+void sonde_ingest_begin(struct sonde_ingest *f);
+void sonde_ingest_end(struct sonde_ingest *f);
 
-size_t sonde_foreign_count(const struct sonde_foreign *f);
+size_t sonde_ingest_count(const struct sonde_ingest *f);
 
 /* Forget what is stale, of all sources of a model. The collector calls it each tick. */
-void sonde_foreign_tick(struct sonde_model *m, double now_s);
+void sonde_ingest_tick(struct sonde_model *m, double now_s);
 
 /* 1 if it may be the name of a label. */
-int sonde_foreign_label_ok(const char *name);
+int sonde_ingest_label_ok(const char *name);
 
 /* What a sample of a page is in the model. 0 = it is no series of its own (x_created). name and
  * labels of point are s's. */
 int sonde_ingest_exposition(const struct sonde_exposition_sample *s,
-                            struct sonde_foreign_point *point);
+                            struct sonde_ingest_point *point);
 
 #endif

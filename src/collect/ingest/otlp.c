@@ -19,12 +19,12 @@ enum { TEXT_MAX = 1 << 20, AT_ONCE = 1000, RENAMES_MAX = 4 };
 int sonde_otlp_create(struct sonde_model *m, const struct sonde_otlp_options *options,
                       struct sonde_otlp **out)
 {
-    const struct sonde_foreign_options f = { .series_max = options->series_max,
+    const struct sonde_ingest_options f = { .series_max = options->series_max,
                                              .stale_s = options->stale_s };
     struct sonde_otlp *o = sonde__calloc(1, sizeof(*o));
     if (!o) return SONDE_ENOMEM;
     o->model = m;
-    if (sonde_foreign_create(m, &f, &o->foreign) != 0) {
+    if (sonde_ingest_create(m, &f, &o->foreign) != 0) {
         sonde__free(o);
         return SONDE_ENOMEM;
     }
@@ -35,7 +35,7 @@ int sonde_otlp_create(struct sonde_model *m, const struct sonde_otlp_options *op
 void sonde_otlp_destroy(struct sonde_otlp *o)
 {
     if (!o) return;
-    sonde_foreign_destroy(o->foreign);
+    sonde_ingest_destroy(o->foreign);
     sonde__free(o);
 }
 
@@ -187,7 +187,7 @@ static const char *value_of(const struct otlp_labels *l, const char *name)
 }
 
 /* What else is known of the sender, as a series that is always 1. */
-static void put_target_info(struct otlp_taking *t, const struct otlp_labels *all)
+static void put_target_info(struct otlp_capture *t, const struct otlp_labels *all)
 {
     struct sonde_label label[OTLP_LABELS_MAX];
     size_t n = 0;
@@ -202,13 +202,13 @@ static void put_target_info(struct otlp_taking *t, const struct otlp_labels *all
         label[n++] = all->label[i];
     }
     if (!own || n == own || !t->apply) return;
-    const struct sonde_foreign_point p = { .name = "target_info", .help = "Who sends.",
+    const struct sonde_ingest_point p = { .name = "target_info", .help = "Who sends.",
                                            .source = "otlp", .type = SONDE_GAUGE, .labels = label,
                                            .label_count = n, .value = 1, .now_s = t->now_s };
-    sonde_foreign_put(t->o->foreign, &p);
+    sonde_ingest_put(t->o->foreign, &p);
 }
 
-static int take_resource(struct otlp_taking *t, const struct sonde_pb_field *f, int metrics)
+static int take_resource(struct otlp_capture *t, const struct sonde_pb_field *f, int metrics)
 {
     struct sonde_pb_reader r = sonde_pb_reader(f->data, f->len);
     struct sonde_pb_field a;
@@ -240,7 +240,7 @@ static int take_resource(struct otlp_taking *t, const struct sonde_pb_field *f, 
     return rc;
 }
 
-static int take_scope(struct otlp_taking *t, const struct sonde_pb_field *f)
+static int take_scope(struct otlp_capture *t, const struct sonde_pb_field *f)
 {
     struct sonde_pb_reader r = sonde_pb_reader(f->data, f->len);
     struct sonde_pb_field a;
@@ -261,7 +261,7 @@ static int take_scope(struct otlp_taking *t, const struct sonde_pb_field *f)
 /* ---- Requests --------------------------------------------------------------------------------- */
 
 /* ScopeMetrics or ScopeSpans: 1 is the scope, 2 what it has; the scope may come last. */
-static int take_scoped(struct otlp_taking *t, const struct sonde_pb_field *f, int metrics)
+static int take_scoped(struct otlp_capture *t, const struct sonde_pb_field *f, int metrics)
 {
     const size_t count = t->labels.count, text = t->labels.text.len;
     int more = 0, rc = 0;
@@ -281,7 +281,7 @@ static int take_scoped(struct otlp_taking *t, const struct sonde_pb_field *f, in
     return rc;
 }
 
-static int take_resourced(struct otlp_taking *t, const struct sonde_pb_field *f, int metrics)
+static int take_resourced(struct otlp_capture *t, const struct sonde_pb_field *f, int metrics)
 {
     int more = 0, rc = 0;
     if (f->wire != SONDE_PB_BYTES) return SONDE_EFORMAT;
@@ -301,7 +301,7 @@ static int take_resourced(struct otlp_taking *t, const struct sonde_pb_field *f,
     return rc;
 }
 
-static int take_request(struct otlp_taking *t, const void *data, size_t len, int metrics)
+static int take_request(struct otlp_capture *t, const void *data, size_t len, int metrics)
 {
     struct sonde_pb_reader r = sonde_pb_reader(data, len);
     struct sonde_pb_field f;
@@ -312,7 +312,7 @@ static int take_request(struct otlp_taking *t, const void *data, size_t len, int
     return rc ? rc : more < 0 ? SONDE_EFORMAT : 0;
 }
 
-void otlp_reject(struct otlp_taking *t, uint64_t n, const char *format, ...)
+void otlp_reject(struct otlp_capture *t, uint64_t n, const char *format, ...)
 {
     struct sonde_otlp_result *r = t->result;
     if (!r->rejected) {
@@ -327,7 +327,7 @@ void otlp_reject(struct otlp_taking *t, uint64_t n, const char *format, ...)
     r->rejected += n;
 }
 
-void otlp_breathe(struct otlp_taking *t)
+void otlp_breathe(struct otlp_capture *t)
 {
     if (!t->apply || ++t->points % AT_ONCE != 0) return;
     pthread_rwlock_unlock(&t->o->model->lock);
@@ -355,7 +355,7 @@ int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const v
                     struct sonde_otlp_result *result, struct sonde_err *err)
 {
     const int metrics = signal == SONDE_OTLP_METRICS;
-    struct otlp_taking *t = sonde__calloc(1, sizeof(*t));
+    struct otlp_capture *t = sonde__calloc(1, sizeof(*t));
     if (!t) return sonde_err_set(err, SONDE_ENOMEM, "no memory for what was sent");
     t->now_s = sonde_clock_s(CLOCK_REALTIME);
     t->o = o;

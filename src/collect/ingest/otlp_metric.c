@@ -38,7 +38,7 @@ static const char *reason_of(int rc)
 }
 
 /* One series of t's metric: name + suffix, t's labels. 0, or it was rejected. */
-static int put_series(struct otlp_taking *t, const char *suffix, struct sonde_foreign_point *p)
+static int put_series(struct otlp_capture *t, const char *suffix, struct sonde_ingest_point *p)
 {
     char name[OTLP_NAME_BYTES + 16];
     snprintf(name, sizeof(name), "%s%s", t->name, suffix);
@@ -49,12 +49,12 @@ static int put_series(struct otlp_taking *t, const char *suffix, struct sonde_fo
     p->labels = t->labels.label;
     p->label_count = t->labels.count;
     p->now_s = t->now_s;
-    return t->apply ? sonde_foreign_put(t->o->foreign, p) : 0;
+    return t->apply ? sonde_ingest_put(t->o->foreign, p) : 0;
 }
 
 /* The same with one label more. */
-static int put_with(struct otlp_taking *t, const char *suffix, const char *label, double bound,
-                    struct sonde_foreign_point *p)
+static int put_with(struct otlp_capture *t, const char *suffix, const char *label, double bound,
+                    struct sonde_ingest_point *p)
 {
     char text[64];
     struct sonde_buf b;
@@ -69,18 +69,18 @@ static int put_with(struct otlp_taking *t, const char *suffix, const char *label
     return rc;
 }
 
-static struct sonde_foreign_point base_of(const struct point *d, int delta)
+static struct sonde_ingest_point base_of(const struct point *d, int delta)
 {
-    return (struct sonde_foreign_point){ .delta = delta, .start_ns = d->start_ns,
+    return (struct sonde_ingest_point){ .delta = delta, .start_ns = d->start_ns,
                                          .time_ns = d->time_ns };
 }
 
 /* ---- Histograms with bounds, and summaries ---------------------------------------------------- */
 
-static int put_part(struct otlp_taking *t, const struct point *d, int delta, enum sonde_shown shown,
+static int put_part(struct otlp_capture *t, const struct point *d, int delta, enum sonde_shown shown,
                     const char *suffix, double value)
 {
-    struct sonde_foreign_point p = base_of(d, delta);
+    struct sonde_ingest_point p = base_of(d, delta);
     p.type = SONDE_COUNTER;
     p.shown = shown;
     p.stem = strlen(t->name);
@@ -88,10 +88,10 @@ static int put_part(struct otlp_taking *t, const struct point *d, int delta, enu
     return put_series(t, suffix, &p);
 }
 
-static int put_bucket(struct otlp_taking *t, const struct point *d, int delta, double bound,
+static int put_bucket(struct otlp_capture *t, const struct point *d, int delta, double bound,
                       uint64_t count)
 {
-    struct sonde_foreign_point p = base_of(d, delta);
+    struct sonde_ingest_point p = base_of(d, delta);
     p.type = SONDE_COUNTER;
     p.shown = SONDE_SHOWN_HISTOGRAM;
     p.stem = strlen(t->name);
@@ -99,7 +99,7 @@ static int put_bucket(struct otlp_taking *t, const struct point *d, int delta, d
     return put_with(t, "_bucket", "le", bound, &p);
 }
 
-static int put_rest(struct otlp_taking *t, const struct point *d, int delta, enum sonde_shown shown)
+static int put_rest(struct otlp_capture *t, const struct point *d, int delta, enum sonde_shown shown)
 {
     int rc = put_part(t, d, delta, shown, "_count", (double)d->count);
     if (!rc && d->has_sum) rc = put_part(t, d, delta, shown, "_sum", d->sum);
@@ -131,7 +131,7 @@ static int64_t read_fixed(const struct point *d, uint32_t number, uint64_t *out,
     return (int64_t)n;
 }
 
-static int put_explicit(struct otlp_taking *t, const struct point *d, int delta)
+static int put_explicit(struct otlp_capture *t, const struct point *d, int delta)
 {
     uint64_t counts[CLASSIC_MAX + 1], bits[CLASSIC_MAX];
     const int64_t n = read_fixed(d, 6, counts, CLASSIC_MAX + 1), m = read_fixed(d, 7, bits, CLASSIC_MAX);
@@ -157,7 +157,7 @@ static int put_explicit(struct otlp_taking *t, const struct point *d, int delta)
     return rc ? rc : put_rest(t, d, delta, SONDE_SHOWN_HISTOGRAM);
 }
 
-static int put_summary(struct otlp_taking *t, const struct point *d)
+static int put_summary(struct otlp_capture *t, const struct point *d)
 {
     struct sonde_pb_reader r = sonde_pb_reader(d->data, d->len), q;
     struct sonde_pb_field f, v;
@@ -171,7 +171,7 @@ static int put_summary(struct otlp_taking *t, const struct point *d)
             if (v.number == 1) quantile = otlp_double(v.value);
             if (v.number == 2) value = otlp_double(v.value);
         }
-        struct sonde_foreign_point p = base_of(d, 0);
+        struct sonde_ingest_point p = base_of(d, 0);
         p.type = SONDE_GAUGE;
         p.shown = SONDE_SHOWN_SUMMARY;
         p.stem = strlen(t->name);
@@ -237,7 +237,7 @@ static int64_t to_ours(const struct buckets *in, int64_t scale, struct sonde_his
 }
 
 /* Counters at the bounds that it has: exact, if not fine. Only buckets that hold something. */
-static int put_coarse(struct otlp_taking *t, const struct point *d, const struct buckets *positive,
+static int put_coarse(struct otlp_capture *t, const struct point *d, const struct buckets *positive,
                       const struct buckets *negative)
 {
     const double step = exp2(-(double)d->scale);
@@ -281,7 +281,7 @@ struct exponential {
     struct sonde_hist_bucket64 ours[BUCKETS_MAX];
 };
 
-static int put_buckets(struct otlp_taking *t, const struct point *d, int delta, struct exponential *x)
+static int put_buckets(struct otlp_capture *t, const struct point *d, int delta, struct exponential *x)
 {
     int64_t n = -1;
     int negatives = 0;
@@ -291,7 +291,7 @@ static int put_buckets(struct otlp_taking *t, const struct point *d, int delta, 
     }
     for (size_t i = 0; i < x->negative.count; i++) negatives |= x->negative.n[i] > 0;
     if (d->scale >= OURS && !negatives) n = to_ours(&x->positive, d->scale, x->ours);
-    struct sonde_foreign_point p = base_of(d, delta);
+    struct sonde_ingest_point p = base_of(d, delta);
     p.type = SONDE_HISTOGRAM;
     if (n < 0 && delta) return SONDE_EVERSION;
     if (n < 0) {
@@ -301,16 +301,16 @@ static int put_buckets(struct otlp_taking *t, const struct point *d, int delta, 
         p.name = name;
         p.labels = t->labels.label;
         p.label_count = t->labels.count;
-        if (t->apply) sonde_foreign_drop(t->o->foreign, &p);
+        if (t->apply) sonde_ingest_drop(t->o->foreign, &p);
         return put_coarse(t, d, &x->positive, &x->negative);
     }
-    const struct sonde_foreign_hist h = { .zero = d->zero, .sum = d->has_sum ? d->sum : 0,
+    const struct sonde_ingest_hist h = { .zero = d->zero, .sum = d->has_sum ? d->sum : 0,
                                           .bucket = x->ours, .bucket_count = (size_t)n };
     p.hist = &h;
     return put_series(t, "", &p);
 }
 
-static int put_exponential(struct otlp_taking *t, const struct point *d, int delta)
+static int put_exponential(struct otlp_capture *t, const struct point *d, int delta)
 {
     struct exponential *x = sonde__alloc(sizeof(*x));
     if (!x) return SONDE_ENOMEM;
@@ -347,7 +347,7 @@ static int read_field(struct point *d, const struct sonde_pb_field *f, enum shap
     return 0;
 }
 
-static int read_point(struct otlp_taking *t, const struct sonde_pb_field *in, enum shape shape,
+static int read_point(struct otlp_capture *t, const struct sonde_pb_field *in, enum shape shape,
                       struct point *d)
 {
     static const uint32_t attributes[] = { [NUMBER] = 7, [HISTOGRAM] = 9, [EXPONENTIAL] = 1,
@@ -373,7 +373,7 @@ struct metric {
     int gauge;
 };
 
-static int put_point(struct otlp_taking *t, const struct metric *m, const struct point *d)
+static int put_point(struct otlp_capture *t, const struct metric *m, const struct point *d)
 {
     const int delta = m->temporality == DELTA;
     switch (m->shape) {
@@ -382,13 +382,13 @@ static int put_point(struct otlp_taking *t, const struct metric *m, const struct
     case SUMMARY: return put_summary(t, d);
     case NUMBER: break;
     }
-    struct sonde_foreign_point p = base_of(d, delta && !m->gauge);
+    struct sonde_ingest_point p = base_of(d, delta && !m->gauge);
     p.type = m->monotonic ? SONDE_COUNTER : SONDE_GAUGE;
     p.value = d->value;
     return put_series(t, "", &p);
 }
 
-static int take_point(struct otlp_taking *t, const struct metric *m, const struct sonde_pb_field *f)
+static int take_point(struct otlp_capture *t, const struct metric *m, const struct sonde_pb_field *f)
 {
     struct point d;
     int rc = f->wire == SONDE_PB_BYTES ? read_point(t, f, m->shape, &d) : SONDE_EFORMAT;
@@ -417,7 +417,7 @@ static int take_point(struct otlp_taking *t, const struct metric *m, const struc
     return 0;
 }
 
-static int take_data(struct otlp_taking *t, struct metric *m)
+static int take_data(struct otlp_capture *t, struct metric *m)
 {
     struct sonde_pb_reader r = sonde_pb_reader(m->data.data, m->data.len);
     struct sonde_pb_field f;
@@ -440,7 +440,7 @@ static int read_kind(struct metric *m)
     return more < 0 ? SONDE_EFORMAT : 0;
 }
 
-int otlp_metric(struct otlp_taking *t, const struct sonde_pb_field *in)
+int otlp_metric(struct otlp_capture *t, const struct sonde_pb_field *in)
 {
     struct sonde_pb_reader r = sonde_pb_reader(in->data, in->len);
     struct sonde_pb_field f;

@@ -7,7 +7,7 @@
 #include "collect/ingest/ingest.h"
 #include "collect/ingest/otlp.h"
 
-enum { OTLP_LABELS_MAX = SONDE_FOREIGN_LABELS_MAX, OTLP_NAME_BYTES = 300 };
+enum { OTLP_LABELS_MAX = SONDE_INGEST_LABELS_MAX, OTLP_NAME_BYTES = 300 };
 
 /* Labels that are being put together; text is one buffer, so that pointers into it are made last. */
 struct otlp_labels {
@@ -19,7 +19,7 @@ struct otlp_labels {
 };
 
 /* One request on its way into the model. */
-struct otlp_taking {
+struct otlp_capture {
     struct sonde_otlp *o;
     int apply;                     /* 0 = only look whether it is well-formed */
     double now_s;
@@ -46,10 +46,10 @@ void otlp_labels_cut(struct otlp_labels *l, size_t count, size_t text);
 void otlp_labels_done(struct otlp_labels *l);
 double otlp_double(uint64_t bits);
 /* Count a point that was rejected, with its reason if it is the first. */
-void otlp_reject(struct otlp_taking *t, uint64_t n, const char *format, ...)
+void otlp_reject(struct otlp_capture *t, uint64_t n, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Others get a turn at the model now and then. */
-void otlp_breathe(struct otlp_taking *t);
+void otlp_breathe(struct otlp_capture *t);
 /* An AnyValue as text, or as a number: attributes of spans. */
 struct otlp_value {
     enum { OTLP_NOTHING, OTLP_TEXT, OTLP_BOOL, OTLP_INT, OTLP_DOUBLE, OTLP_OTHER } type;
@@ -70,12 +70,12 @@ void otlp_label_name(const char *name, size_t len, struct sonde_buf *out);
 
 /* ---- otlp_metric.c, otlp_span.c ---- */
 
-int otlp_metric(struct otlp_taking *t, const struct sonde_pb_field *f);
-int otlp_span(struct otlp_taking *t, const struct sonde_pb_field *f);
+int otlp_metric(struct otlp_capture *t, const struct sonde_pb_field *f);
+int otlp_span(struct otlp_capture *t, const struct sonde_pb_field *f);
 
 struct sonde_otlp {
     struct sonde_model *model;
-    struct sonde_foreign *foreign;
+    struct sonde_ingest *foreign;
     struct sonde_model_series *counted[2][2]; /* signal, accepted or not */
     uint64_t total[2][2];
 };

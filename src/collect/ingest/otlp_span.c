@@ -119,7 +119,7 @@ static int take_field(struct span *x, const struct sonde_pb_field *f)
     }
 }
 
-int otlp_span(struct otlp_taking *t, const struct sonde_pb_field *in)
+int otlp_span(struct otlp_capture *t, const struct sonde_pb_field *in)
 {
     struct sonde_pb_reader r = sonde_pb_reader(in->data, in->len);
     struct sonde_pb_field f;

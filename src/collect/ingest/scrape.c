@@ -48,7 +48,7 @@ static const struct sonde_model_family_spec specs[FIGURES] = {
 struct target {
     struct sonde_scrape_target t;
     struct sonde_scrape *scrape;
-    struct sonde_foreign *foreign;
+    struct sonde_ingest *foreign;
     struct sonde_model_series *figure[FIGURES];
     CURL *curl;
     struct curl_slist *headers;
@@ -89,7 +89,7 @@ static int put_sample(const struct sonde_exposition_sample *s, void *arg)
 {
     struct applying *a = arg;
     struct sonde_model *m = a->t->scrape->model;
-    struct sonde_foreign_point p;
+    struct sonde_ingest_point p;
     if (++a->samples % AT_ONCE == 0) { /* others wait */
         pthread_rwlock_unlock(&m->lock);
         pthread_rwlock_wrlock(&m->lock);
@@ -97,7 +97,7 @@ static int put_sample(const struct sonde_exposition_sample *s, void *arg)
     if (!sonde_ingest_exposition(s, &p)) return 0;
     p.source = a->t->t.job;
     p.now_s = a->now_s;
-    if (sonde_foreign_put(a->t->foreign, &p) != 0) a->left_out++;
+    if (sonde_ingest_put(a->t->foreign, &p) != 0) a->left_out++;
     return 0;
 }
 
@@ -128,12 +128,12 @@ static void take(struct target *t, int openmetrics, double took_s, const char *r
     a = (struct applying){ .t = t, .now_s = sonde_clock_s(CLOCK_REALTIME) };
     sink.sample = put_sample;
     pthread_rwlock_wrlock(&m->lock);
-    sonde_foreign_begin(t->foreign);
+    sonde_ingest_begin(t->foreign);
     if (!reason) sonde_exposition_read(text, t->body.len, openmetrics, &sink, &err);
-    sonde_foreign_end(t->foreign);
+    sonde_ingest_end(t->foreign);
     set_figures(t, (const double[FIGURES]){ [UP] = !reason, [DURATION] = took_s,
                                             [SAMPLES] = (double)samples,
-                                            [SERIES] = (double)sonde_foreign_count(t->foreign),
+                                            [SERIES] = (double)sonde_ingest_count(t->foreign),
                                             [LEFT_OUT] = (double)a.left_out });
     pthread_rwlock_unlock(&m->lock);
     if (reason && !t->told) {
@@ -275,7 +275,7 @@ static int prepare_target(struct sonde_scrape *s, struct target *t)
     labels[n++] = (struct sonde_label){ "instance", t->t.instance };
     labels[n++] = (struct sonde_label){ "job", t->t.job };
     for (size_t i = 0; i < t->t.label_count; i++) labels[n++] = t->t.label[i];
-    const struct sonde_foreign_options o = { .labels = labels, .label_count = n,
+    const struct sonde_ingest_options o = { .labels = labels, .label_count = n,
                                              .series_max = s->o.series_max };
     t->scrape = s;
     sonde_buf_init(&t->body, s->o.body_max);
@@ -286,7 +286,7 @@ static int prepare_target(struct sonde_scrape *s, struct target *t)
     t->headers = list ? curl_slist_append(list, SONDE_SCRAPE_HEADER ": 1") : NULL;
     if (list && !t->headers) curl_slist_free_all(list);
     if (!t->curl || !t->headers) return SONDE_ENOMEM;
-    return sonde_foreign_create(s->model, &o, &t->foreign);
+    return sonde_ingest_create(s->model, &o, &t->foreign);
 }
 
 static void release(struct sonde_scrape *s)
@@ -296,7 +296,7 @@ static void release(struct sonde_scrape *s)
         if (t->running) curl_multi_remove_handle(s->multi, t->curl);
         curl_easy_cleanup(t->curl);
         curl_slist_free_all(t->headers);
-        sonde_foreign_destroy(t->foreign);
+        sonde_ingest_destroy(t->foreign);
         pthread_rwlock_wrlock(&s->model->lock);
         for (size_t k = 0; k < FIGURES; k++) sonde_probe_drop(s->model, &t->figure[k]);
         pthread_rwlock_unlock(&s->model->lock);

@@ -109,7 +109,7 @@ static int take_labels(struct sonde_scrape_target *t, json_t *labels, size_t nth
     if (!json_is_object(labels)) return bad_key(nth, "labels", "an object of texts", err);
     json_object_foreach(labels, name, value)
     {
-        if (!sonde_foreign_label_ok(name) || strncmp(name, "__", 2) == 0 ||
+        if (!sonde_ingest_label_ok(name) || strncmp(name, "__", 2) == 0 ||
             strcmp(name, "job") == 0 || strcmp(name, "instance") == 0 || strlen(name) > 200) {
             return sonde_err_set(err, SONDE_EINVAL, "target %zu to scrape: \"%.60s\" cannot be a "
                                  "label here: letters, digits and _, not job or instance, which are "

@@ -5,7 +5,7 @@
 #include "collect/proc/probe_list.h"
 #undef SONDE_PROBE
 
-const struct sonde_probe_ops *const sonde_probes[] = {
+const struct sonde_probe_ops *const sonde_uprobes[] = {
 #define SONDE_PROBE(id) &sonde_probe_##id,
 #include "collect/proc/probe_list.h"
 #undef SONDE_PROBE

@@ -26,6 +26,6 @@ struct sonde_probe_ops {
 };
 
 /* All there are, NULL at the end. */
-extern const struct sonde_probe_ops *const sonde_probes[];
+extern const struct sonde_probe_ops *const sonde_uprobes[];
 
 #endif

@@ -45,23 +45,23 @@ static const struct {
 static struct sonde_model_series *series_of(struct sonde_segment *s, struct sonde_model *m,
                                             struct sonde_model_process *p, uint32_t i)
 {
-    if (s->heap[i]) return s->heap[i];
+    if (s->heap_series[i]) return s->heap_series[i];
     struct sonde_model_family *f = sonde_model_family(m, &figures[i].spec);
     const struct sonde_label label = { "state", figures[i].state };
-    s->heap[i] = f ? sonde_model_series(m, f, p, &label, figures[i].state != NULL) : NULL;
-    if (s->heap[i]) s->heap[i]->from_zero = s->fresh != 0;
-    return s->heap[i];
+    s->heap_series[i] = f ? sonde_model_series(m, f, p, &label, figures[i].state != NULL) : NULL;
+    if (s->heap_series[i]) s->heap_series[i]->from_zero = s->fresh != 0;
+    return s->heap_series[i];
 }
 
 int segment_heap_read(struct sonde_segment *s, struct sonde_model *m,
                       struct sonde_model_process *p, struct sonde_err *err)
 {
-    struct sonde_mem_info info;
-    struct sonde_mem_totals t;
-    const int rc = sonde_segment_mem(s, &info, err);
+    struct sonde_segment_heap_info info;
+    struct sonde_segment_heap_totals t;
+    const int rc = sonde_segment_heap(s, &info, err);
     /* Without memory to read it there are no figures of the heap; others stay. */
     if (rc) return rc == SONDE_EFORMAT ? rc : 0;
-    sonde_segment_mem_totals(s, &t);
+    sonde_segment_heap_totals(s, &t);
     const uint64_t live = t.alloc_bytes - t.free_bytes;
     const uint64_t value[FIGURES] = {
         [LIVE_BYTES] = live,

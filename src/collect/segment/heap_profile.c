@@ -9,56 +9,56 @@
 #include "base/utf8.h"
 #include "collect/segment/private.h"
 
-#define NODES_MAX (SONDE__MEM_NODES * SONDE__MEM_NODE_CHUNKS)
-#define SITES_MAX (SONDE__MEM_ROWS * SONDE__MEM_ROW_CHUNKS)
-#define MODULES_MAX (SONDE__MEM_MODULES * SONDE__MEM_MODULE_CHUNKS)
+#define NODES_MAX (SONDE__HEAP_NODES * SONDE__HEAP_NODE_CHUNKS)
+#define SITES_MAX (SONDE__HEAP_ROWS * SONDE__HEAP_ROW_CHUNKS)
+#define MODULES_MAX (SONDE__HEAP_MODULES * SONDE__HEAP_MODULE_CHUNKS)
 #define CHUNK_COUNT_MAX (1u << 24)
 #define MEAN_MAX (1ull << 40)
 #define SHIFT_MAX 32u
 #define ADDRESS_BITS 48
 #define PEAK_TRIES 8
 
-static const struct sonde__mem *mem_at(const struct sonde_segment *s)
+static const struct sonde__heap *heap_at(const struct sonde_segment *s)
 {
-    return (const struct sonde__mem *)(const void *)(s->map.base + s->mem.off);
+    return (const struct sonde__heap *)(const void *)(s->map.base + s->heap.off);
 }
 
 static uint32_t load32(const uint32_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 
 /* ---- Finding it ------------------------------------------------------------------------------ */
 
-static int ring_find(struct sonde_segment *s, struct segment_counts *c, const struct sonde__mem *at,
+static int ring_find(struct sonde_segment *s, struct segment_counts *c, const struct sonde__heap *at,
                      struct sonde_err *err)
 {
     const uint32_t chunks = load32(&at->chunk_count);
     const uint64_t ring = segment_load(&at->ring);
     if (chunks < 2 || chunks > CHUNK_COUNT_MAX || chunks & (chunks - 1) ||
-        !segment_in_heap(s, c, ring, (uint64_t)chunks * sizeof(struct sonde__chunk))) {
+        !segment_in_blocks(s, c, ring, (uint64_t)chunks * sizeof(struct sonde__chunk))) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: the ring of its heap profile does not "
-                             "fit in the heap");
+                             "fit in the block area");
     }
     const struct sonde__chunk *chunk =
         (const struct sonde__chunk *)(const void *)(s->map.base + ring);
-    if (segment_chunks_init(&s->mem.ring, chunk, chunks, &at->reserve, 1) != 0) {
+    if (segment_chunks_init(&s->heap.ring, chunk, chunks, &at->reserve, 1) != 0) {
         return sonde_err_set(err, SONDE_ENOMEM, "no memory to read its heap profile");
     }
     return 0;
 }
 
 /* With the counts of the segment, which everything else is checked against. */
-static int mem_find(struct sonde_segment *s, struct segment_counts *c, struct sonde_err *err)
+static int heap_find(struct sonde_segment *s, struct segment_counts *c, struct sonde_err *err)
 {
-    const uint64_t off = __atomic_load_n(&s->live->mem, __ATOMIC_ACQUIRE);
-    if (off == 0 && s->mem.off == 0) return SONDE_ENOENT;
+    const uint64_t off = __atomic_load_n(&s->live->heap, __ATOMIC_ACQUIRE);
+    if (off == 0 && s->heap.off == 0) return SONDE_ENOENT;
     int rc = segment_counts_load(s, c, err);
     if (rc != 0) return rc;
-    if (off == s->mem.off) return 0;
-    if (s->mem.off != 0 || !segment_in_heap(s, c, off, sizeof(struct sonde__mem))) {
-        return sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile lies outside the heap "
+    if (off == s->heap.off) return 0;
+    if (s->heap.off != 0 || !segment_in_blocks(s, c, off, sizeof(struct sonde__heap))) {
+        return sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile lies outside the block area "
                              "or has moved");
     }
-    rc = ring_find(s, c, (const struct sonde__mem *)(const void *)(s->map.base + off), err);
-    if (rc == 0) s->mem.off = off;
+    rc = ring_find(s, c, (const struct sonde__heap *)(const void *)(s->map.base + off), err);
+    if (rc == 0) s->heap.off = off;
     return rc;
 }
 
@@ -78,23 +78,23 @@ static int count_load(const uint32_t *from, uint32_t max, const char *what, uint
 /* Nodes first: what they refer to was counted before them. */
 static int counts_update(struct sonde_segment *s, struct sonde_err *err)
 {
-    const struct sonde__mem *at = mem_at(s);
-    struct segment_mem *k = &s->mem;
+    const struct sonde__heap *at = heap_at(s);
+    struct segment_heap *k = &s->heap;
     int rc = count_load(&at->node_count, NODES_MAX, "nodes", &k->nodes, err);
     if (rc == 0) rc = count_load(&at->site_count, SITES_MAX, "sites", &k->sites, err);
     if (rc == 0) rc = count_load(&at->module_count, MODULES_MAX, "modules", &k->modules, err);
-    if (rc == 0) rc = count_load(&at->lane_count, SONDE__MEM_LANES, "lanes", &k->lanes, err);
+    if (rc == 0) rc = count_load(&at->lane_count, SONDE__HEAP_LANES, "lanes", &k->lanes, err);
     return rc;
 }
 
 /* ---- Figures --------------------------------------------------------------------------------- */
 
 /* All zero when it is never still, or was never taken. */
-static void arena_copy(const struct sonde__mem_arena *from, struct sonde__mem_arena *out)
+static void arena_copy(const struct sonde__heap_arena *from, struct sonde__heap_arena *out)
 {
     for (int i = 0; i < PEAK_TRIES; i++) {
         const uint64_t seq = __atomic_load_n(&from->seq, __ATOMIC_ACQUIRE);
-        *out = (struct sonde__mem_arena){
+        *out = (struct sonde__heap_arena){
             .ticks = segment_load(&from->ticks),
             .arenas = segment_load(&from->arenas),
             .system_bytes = segment_load(&from->system_bytes),
@@ -107,10 +107,10 @@ static void arena_copy(const struct sonde__mem_arena *from, struct sonde__mem_ar
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (seq % 2 == 0 && segment_load(&from->seq) == seq) return;
     }
-    *out = (struct sonde__mem_arena){ 0 };
+    *out = (struct sonde__heap_arena){ 0 };
 }
 
-static void allocator_copy(const struct sonde__mem *at, char *out, size_t out_size)
+static void allocator_copy(const struct sonde__heap *at, char *out, size_t out_size)
 {
     char raw[sizeof(at->allocator)];
     int changed = 0;
@@ -119,24 +119,24 @@ static void allocator_copy(const struct sonde__mem *at, char *out, size_t out_si
     out[n] = '\0';
 }
 
-int sonde_segment_mem(struct sonde_segment *s, struct sonde_mem_info *out, struct sonde_err *err)
+int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *out, struct sonde_err *err)
 {
     struct segment_counts c;
-    int rc = mem_find(s, &c, err);
+    int rc = heap_find(s, &c, err);
     if (rc == 0) rc = counts_update(s, err);
     if (rc != 0) return rc == SONDE_ENOENT ? rc : segment_verdict(s, rc, err);
-    const struct sonde__mem *at = mem_at(s);
-    struct sonde_mem_info i = {
+    const struct sonde__heap *at = heap_at(s);
+    struct sonde_segment_heap_info i = {
         .session = segment_load(&at->session),
         .mode = load32(&at->mode),
         .count_shift = load32(&at->count_shift),
         .mean = segment_load(&at->mean),
         .depth_max = load32(&at->depth_max),
         .start_ticks = segment_load(&at->start_ticks),
-        .nodes = s->mem.nodes,
-        .sites = s->mem.sites,
-        .modules = s->mem.modules,
-        .lanes = s->mem.lanes,
+        .nodes = s->heap.nodes,
+        .sites = s->heap.sites,
+        .modules = s->heap.modules,
+        .lanes = s->heap.lanes,
         .live_bytes = segment_load(&at->live_bytes),
         .peak_bytes = segment_load(&at->peak_bytes),
         .peak_ticks = segment_load(&at->peak_ticks),
@@ -147,7 +147,7 @@ int sonde_segment_mem(struct sonde_segment *s, struct sonde_mem_info *out, struc
         .unmatched = segment_load(&at->unmatched),
         .failed = segment_load(&at->failed),
     };
-    if ((i.mode != SONDE__MEM_SAMPLED && i.mode != SONDE__MEM_FULL) || i.count_shift > SHIFT_MAX ||
+    if ((i.mode != SONDE__HEAP_SAMPLED && i.mode != SONDE__HEAP_FULL) || i.count_shift > SHIFT_MAX ||
         i.mean == 0 || i.mean > MEAN_MAX) {
         return segment_verdict(s, sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile "
                                                 "makes no sense"), err);
@@ -164,68 +164,68 @@ int sonde_segment_mem(struct sonde_segment *s, struct sonde_mem_info *out, struc
 static const void *block_at(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
                             uint64_t bytes)
 {
-    return segment_in_heap(s, c, off, bytes) ? s->map.base + off : NULL;
+    return segment_in_blocks(s, c, off, bytes) ? s->map.base + off : NULL;
 }
 
 /* For looking at single entries: what is populated is loaded when it is needed. */
 static const void *block_now(const struct sonde_segment *s, uint64_t off, uint64_t bytes)
 {
-    struct segment_counts c = { .heap_end = 0 };
+    struct segment_counts c = { .block_end = 0 };
     return block_at(s, &c, off, bytes);
 }
 
-int sonde_segment_mem_node(struct sonde_segment *s, uint32_t id, struct sonde__mem_node *out,
+int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__heap_node *out,
                            struct sonde_err *err)
 {
-    if (id == 0 || id >= s->mem.nodes) {
+    if (id == 0 || id >= s->heap.nodes) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile has no node %u", id);
     }
     const uint64_t off =
-        __atomic_load_n(&mem_at(s)->node_chunk[id / SONDE__MEM_NODES], __ATOMIC_ACQUIRE);
-    const struct sonde__mem_node *chunk =
-        block_now(s, off, SONDE__MEM_NODES * sizeof(struct sonde__mem_node));
+        __atomic_load_n(&heap_at(s)->node_chunk[id / SONDE__HEAP_NODES], __ATOMIC_ACQUIRE);
+    const struct sonde__heap_node *chunk =
+        block_now(s, off, SONDE__HEAP_NODES * sizeof(struct sonde__heap_node));
     if (!chunk) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: node %u of its heap profile lies "
-                             "outside the heap", id);
+                             "outside the block area", id);
     }
-    const struct sonde__mem_node *n = &chunk[id % SONDE__MEM_NODES];
-    *out = (struct sonde__mem_node){
+    const struct sonde__heap_node *n = &chunk[id % SONDE__HEAP_NODES];
+    *out = (struct sonde__heap_node){
         .ip = segment_load(&n->ip),
         .parent = load32(&n->parent),
         .site = __atomic_load_n(&n->site, __ATOMIC_ACQUIRE),
     };
-    if (out->parent >= id || out->ip >> ADDRESS_BITS >= (s->mem.modules ? s->mem.modules : 1)) {
+    if (out->parent >= id || out->ip >> ADDRESS_BITS >= (s->heap.modules ? s->heap.modules : 1)) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: node %u of its heap profile has the "
                              "parent %u and the module %u", id, out->parent,
                              (uint32_t)(out->ip >> ADDRESS_BITS));
     }
-    if (out->site >= s->mem.sites) out->site = 0; /* since the sites were counted */
+    if (out->site >= s->heap.sites) out->site = 0; /* since the sites were counted */
     return 0;
 }
 
-int sonde_segment_mem_module(struct sonde_segment *s, uint32_t id, struct sonde_segment_map *out,
-                             char path[SONDE_MEM_PATH_MAX + 1], struct sonde_err *err)
+int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_segment_map *out,
+                             char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err)
 {
-    if (id == 0 || id >= s->mem.modules) {
+    if (id == 0 || id >= s->heap.modules) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its heap profile has no module %u", id);
     }
     const uint64_t off =
-        __atomic_load_n(&mem_at(s)->module_chunk[id / SONDE__MEM_MODULES], __ATOMIC_ACQUIRE);
-    const struct sonde__mem_module *chunk =
-        block_now(s, off, SONDE__MEM_MODULES * sizeof(struct sonde__mem_module));
-    const struct sonde__mem_module *m = chunk ? &chunk[id % SONDE__MEM_MODULES] : NULL;
+        __atomic_load_n(&heap_at(s)->module_chunk[id / SONDE__HEAP_MODULES], __ATOMIC_ACQUIRE);
+    const struct sonde__heap_module *chunk =
+        block_now(s, off, SONDE__HEAP_MODULES * sizeof(struct sonde__heap_module));
+    const struct sonde__heap_module *m = chunk ? &chunk[id % SONDE__HEAP_MODULES] : NULL;
     const uint64_t text = m ? segment_load(&m->path) : 0;
     /* Texts need not begin at a multiple of 64. */
     const uint64_t before = text % 64;
-    const struct sonde__mem_path *p = NULL;
+    const struct sonde__heap_path *p = NULL;
     uint32_t len = 0;
     if (m && text % 4 == 0 && block_now(s, text - before, before + sizeof(*p))) {
-        p = (const struct sonde__mem_path *)(const void *)(s->map.base + text);
+        p = (const struct sonde__heap_path *)(const void *)(s->map.base + text);
         len = load32(&p->len);
     }
-    if (!p || len > SONDE_MEM_PATH_MAX || !block_now(s, text - before, before + sizeof(*p) + len)) {
+    if (!p || len > SONDE_HEAP_PATH_MAX || !block_now(s, text - before, before + sizeof(*p) + len)) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: module %u of its heap profile lies "
-                             "outside the heap", id);
+                             "outside the block area", id);
     }
     memcpy(path, p->text, len);
     path[len] = '\0';
@@ -243,7 +243,7 @@ int sonde_segment_mem_module(struct sonde_segment *s, uint32_t id, struct sonde_
 static int chunk_error(struct sonde_err *err, const char *what)
 {
     return sonde_err_set(err, SONDE_EFORMAT, "damaged: %s of its heap profile lies outside the "
-                         "heap", what);
+                         "block area", what);
 }
 
 /* A chunk of a directory: NULL in *out = it is not there (yet). */
@@ -252,7 +252,7 @@ static int chunk_find(const struct sonde_segment *s, struct segment_counts *c, u
 {
     *out = NULL;
     if (directory == 0) return 0;
-    const uint64_t *entries = block_at(s, c, directory, SONDE__MEM_ROW_CHUNKS * sizeof(uint64_t));
+    const uint64_t *entries = block_at(s, c, directory, SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
     if (!entries) return chunk_error(err, "a directory");
     const uint64_t off = __atomic_load_n(&entries[chunk], __ATOMIC_ACQUIRE);
     if (off == 0) return 0;
@@ -263,7 +263,7 @@ static int chunk_find(const struct sonde_segment *s, struct segment_counts *c, u
 #define SUM(field) to->field += segment_load(&from->field)
 
 /* Frees of all lanes before allocations of any: so what is in use is never less than nothing. */
-static void add_frees(struct sonde__mem_row *to, const struct sonde__mem_row *from)
+static void add_frees(struct sonde__heap_row *to, const struct sonde__heap_row *from)
 {
     SUM(frees);
     SUM(free_bytes);
@@ -275,7 +275,7 @@ static void add_frees(struct sonde__mem_row *to, const struct sonde__mem_row *fr
     SUM(samples_freed);
 }
 
-static void add_allocs(struct sonde__mem_row *to, const struct sonde__mem_row *from)
+static void add_allocs(struct sonde__heap_row *to, const struct sonde__heap_row *from)
 {
     SUM(allocs);
     SUM(alloc_bytes);
@@ -289,20 +289,20 @@ static void add_allocs(struct sonde__mem_row *to, const struct sonde__mem_row *f
 
 /* count rows from first on, which are in one chunk, summed over lanes. */
 static int rows_sum(struct sonde_segment *s, uint32_t first, uint32_t count,
-                    struct sonde__mem_row *out, struct sonde_err *err)
+                    struct sonde__heap_row *out, struct sonde_err *err)
 {
     struct segment_counts c;
-    const struct sonde__mem_row *rows[SONDE__MEM_LANES];
+    const struct sonde__heap_row *rows[SONDE__HEAP_LANES];
     uint32_t n = 0;
     memset(out, 0, count * sizeof(*out));
     if (first >= SITES_MAX) return chunk_error(err, "a site");
     int rc = segment_counts_load(s, &c, err);
-    for (uint32_t i = 0; rc == 0 && i < s->mem.lanes; i++) {
-        const uint64_t directory = __atomic_load_n(&mem_at(s)->lane[i].rows, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; rc == 0 && i < s->heap.lanes; i++) {
+        const uint64_t directory = __atomic_load_n(&heap_at(s)->lane[i].rows, __ATOMIC_ACQUIRE);
         const void *found = NULL;
-        rc = chunk_find(s, &c, directory, first / SONDE__MEM_ROWS, SONDE__MEM_ROWS * sizeof(*out),
+        rc = chunk_find(s, &c, directory, first / SONDE__HEAP_ROWS, SONDE__HEAP_ROWS * sizeof(*out),
                         &found, err);
-        if (found) rows[n++] = (const struct sonde__mem_row *)found + first % SONDE__MEM_ROWS;
+        if (found) rows[n++] = (const struct sonde__heap_row *)found + first % SONDE__HEAP_ROWS;
     }
     if (rc != 0) return segment_verdict(s, rc, err);
     for (uint32_t i = 0; i < n; i++) {
@@ -315,14 +315,14 @@ static int rows_sum(struct sonde_segment *s, uint32_t first, uint32_t count,
     return segment_verdict(s, 0, err);
 }
 
-int sonde_segment_mem_rows(struct sonde_segment *s, uint32_t chunk,
-                           struct sonde__mem_row out[SONDE__MEM_ROWS], struct sonde_err *err)
+int sonde_segment_heap_rows(struct sonde_segment *s, uint32_t chunk,
+                           struct sonde__heap_row out[SONDE__HEAP_ROWS], struct sonde_err *err)
 {
-    const uint32_t first = chunk < SONDE__MEM_ROW_CHUNKS ? chunk * SONDE__MEM_ROWS : SITES_MAX;
-    return rows_sum(s, first, SONDE__MEM_ROWS, out, err);
+    const uint32_t first = chunk < SONDE__HEAP_ROW_CHUNKS ? chunk * SONDE__HEAP_ROWS : SITES_MAX;
+    return rows_sum(s, first, SONDE__HEAP_ROWS, out, err);
 }
 
-int sonde_segment_mem_row(struct sonde_segment *s, uint32_t site, struct sonde__mem_row *out,
+int sonde_segment_heap_row(struct sonde_segment *s, uint32_t site, struct sonde__heap_row *out,
                           struct sonde_err *err)
 {
     return rows_sum(s, site, 1, out, err);
@@ -330,35 +330,35 @@ int sonde_segment_mem_row(struct sonde_segment *s, uint32_t site, struct sonde__
 
 /* ---- Lanes ----------------------------------------------------------------------------------- */
 
-void sonde_segment_mem_lane(struct sonde_segment *s, uint32_t i, struct sonde__mem_lane *out)
+void sonde_segment_heap_lane(struct sonde_segment *s, uint32_t i, struct sonde__heap_lane *out)
 {
-    *out = (struct sonde__mem_lane){ 0 };
-    if (i >= s->mem.lanes) return;
-    const struct sonde__mem_lane *from = &mem_at(s)->lane[i];
-    struct sonde__mem_lane *to = out;
+    *out = (struct sonde__heap_lane){ 0 };
+    if (i >= s->heap.lanes) return;
+    const struct sonde__heap_lane *from = &heap_at(s)->lane[i];
+    struct sonde__heap_lane *to = out;
     to->claims = load32(&from->claims);
     SUM(frees);
     SUM(free_bytes);
-    for (uint32_t k = 0; k < SONDE__MEM_LIFETIMES; k++) SUM(lifetime[k]);
+    for (uint32_t k = 0; k < SONDE__HEAP_LIFETIMES; k++) SUM(lifetime[k]);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     SUM(allocs);
     SUM(alloc_bytes);
-    for (uint32_t k = 0; k < SONDE__MEM_SIZES; k++) SUM(size_class[k]);
+    for (uint32_t k = 0; k < SONDE__HEAP_SIZES; k++) SUM(size_class[k]);
     to->tid = load32(&from->tid);
 }
 
-void sonde_segment_mem_totals(struct sonde_segment *s, struct sonde_mem_totals *out)
+void sonde_segment_heap_totals(struct sonde_segment *s, struct sonde_segment_heap_totals *out)
 {
-    struct sonde_mem_totals *to = out;
-    const struct sonde__mem_lane *lanes = mem_at(s)->lane, *from;
-    *out = (struct sonde_mem_totals){ 0 };
-    for (uint32_t i = 0; i < s->mem.lanes; i++) {
+    struct sonde_segment_heap_totals *to = out;
+    const struct sonde__heap_lane *lanes = heap_at(s)->lane, *from;
+    *out = (struct sonde_segment_heap_totals){ 0 };
+    for (uint32_t i = 0; i < s->heap.lanes; i++) {
         from = &lanes[i];
         SUM(frees);
         SUM(free_bytes);
     }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < s->mem.lanes; i++) {
+    for (uint32_t i = 0; i < s->heap.lanes; i++) {
         from = &lanes[i];
         SUM(allocs);
         SUM(alloc_bytes);
@@ -368,18 +368,18 @@ void sonde_segment_mem_totals(struct sonde_segment *s, struct sonde_mem_totals *
 /* ---- Peak ------------------------------------------------------------------------------------ */
 
 static int peak_copy(struct sonde_segment *s, struct segment_counts *c, uint64_t directory,
-                     struct sonde__mem_peak *out, uint32_t count, struct sonde_err *err)
+                     struct sonde__heap_peak *out, uint32_t count, struct sonde_err *err)
 {
     memset(out, 0, count * sizeof(*out));
-    for (uint32_t first = 0; first < count; first += SONDE__MEM_ROWS) {
+    for (uint32_t first = 0; first < count; first += SONDE__HEAP_ROWS) {
         const void *found = NULL;
-        const int rc = chunk_find(s, c, directory, first / SONDE__MEM_ROWS,
-                                  SONDE__MEM_ROWS * sizeof(*out), &found, err);
+        const int rc = chunk_find(s, c, directory, first / SONDE__HEAP_ROWS,
+                                  SONDE__HEAP_ROWS * sizeof(*out), &found, err);
         if (rc != 0) return rc;
-        const struct sonde__mem_peak *rows = found;
-        for (uint32_t i = 0; rows && i < SONDE__MEM_ROWS && first + i < count; i++) {
-            const struct sonde__mem_peak *from = &rows[i];
-            struct sonde__mem_peak *to = &out[first + i];
+        const struct sonde__heap_peak *rows = found;
+        for (uint32_t i = 0; rows && i < SONDE__HEAP_ROWS && first + i < count; i++) {
+            const struct sonde__heap_peak *from = &rows[i];
+            struct sonde__heap_peak *to = &out[first + i];
             SUM(count);
             SUM(bytes);
             SUM(bytes_var);
@@ -393,12 +393,12 @@ static int peak_copy(struct sonde_segment *s, struct segment_counts *c, uint64_t
     return 0;
 }
 
-int sonde_segment_mem_peak(struct sonde_segment *s, struct sonde__mem_peak *out, uint32_t count,
+int sonde_segment_heap_peak(struct sonde_segment *s, struct sonde__heap_peak *out, uint32_t count,
                            struct sonde_err *err)
 {
     struct segment_counts c;
-    const struct sonde__mem *at = mem_at(s);
-    if (s->mem.off == 0) return SONDE_ENOENT;
+    const struct sonde__heap *at = heap_at(s);
+    if (s->heap.off == 0) return SONDE_ENOENT;
     int rc = segment_counts_load(s, &c, err);
     if (rc == 0 && count > SITES_MAX) rc = chunk_error(err, "a site");
     /* The table that holds is written over only after another one has come to hold. A process that
@@ -419,26 +419,26 @@ int sonde_segment_mem_peak(struct sonde_segment *s, struct sonde__mem_peak *out,
 static uint32_t event_chunks(uint32_t type, const uint64_t *words)
 {
     (void)words;
-    return type >= SONDE__MEM_ALLOC && type <= SONDE__MEM_THREAD;
+    return type >= SONDE__HEAP_ALLOC && type <= SONDE__HEAP_THREAD;
 }
 
 static void give_event(uint32_t type, const uint64_t *w, void *arg)
 {
-    const struct sonde_mem_sink *sink = arg;
-    if (type == SONDE__MEM_THREAD) {
-        struct sonde_mem_thread thread = { .tid = (uint32_t)w[0], .bytes = w[1], .allocs = w[2] };
+    const struct sonde_segment_heap_sink *sink = arg;
+    if (type == SONDE__HEAP_THREAD) {
+        struct sonde_segment_heap_thread thread = { .tid = (uint32_t)w[0], .bytes = w[1], .allocs = w[2] };
         memcpy(thread.name, w + 3, sizeof(thread.name) - 1);
         sink->thread(sink->arg, &thread);
         return;
     }
-    const struct sonde_mem_event event = {
-        .freed = type == SONDE__MEM_FREE,
+    const struct sonde_segment_heap_event event = {
+        .freed = type == SONDE__HEAP_FREE,
         .ticks = w[0],
         .tid = (uint32_t)w[1],
         .size = w[2],
         .node = (uint32_t)w[3],
         .address = w[4],
-        .alloc_ticks = type == SONDE__MEM_FREE ? w[5] : w[0],
+        .alloc_ticks = type == SONDE__HEAP_FREE ? w[5] : w[0],
     };
     if (w[1] >> 32 || w[3] >> 32 || !event.node) return;
     sink->event(sink->arg, &event);
@@ -446,15 +446,15 @@ static void give_event(uint32_t type, const uint64_t *w, void *arg)
 
 static const struct segment_records records = { "allocations", event_chunks, give_event };
 
-int sonde_segment_mem_events(struct sonde_segment *s, const struct sonde_mem_sink *sink, int last,
+int sonde_segment_heap_events(struct sonde_segment *s, const struct sonde_segment_heap_sink *sink, int last,
                              uint64_t *lost, struct sonde_err *err)
 {
     struct segment_counts c;
-    int rc = mem_find(s, &c, err);
+    int rc = heap_find(s, &c, err);
     if (rc == 0) {
-        rc = segment_chunks_drain(&s->mem.ring, &records, (void *)(uintptr_t)sink, s->fresh, last,
+        rc = segment_chunks_drain(&s->heap.ring, &records, (void *)(uintptr_t)sink, s->fresh, last,
                                   err);
     }
-    *lost = segment_chunks_lost(&s->mem.ring);
+    *lost = segment_chunks_lost(&s->heap.ring);
     return rc == SONDE_ENOENT ? rc : segment_verdict(s, rc, err);
 }

@@ -61,7 +61,7 @@ struct segment_part {
     uint64_t request, tokens;     /* of its prompt << 32 | of its output */
 };
 
-/* A ring of chunks ("The sampler" in segment.h, and mem.h) and how far it has been read. */
+/* A ring of chunks ("The sampler" in segment.h, and heap.h) and how far it has been read. */
 struct segment_chunks {
     const struct sonde__chunk *chunk; /* in the mapping, as is the next */
     const uint64_t *reserve;
@@ -78,7 +78,7 @@ struct segment_sampler {
     struct segment_chunks ring;
 };
 
-struct segment_mem {
+struct segment_heap {
     uint64_t off;                 /* 0 = none yet */
     uint32_t nodes, sites, modules, lanes; /* as last counted: they only grow */
     struct segment_chunks ring;
@@ -101,9 +101,9 @@ struct sonde_segment {
     struct segment_ring *ring;         /* by lane */
     uint32_t ring_count;
     uint32_t ring_windows;             /* rings whose first page is mapped by itself */
-    uint64_t rings_heap;               /* bytes of heap handed out when rings were looked for */
+    uint64_t rings_blocks;               /* bytes of blocks handed out when rings were looked for */
     struct segment_sampler sampler;
-    struct segment_mem mem;
+    struct segment_heap heap;
     struct segment_attr *attr;         /* SEGMENT_PENDING_ATTRS; with the first attribute */
     uint32_t attr_next;
     uint64_t attrs_pending;
@@ -120,13 +120,13 @@ struct sonde_segment {
 
     uint64_t drops[SONDE__DROP_COUNT]; /* as last seen */
     struct sonde_model_series *dropped[SONDE__DROP_COUNT], *lost, *bytes;
-    struct sonde_model_series *heap[SEGMENT_HEAP_SERIES]; /* heap.c; NULL = not yet */
+    struct sonde_model_series *heap_series[SEGMENT_HEAP_SERIES]; /* heap.c; NULL = not yet */
 };
 
 /* Counts of the mutable header that all passes need, checked against the limits. */
 struct segment_counts {
     uint32_t families, series, lanes, cells;
-    uint64_t strings, heap_end;        /* heap_end: offset behind the populated heap */
+    uint64_t strings, block_end;        /* block_end: offset behind the populated heap */
 };
 
 /* What a drain of the rings works with. */
@@ -193,8 +193,8 @@ int segment_values_read(struct sonde_segment *s, int last, struct sonde_err *err
 void segment_hist_free(struct segment_hist *h);
 
 /* Is [off, off + bytes) in the populated heap and off a multiple of 64? Looks again if not,
- * since the heap may have grown. */
-int segment_in_heap(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
+ * since the block area may have grown. */
+int segment_in_blocks(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
                     uint64_t bytes);
 
 /* ---- chunks.c --------------------------------------------------------------------- */

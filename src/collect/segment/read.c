@@ -104,7 +104,7 @@ static int layout_check(const struct sonde__header *h, struct sonde_err *err)
     if (h->family_max == 0 || h->family_max > FAMILY_MAX || h->series_max == 0 ||
         h->series_max > SERIES_MAX || h->lane_max == 0 || h->lane_max > LANE_MAX ||
         h->lanes_shared >= h->lane_max || h->file_bytes > FILE_BYTES_MAX ||
-        h->string_max > FILE_BYTES_MAX || h->heap_max > FILE_BYTES_MAX ||
+        h->string_max > FILE_BYTES_MAX || h->block_max > FILE_BYTES_MAX ||
         h->lane_stride > FILE_BYTES_MAX ||
         h->lane_stride < SONDE__CELLS_OFF + 8ull * h->series_max || h->lane_stride % 64 != 0) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its header has impossible limits");
@@ -118,7 +118,7 @@ static int layout_check(const struct sonde__header *h, struct sonde_err *err)
         { "table of series", h->series_off, h->series_max * sizeof(struct sonde__series) },
         { "string area", h->string_off, h->string_max },
         { "lanes", h->lane_off, h->lane_max * h->lane_stride },
-        { "heap", h->heap_off, h->heap_max },
+        { "block area", h->block_off, h->block_max },
     };
     uint64_t end = SONDE__PAGE;
     for (size_t i = 0; i < sizeof(region) / sizeof(region[0]); i++) {
@@ -196,7 +196,7 @@ void sonde_segment_close(struct sonde_segment *s)
     sonde__free(s->told);
     segment_llama_free(s);
     sonde__free(s->sampler.ring.words);
-    sonde__free(s->mem.ring.words);
+    sonde__free(s->heap.ring.words);
     sonde_guarded_map_close(&s->map);
     sonde__free(s);
 }
@@ -245,7 +245,7 @@ int segment_counts_load(const struct sonde_segment *s, struct segment_counts *ou
     out->lanes = __atomic_load_n(&live->lane_count, __ATOMIC_ACQUIRE);
     out->strings = __atomic_load_n(&live->string_used, __ATOMIC_ACQUIRE);
     out->cells = __atomic_load_n(&live->cells_ready, __ATOMIC_ACQUIRE);
-    uint64_t heap = __atomic_load_n(&live->heap_ready, __ATOMIC_ACQUIRE);
+    uint64_t blocks = __atomic_load_n(&live->block_ready, __ATOMIC_ACQUIRE);
     uint64_t family_max = __atomic_load_n(&live->family_ready, __ATOMIC_RELAXED) /
                           sizeof(struct sonde__family);
     uint64_t series_max = __atomic_load_n(&live->series_ready, __ATOMIC_RELAXED) /
@@ -266,20 +266,20 @@ int segment_counts_load(const struct sonde_segment *s, struct segment_counts *ou
     if (out->cells > (h->lane_stride - SONDE__CELLS_OFF) / 8) {
         return counts_error(err, "cells", out->cells, (h->lane_stride - SONDE__CELLS_OFF) / 8);
     }
-    if (heap > h->heap_max) return counts_error(err, "bytes of heap", heap, h->heap_max);
-    out->heap_end = h->heap_off + heap;
+    if (blocks > h->block_max) return counts_error(err, "bytes of blocks", blocks, h->block_max);
+    out->block_end = h->block_off + blocks;
     return 0;
 }
 
-int segment_in_heap(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
+int segment_in_blocks(const struct sonde_segment *s, struct segment_counts *c, uint64_t off,
                     uint64_t bytes)
 {
-    if (off < s->h.heap_off || off % 64 != 0) return 0;
+    if (off < s->h.block_off || off % 64 != 0) return 0;
     for (int again = 0; again < 2; again++) {
-        if (off <= c->heap_end && bytes <= c->heap_end - off) return 1;
-        uint64_t heap = __atomic_load_n(&s->live->heap_ready, __ATOMIC_ACQUIRE);
-        if (heap > s->h.heap_max) return 0;
-        c->heap_end = s->h.heap_off + heap;
+        if (off <= c->block_end && bytes <= c->block_end - off) return 1;
+        uint64_t blocks = __atomic_load_n(&s->live->block_ready, __ATOMIC_ACQUIRE);
+        if (blocks > s->h.block_max) return 0;
+        c->block_end = s->h.block_off + blocks;
     }
     return 0;
 }

@@ -89,66 +89,66 @@ int sonde_segment_samples(struct sonde_segment *s, const struct sonde_segment_si
 
 /* ---- The heap profile: what libsonde_preload keeps (segment/heap.h) -------------------------- */
 
-struct sonde_mem_info {
+struct sonde_segment_heap_info {
     uint64_t session, mean, start_ticks;
-    uint32_t mode;                    /* SONDE__MEM_SAMPLED, SONDE__MEM_FULL */
+    uint32_t mode;                    /* SONDE__HEAP_SAMPLED, SONDE__HEAP_FULL */
     uint32_t count_shift, depth_max;
     char allocator[64];               /* valid UTF-8 */
     uint32_t nodes, sites, modules, lanes; /* counts: one more than the last number; or 0 */
     uint64_t live_bytes, peak_bytes, peak_ticks, scanned;
     uint64_t reentrant, refused, truncated, unmatched, failed;
-    struct sonde__mem_arena arena;    /* ticks 0 = not known */
+    struct sonde__heap_arena arena;    /* ticks 0 = not known */
 };
 
 /* How it stands, and how much of its tables the calls below may ask for: nothing of them before
  * this has returned 0. SONDE_ENOENT: the heap is not profiled, or not yet; SONDE_EFORMAT. */
-int sonde_segment_mem(struct sonde_segment *s, struct sonde_mem_info *out, struct sonde_err *err);
+int sonde_segment_heap(struct sonde_segment *s, struct sonde_segment_heap_info *out, struct sonde_err *err);
 
 /* Node 1 … nodes - 1. Its parent is smaller, its module and its site have been counted (a site that
  * has not reads as 0). Never changes but for the site, which may be given later. */
-int sonde_segment_mem_node(struct sonde_segment *s, uint32_t id, struct sonde__mem_node *out,
+int sonde_segment_heap_node(struct sonde_segment *s, uint32_t id, struct sonde__heap_node *out,
                            struct sonde_err *err);
 
-#define SONDE_MEM_PATH_MAX 4096u
+#define SONDE_HEAP_PATH_MAX 4096u
 
 /* Module 1 … modules - 1; out->path is path, which may hold anything but NUL. Never changes. */
-int sonde_segment_mem_module(struct sonde_segment *s, uint32_t id, struct sonde_segment_map *out,
-                             char path[SONDE_MEM_PATH_MAX + 1], struct sonde_err *err);
+int sonde_segment_heap_module(struct sonde_segment *s, uint32_t id, struct sonde_segment_map *out,
+                             char path[SONDE_HEAP_PATH_MAX + 1], struct sonde_err *err);
 
-/* Rows of the sites chunk * SONDE__MEM_ROWS and following, each summed over all lanes. */
-int sonde_segment_mem_rows(struct sonde_segment *s, uint32_t chunk,
-                           struct sonde__mem_row out[SONDE__MEM_ROWS], struct sonde_err *err);
+/* Rows of the sites chunk * SONDE__HEAP_ROWS and following, each summed over all lanes. */
+int sonde_segment_heap_rows(struct sonde_segment *s, uint32_t chunk,
+                           struct sonde__heap_row out[SONDE__HEAP_ROWS], struct sonde_err *err);
 
 /* The row of one site, as above. */
-int sonde_segment_mem_row(struct sonde_segment *s, uint32_t site, struct sonde__mem_row *out,
+int sonde_segment_heap_row(struct sonde_segment *s, uint32_t site, struct sonde__heap_row *out,
                           struct sonde_err *err);
 
-struct sonde_mem_totals { uint64_t allocs, alloc_bytes, frees, free_bytes; }; /* units of rows */
+struct sonde_segment_heap_totals { uint64_t allocs, alloc_bytes, frees, free_bytes; }; /* units of rows */
 
 /* Of all lanes; what was freed was allocated before. */
-void sonde_segment_mem_totals(struct sonde_segment *s, struct sonde_mem_totals *out);
+void sonde_segment_heap_totals(struct sonde_segment *s, struct sonde_segment_heap_totals *out);
 /* A copy of lane i, without its offset; all zero where there is none. */
-void sonde_segment_mem_lane(struct sonde_segment *s, uint32_t i, struct sonde__mem_lane *out);
+void sonde_segment_heap_lane(struct sonde_segment *s, uint32_t i, struct sonde__heap_lane *out);
 
 /* Sites 0 … count - 1 at the peak. SONDE_ENOENT: there was none yet. */
-int sonde_segment_mem_peak(struct sonde_segment *s, struct sonde__mem_peak *out, uint32_t count,
+int sonde_segment_heap_peak(struct sonde_segment *s, struct sonde__heap_peak *out, uint32_t count,
                            struct sonde_err *err);
 
-struct sonde_mem_event {              /* one that was sampled */
+struct sonde_segment_heap_event {              /* one that was sampled */
     int freed;                        /* freed now; else allocated now */
     uint32_t tid, node;               /* node: not checked */
     uint64_t ticks, alloc_ticks, size, address;
 };
 
-struct sonde_mem_thread { uint32_t tid; uint64_t bytes, allocs; char name[17]; };
+struct sonde_segment_heap_thread { uint32_t tid; uint64_t bytes, allocs; char name[17]; };
 
-struct sonde_mem_sink {               /* as struct sonde_segment_sink */
-    void (*event)(void *arg, const struct sonde_mem_event *event);
-    void (*thread)(void *arg, const struct sonde_mem_thread *thread);
+struct sonde_segment_heap_sink {               /* as struct sonde_segment_sink */
+    void (*event)(void *arg, const struct sonde_segment_heap_event *event);
+    void (*thread)(void *arg, const struct sonde_segment_heap_thread *thread);
     void *arg;
 };
 
-int sonde_segment_mem_events(struct sonde_segment *s, const struct sonde_mem_sink *sink, int last,
+int sonde_segment_heap_events(struct sonde_segment *s, const struct sonde_segment_heap_sink *sink, int last,
                              uint64_t *lost, struct sonde_err *err);
 
 /* For each pool of the process (sonde_pool): its name, valid UTF-8, and how much is in it. */

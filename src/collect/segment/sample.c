@@ -21,15 +21,15 @@ static int sampler_find(struct sonde_segment *s, struct sonde_err *err)
     if (off == k->off) return off ? 0 : SONDE_ENOENT;
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0) return rc;
-    if (k->off != 0 || !segment_in_heap(s, &c, off, sizeof(struct sonde__sampler))) {
-        return sonde_err_set(err, SONDE_EFORMAT, "damaged: its sampler lies outside the heap or "
+    if (k->off != 0 || !segment_in_blocks(s, &c, off, sizeof(struct sonde__sampler))) {
+        return sonde_err_set(err, SONDE_EFORMAT, "damaged: its sampler lies outside the block area or "
                              "has moved");
     }
     const struct sonde__sampler *at =
         (const struct sonde__sampler *)(const void *)(s->map.base + off);
     const uint32_t chunks = __atomic_load_n(&at->chunk_count, __ATOMIC_RELAXED);
     if (chunks < RECORD_CHUNKS_MAX || chunks > CHUNK_COUNT_MAX || chunks & (chunks - 1) ||
-        !segment_in_heap(s, &c, off, sizeof(*at) + (uint64_t)chunks * sizeof(at->chunk[0]))) {
+        !segment_in_blocks(s, &c, off, sizeof(*at) + (uint64_t)chunks * sizeof(at->chunk[0]))) {
         return sonde_err_set(err, SONDE_EFORMAT, "damaged: its sampler's ring does not fit in the "
                              "heap");
     }

@@ -272,7 +272,7 @@ int segment_rings_grow(struct sonde_segment *s, uint32_t lanes)
 int segment_rings_find(struct sonde_segment *s, struct sonde_err *err)
 {
     struct segment_counts c;
-    const uint64_t heap = __atomic_load_n(&s->live->heap_used, __ATOMIC_ACQUIRE);
+    const uint64_t heap = __atomic_load_n(&s->live->block_used, __ATOMIC_ACQUIRE);
     int rc = segment_counts_load(s, &c, err);
     if (rc != 0 || segment_rings_grow(s, c.lanes) != 0) return rc;
     for (uint32_t lane = 0; lane < c.lanes; lane++) {
@@ -281,28 +281,28 @@ int segment_rings_find(struct sonde_segment *s, struct sonde_err *err)
             s->map.base + sonde__lane_at(&s->h, lane));
         const uint64_t off = __atomic_load_n(&from->ring, __ATOMIC_ACQUIRE);
         if (off == r->off) continue;
-        if (r->off != 0 || !segment_in_heap(s, &c, off, sizeof(struct sonde__ring))) {
+        if (r->off != 0 || !segment_in_blocks(s, &c, off, sizeof(struct sonde__ring))) {
             return sonde_err_set(err, SONDE_EFORMAT, "damaged: a ring of spans lies outside "
-                                 "the heap or has moved");
+                                 "the block area or has moved");
         }
         r->off = off;
         r->first = !s->fresh && !s->spans_read;
         if (s->ring_windows++ < RING_WINDOWS) sonde_guarded_map_window(&s->map, off);
     }
-    s->rings_heap = heap;
+    s->rings_blocks = heap;
     return 0;
 }
 
 /* Lanes are a megabyte apart, and looking at all of them ten times a second would keep a page of each
- * in memory, for every process. A ring comes out of the heap, so there is none that is new unless more
- * of the heap has been handed out; one that was handed out before and linked since is found when
+ * in memory, for every process. A ring is a block, so there is none that is new unless more
+ * of the blocks has been handed out; one that was handed out before and linked since is found when
  * values are read (sonde_segment_read). */
 static int rings_drain(struct segment_drain *d, int last, struct sonde_err *err)
 {
     struct sonde_segment *s = d->s;
     int rc = 0;
     if (last || !s->spans_read ||
-        __atomic_load_n(&s->live->heap_used, __ATOMIC_ACQUIRE) != s->rings_heap) {
+        __atomic_load_n(&s->live->block_used, __ATOMIC_ACQUIRE) != s->rings_blocks) {
         rc = segment_rings_find(s, err);
     }
     for (uint32_t lane = 0; rc == 0 && lane < s->ring_count; lane++) {

@@ -117,9 +117,9 @@ static int octaves_add(struct sonde_segment *s, struct segment_counts *c, uint32
     for (uint32_t o = 0; o < SONDE__HIST_OCTAVES; o++) {
         uint64_t off = (uint64_t)__atomic_load_n(&from->octave[o], __ATOMIC_ACQUIRE) * 64;
         if (off == 0) continue;
-        if (!segment_in_heap(s, c, off, 64 * sizeof(uint64_t))) {
+        if (!segment_in_blocks(s, c, off, 64 * sizeof(uint64_t))) {
             return sonde_err_set(err, SONDE_EFORMAT, "damaged: buckets of series %" PRIu32
-                                 " lie outside the heap", id);
+                                 " lie outside the block area", id);
         }
         uint64_t *to = s->hist_sum + o * 64;
         if (!sum->octave[o]) memset(to, 0, 64 * sizeof(*to));
@@ -177,9 +177,9 @@ static int blocks_look(struct sonde_segment *s, struct segment_counts *c, uint32
                              ? series->hist->block[lane].off : 0;
         if (off == 0 && known == 0) continue;
         if (off != known) {
-            if (known != 0 || !segment_in_heap(s, c, off, sizeof(struct sonde__hist))) {
+            if (known != 0 || !segment_in_blocks(s, c, off, sizeof(struct sonde__hist))) {
                 return sonde_err_set(err, SONDE_EFORMAT, "damaged: histogram of series %" PRIu32
-                                     " lies outside the heap or has moved", id);
+                                     " lies outside the block area or has moved", id);
             }
             if (hist_lanes(series, c->lanes) != 0) return 0; /* the next pass tries again */
             series->hist->block[lane].off = off;

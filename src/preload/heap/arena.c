@@ -10,7 +10,7 @@
 
 static uint64_t next_ns;
 
-static void write_figures(struct sonde__mem_arena *a, const struct mallinfo2 *i)
+static void write_figures(struct sonde__heap_arena *a, const struct mallinfo2 *i)
 {
     const uint64_t seq = a->seq;
     __atomic_store_n(&a->seq, seq + 1, __ATOMIC_RELAXED);
@@ -24,22 +24,22 @@ static void write_figures(struct sonde__mem_arena *a, const struct mallinfo2 *i)
     __atomic_store_n(&a->seq, seq + 2, __ATOMIC_RELEASE);
 }
 
-void sonde__mem_arena(void)
+void sonde__heap_arena(void)
 {
-    if (!sonde__mem_state.mallinfo2) return;
+    if (!sonde__heap_state.mallinfo2) return;
     const uint64_t now = sonde__mono_ns();
     if (now < __atomic_load_n(&next_ns, __ATOMIC_RELAXED) ||
-        __atomic_exchange_n(&sonde__mem_gate.arena_lock, 1, __ATOMIC_ACQUIRE)) {
+        __atomic_exchange_n(&sonde__heap_gate.arena_lock, 1, __ATOMIC_ACQUIRE)) {
         return;
     }
     if (now >= next_ns) {
         const int saved = errno;
-        const struct mallinfo2 i = sonde__mem_state.mallinfo2();
-        write_figures(&sonde__mem_state.area->arena, &i);
+        const struct mallinfo2 i = sonde__heap_state.mallinfo2();
+        write_figures(&sonde__heap_state.area->arena, &i);
         const uint64_t took = sonde__mono_ns() - now;
         __atomic_store_n(&next_ns, now + took + (took * REST > EVERY_NS ? took * REST : EVERY_NS),
                          __ATOMIC_RELAXED);
         errno = saved;
     }
-    __atomic_store_n(&sonde__mem_gate.arena_lock, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&sonde__heap_gate.arena_lock, 0, __ATOMIC_RELEASE);
 }

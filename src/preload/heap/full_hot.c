@@ -15,16 +15,16 @@
 /* ---- Time ------------------------------------------------------------------------------------ */
 
 /* Read every time, but while allocations come so fast that it does not move, every eighth. */
-__attribute__((noinline)) static void coarse_read(struct sonde__mem_thread *t)
+__attribute__((noinline)) static void coarse_read(struct sonde__heap_thread *t)
 {
-    const uint32_t now = sonde__mem_coarse();
+    const uint32_t now = sonde__heap_coarse();
     t->coarse_every = now == t->coarse ? COARSE_EVERY : 0;
     t->coarse_left = t->coarse_every;
     t->ticked |= now != t->coarse;
     t->coarse = now;
 }
 
-static inline uint32_t coarse(struct sonde__mem_thread *t)
+static inline uint32_t coarse(struct sonde__heap_thread *t)
 {
     if (LIKELY(t->coarse_left)) t->coarse_left--;
     else coarse_read(t);
@@ -37,19 +37,19 @@ static uint64_t coarse_us(uint32_t since) { return ((uint64_t)since << 20) / 100
 
 RARE int put_rare(int rc, const struct sonde__live_entry *old)
 {
-    struct sonde__mem_block before;
+    struct sonde__heap_block before;
     if (rc < 0) return -1;
     /* It was freed by a handler that came in between. */
     sonde__live_unpack(old, &before);
-    sonde__mem_full_freed(&before);
+    sonde__heap_full_freed(&before);
     return 0;
 }
 
 /* One that is told as an event, too. */
-RARE int put_event(struct sonde__mem_thread *t, struct sonde__mem_block *b)
+RARE int put_event(struct sonde__heap_thread *t, struct sonde__heap_block *b)
 {
     struct sonde__live_entry e, old;
-    t->event_countdown = sonde__mem_draw(&sonde__mem_tls.rng, sonde__mem_state.mean);
+    t->event_countdown = sonde__heap_draw(&sonde__heap_tls.rng, sonde__heap_state.mean);
     b->ticks = sonde_ticks();
     b->precise = 1;
     if (sonde__live_pack(b, &e)) return -1;
@@ -58,7 +58,7 @@ RARE int put_event(struct sonde__mem_thread *t, struct sonde__mem_block *b)
     return rc ? put_rare(rc, &old) : 0;
 }
 
-static inline int put(struct sonde__mem_thread *t, struct sonde__mem_block *b)
+static inline int put(struct sonde__heap_thread *t, struct sonde__heap_block *b)
 {
     struct sonde__live_entry old;
     /* Larger ones do not fit into a table's entry. */
@@ -71,130 +71,130 @@ static inline int put(struct sonde__mem_thread *t, struct sonde__mem_block *b)
     return LIKELY(!rc) ? 0 : put_rare(rc, &old);
 }
 
-static inline void count_alloc(struct sonde__mem_thread *t, struct sonde__mem_row *row,
+static inline void count_alloc(struct sonde__heap_thread *t, struct sonde__heap_row *row,
                                uint64_t size, int shared)
 {
-    sonde__mem_add(&row->allocs, 1, shared);
-    sonde__mem_add(&row->alloc_bytes, size, shared);
-    sonde__mem_add(&t->lane->allocs, 1, shared);
-    sonde__mem_add(&t->lane->alloc_bytes, size, shared);
-    sonde__mem_add(&t->lane->size_class[sonde__mem_size_class(size)], 1, shared);
+    sonde__heap_add(&row->allocs, 1, shared);
+    sonde__heap_add(&row->alloc_bytes, size, shared);
+    sonde__heap_add(&t->lane->allocs, 1, shared);
+    sonde__heap_add(&t->lane->alloc_bytes, size, shared);
+    sonde__heap_add(&t->lane->size_class[sonde__heap_size_class(size)], 1, shared);
 }
 
-RARE void count_alloc_shared(struct sonde__mem_thread *t, struct sonde__mem_row *row,
+RARE void count_alloc_shared(struct sonde__heap_thread *t, struct sonde__heap_row *row,
                              uint64_t size)
 {
     count_alloc(t, row, size, 1);
-    sonde__mem_tls.allocs++;
-    sonde__mem_tls.bytes += size;
+    sonde__heap_tls.allocs++;
+    sonde__heap_tls.bytes += size;
 }
 
-RARE void tick(struct sonde__mem_thread *t)
+RARE void tick(struct sonde__heap_thread *t)
 {
     t->ticked = 0;
-    sonde__mem_arena();
+    sonde__heap_arena();
 }
 
-void sonde__mem_full_alloc(const struct sonde__caller *c, void *p, uint64_t size)
+void sonde__heap_full_alloc(const struct sonde__caller *c, void *p, uint64_t size)
 {
-    struct sonde__mem_thread *t = sonde__mem_tls.self;
-    if (!LIKELY(t) && !(t = sonde__mem_thread_take())) {
-        sonde__mem_count(&sonde__mem_state.area->refused);
+    struct sonde__heap_thread *t = sonde__heap_tls.self;
+    if (!LIKELY(t) && !(t = sonde__heap_thread_take())) {
+        sonde__heap_count(&sonde__heap_state.area->refused);
         return;
     }
-    struct sonde__mem_block b = { .addr = (uint64_t)(uintptr_t)p, .size = size };
-    struct sonde__mem_row *row;
+    struct sonde__heap_block b = { .addr = (uint64_t)(uintptr_t)p, .size = size };
+    struct sonde__heap_row *row;
     sonde__live_prefetch(b.addr);
     b.coarse = coarse(t);
-    const struct sonde__mem_stack *s = sonde__stack_recall(t, c);
+    const struct sonde__heap_stack *s = sonde__stack_recall(t, c);
     if (LIKELY(s)) {
         b.site = s->site;
         row = s->row;
     } else {
-        b.site = sonde__mem_walk(t, c, &row);
+        b.site = sonde__heap_walk(t, c, &row);
     }
     if (!LIKELY(!put(t, &b))) {
-        sonde__mem_count(&sonde__mem_state.area->refused);
+        sonde__heap_count(&sonde__heap_state.area->refused);
     } else {
         if (LIKELY(t->lane_index)) count_alloc(t, row, size, 0);
         else count_alloc_shared(t, row, size);
-        sonde__mem_newest(b.addr);
-        sonde__mem_live_add(t, (int64_t)size);
-        if (!LIKELY(!b.precise)) sonde__mem_tell_alloc(&b);
+        sonde__heap_newest(b.addr);
+        sonde__heap_live_add(t, (int64_t)size);
+        if (!LIKELY(!b.precise)) sonde__heap_tell_alloc(&b);
     }
     if (!LIKELY(!t->ticked)) tick(t);
-    if (!LIKELY(t == sonde__mem_tls.self)) sonde__mem_thread_give(t);
+    if (!LIKELY(t == sonde__heap_tls.self)) sonde__heap_thread_give(t);
 }
 
 /* ---- Frees ----------------------------------------------------------------------------------- */
 
-static inline void count_free(struct sonde__mem_lane *lane, struct sonde__mem_row *row,
+static inline void count_free(struct sonde__heap_lane *lane, struct sonde__heap_row *row,
                               uint64_t addr, uint64_t size, uint64_t us, int shared)
 {
-    sonde__mem_add(&row->frees, 1, shared);
-    sonde__mem_add(&row->free_bytes, size, shared);
-    if (us) sonde__mem_add(&row->lifetime_us, us, shared);
-    if (sonde__mem_temporary(addr)) {
-        sonde__mem_add(&row->temps, 1, shared);
-        sonde__mem_add(&row->temp_bytes, size, shared);
+    sonde__heap_add(&row->frees, 1, shared);
+    sonde__heap_add(&row->free_bytes, size, shared);
+    if (us) sonde__heap_add(&row->lifetime_us, us, shared);
+    if (sonde__heap_temporary(addr)) {
+        sonde__heap_add(&row->temps, 1, shared);
+        sonde__heap_add(&row->temp_bytes, size, shared);
     }
-    sonde__mem_add(&lane->frees, 1, shared);
-    sonde__mem_add(&lane->free_bytes, size, shared);
-    sonde__mem_add(&lane->lifetime[sonde__mem_lifetime_class(us)], 1, shared);
+    sonde__heap_add(&lane->frees, 1, shared);
+    sonde__heap_add(&lane->free_bytes, size, shared);
+    sonde__heap_add(&lane->lifetime[sonde__heap_lifetime_class(us)], 1, shared);
 }
 
 /* By any thread, also one without a lane, or that has ended. Of lane 0 there are rows of all. */
-void sonde__mem_full_freed(const struct sonde__mem_block *b)
+void sonde__heap_full_freed(const struct sonde__heap_block *b)
 {
-    struct sonde__mem_thread *t = sonde__mem_thread_take();
+    struct sonde__heap_thread *t = sonde__heap_thread_take();
     const uint32_t lane = t ? t->lane_index : 0;
-    struct sonde__mem_row *row = lane ? sonde__mem_row(lane, b->site) : NULL;
-    struct sonde__mem_lane *all = sonde__mem_state.area->lane;
+    struct sonde__heap_row *row = lane ? sonde__heap_row(lane, b->site) : NULL;
+    struct sonde__heap_lane *all = sonde__heap_state.area->lane;
     const uint64_t now = sonde_ticks();
-    const uint64_t us = b->precise ? sonde__mem_ticks_us(now - b->ticks)
-                                   : coarse_us(sonde__mem_coarse() - b->coarse);
+    const uint64_t us = b->precise ? sonde__heap_ticks_us(now - b->ticks)
+                                   : coarse_us(sonde__heap_coarse() - b->coarse);
     if (row) count_free(t->lane, row, b->addr, b->size, us, 0);
-    else count_free(all, sonde__mem_row(0, b->site), b->addr, b->size, us, 1);
-    if (b->precise) sonde__mem_tell_free(b, now);
+    else count_free(all, sonde__heap_row(0, b->site), b->addr, b->size, us, 1);
+    if (b->precise) sonde__heap_tell_free(b, now);
     if (!t) return;
-    sonde__mem_live_add(t, -(int64_t)b->size);
-    sonde__mem_thread_give(t);
+    sonde__heap_live_add(t, -(int64_t)b->size);
+    sonde__heap_thread_give(t);
 }
 
 RARE void free_rare(const struct sonde__live_entry *e)
 {
-    struct sonde__mem_block b;
+    struct sonde__heap_block b;
     sonde__live_unpack(e, &b);
-    sonde__mem_full_freed(&b);
+    sonde__heap_full_freed(&b);
 }
 
-void sonde__mem_full_free(void *p)
+void sonde__heap_full_free(void *p)
 {
-    struct sonde__mem_thread *t = sonde__mem_tls.self;
+    struct sonde__heap_thread *t = sonde__heap_tls.self;
     struct sonde__live_entry e;
     const uint64_t addr = (uint64_t)(uintptr_t)p;
     if (!sonde__live_take(addr, &e)) {
-        sonde__mem_count(&sonde__mem_state.area->unmatched);
+        sonde__heap_count(&sonde__heap_state.area->unmatched);
         return;
     }
     const uint32_t site = (uint32_t)(e.key >> SONDE__LIVE_KEY_BITS) & SONDE__LIVE_SITE;
-    const uint64_t rows = t ? t->directory[site / SONDE__MEM_ROWS] : 0;
+    const uint64_t rows = t ? t->directory[site / SONDE__HEAP_ROWS] : 0;
     if (!LIKELY(rows && t->lane_index && !(e.key & SONDE__LIVE_SIDE))) {
         free_rare(&e);
         return;
     }
-    struct sonde__mem_row *row = (struct sonde__mem_row *)(void *)sonde__at(rows);
+    struct sonde__heap_row *row = (struct sonde__heap_row *)(void *)sonde__at(rows);
     const uint64_t size = (uint32_t)e.value;
     const uint32_t since = coarse(t) - (uint32_t)(e.value >> 32);
-    count_free(t->lane, row + site % SONDE__MEM_ROWS, addr, size, coarse_us(since), 0);
-    sonde__mem_live_add(t, -(int64_t)size);
+    count_free(t->lane, row + site % SONDE__HEAP_ROWS, addr, size, coarse_us(since), 0);
+    sonde__heap_live_add(t, -(int64_t)size);
 }
 
-int sonde__mem_full_forget(void *p, struct sonde__mem_block *out)
+int sonde__heap_full_forget(void *p, struct sonde__heap_block *out)
 {
     struct sonde__live_entry e;
     if (!sonde__live_take((uint64_t)(uintptr_t)p, &e)) {
-        sonde__mem_count(&sonde__mem_state.area->unmatched);
+        sonde__heap_count(&sonde__heap_state.area->unmatched);
         return 0;
     }
     sonde__live_unpack(&e, out);

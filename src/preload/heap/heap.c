@@ -20,8 +20,8 @@
 
 #define CHUNKS 8192u        /* of the ring: half a MiB */
 
-struct sonde__mem_gate sonde__mem_gate;
-struct sonde__mem_state sonde__mem_state;
+struct sonde__heap_gate sonde__heap_gate;
+struct sonde__heap_state sonde__heap_state;
 static int decided;         /* what the environment asks for is known */
 
 int __cxa_atexit(void (*call)(void *), void *arg, void *library);
@@ -45,7 +45,7 @@ static struct {
     uint32_t bypassed;
     uint64_t own_low, own_high, allocator_low, allocator_high;
     struct mallinfo2 (*mallinfo2)(void);
-    char allocator[sizeof(((struct sonde__mem *)0)->allocator)];
+    char allocator[sizeof(((struct sonde__heap *)0)->allocator)];
 } around;
 
 /* Where the allocator is, and whether the one that programs find is ours: one that is linked into
@@ -61,12 +61,12 @@ static void look_around(void)
     void (*const first_free)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "free");
     around.known = 1;
     module_range((void *)(uintptr_t)module_range, &around.own_low, &around.own_high, &map);
-    sonde__mem_tls.probed = 0;
-    sonde__mem_tls.countdown = 0;
+    sonde__heap_tls.probed = 0;
+    sonde__heap_tls.countdown = 0;
     if (first && first_free) first_free(first(1));
-    around.bypassed = !sonde__mem_tls.probed;
+    around.bypassed = !sonde__heap_tls.probed;
     module_range(around.bypassed ? (void *)(uintptr_t)first
-                                 : (void *)(uintptr_t)sonde__mem_real.malloc,
+                                 : (void *)(uintptr_t)sonde__heap_real.malloc,
                  &around.allocator_low, &around.allocator_high, &map);
     const char *path = map && map->l_name[0] ? map->l_name : sonde__paths.exe;
     const char *slash = strrchr(path, '/');
@@ -80,7 +80,7 @@ static void look_around(void)
     if (around.bypassed) around.allocator_low = around.allocator_high = 0; /* all there is to see */
 }
 
-static void around_apply(struct sonde__mem *m, struct sonde__mem_state *s)
+static void around_apply(struct sonde__heap *m, struct sonde__heap_state *s)
 {
     m->bypassed = around.bypassed;
     strcpy(m->allocator, around.allocator);
@@ -101,16 +101,16 @@ static uint64_t any_seed(void)
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
-static struct sonde__mem *area_make(void)
+static struct sonde__heap *area_make(void)
 {
     if (sonde__ensure_open()) return NULL;
-    const uint64_t at = sonde__heap_take(sizeof(struct sonde__mem));
-    const uint64_t ring = sonde__heap_take(CHUNKS * sizeof(struct sonde__chunk));
+    const uint64_t at = sonde__block_take(sizeof(struct sonde__heap));
+    const uint64_t ring = sonde__block_take(CHUNKS * sizeof(struct sonde__chunk));
     if (!at || !ring) return NULL;
-    struct sonde__mem *m = (struct sonde__mem *)(void *)sonde__at(at);
+    struct sonde__heap *m = (struct sonde__heap *)(void *)sonde__at(at);
     m->session = sonde__heap_config.session;
     m->mode = sonde__heap_config.mode;
-    m->count_shift = m->mode == SONDE__MEM_SAMPLED ? 16 : 0;
+    m->count_shift = m->mode == SONDE__HEAP_SAMPLED ? 16 : 0;
     m->mean = sonde__heap_config.mean;
     m->depth_max = sonde__heap_config.depth_max;
     m->chunk_count = CHUNKS;
@@ -120,9 +120,9 @@ static struct sonde__mem *area_make(void)
     return m;
 }
 
-static void state_set(struct sonde__mem *m)
+static void state_set(struct sonde__heap *m)
 {
-    struct sonde__mem_state *s = &sonde__mem_state;
+    struct sonde__heap_state *s = &sonde__heap_state;
     memset(s, 0, sizeof(*s));
     s->area = m;
     s->ring = (struct sonde__chunk *)(void *)sonde__at(m->ring);
@@ -130,17 +130,17 @@ static void state_set(struct sonde__mem *m)
     s->depth_max = m->depth_max;
     s->mean = m->mean;
     s->seed = sonde__heap_config.seed ? sonde__heap_config.seed : any_seed();
-    (void)sonde__mem_coarse(); /* its zero is now */
+    (void)sonde__heap_coarse(); /* its zero is now */
 }
 
 /* After all destructors of all libraries: registered before any of them, and not with this one. */
 static void at_last(void *unused)
 {
     (void)unused;
-    if (!sonde__mem_gate.mode || sonde__mem_tls.busy || sonde__g.silent) return;
-    sonde__mem_busy(1);
-    sonde__mem_scan();
-    sonde__mem_busy(0);
+    if (!sonde__heap_gate.mode || sonde__heap_tls.busy || sonde__g.silent) return;
+    sonde__heap_busy(1);
+    sonde__heap_scan();
+    sonde__heap_busy(0);
 }
 
 static void scan_at_last(void)
@@ -150,29 +150,29 @@ static void scan_at_last(void)
     registered = !__cxa_atexit(at_last, NULL, NULL);
 }
 
-void sonde__mem_start(void)
+void sonde__heap_start(void)
 {
-    struct sonde__mem_gate *g = &sonde__mem_gate;
-    sonde__mem_busy(1);
+    struct sonde__heap_gate *g = &sonde__heap_gate;
+    sonde__heap_busy(1);
     sonde__walks_start();
     if (!around.known) look_around();
-    struct sonde__mem *m = area_make();
+    struct sonde__heap *m = area_make();
     if (m) {
         state_set(m);
-        around_apply(m, &sonde__mem_state);
-        sonde__mem_threads_init();
-        sonde__mem_maps_init();
+        around_apply(m, &sonde__heap_state);
+        sonde__heap_threads_init();
+        sonde__heap_maps_init();
         scan_at_last();
-        if (!sonde__live_init() && !sonde__mem_nodes_init()) {
+        if (!sonde__live_init() && !sonde__heap_nodes_init()) {
             madvise(g, sizeof(*g), MADV_WIPEONFORK);
-            g->filter_mask = m->mode == SONDE__MEM_SAMPLED ? SONDE__MEM_FILTER_FIRST - 1 : 0;
-            g->filter[0] = m->mode == SONDE__MEM_FULL ? ~0ull : 0;
+            g->filter_mask = m->mode == SONDE__HEAP_SAMPLED ? SONDE__HEAP_FILTER_FIRST - 1 : 0;
+            g->filter[0] = m->mode == SONDE__HEAP_FULL ? ~0ull : 0;
             __atomic_store_n(&g->mode, m->mode, __ATOMIC_RELEASE);
-            __atomic_store_n(&sonde__g.h->mem, (uint64_t)((char *)m - sonde__g.base),
+            __atomic_store_n(&sonde__g.h->heap, (uint64_t)((char *)m - sonde__g.base),
                              __ATOMIC_RELEASE);
         }
     }
-    sonde__mem_busy(0);
+    sonde__heap_busy(0);
 }
 
 /* ---- Beginning later -------------------------------------------------------------------------- */
@@ -184,38 +184,38 @@ void sonde__mem_start(void)
 enum { LATER_NO, LATER_WAITS, LATER_BEGINS };
 static uint32_t later;
 
-void sonde__mem_start_later(void)
+void sonde__heap_start_later(void)
 {
-    if (sonde__heap_config.mode != SONDE__MEM_SAMPLED || sonde__heap_config.scan ||
+    if (sonde__heap_config.mode != SONDE__HEAP_SAMPLED || sonde__heap_config.scan ||
         sonde__heap_config.mean < LATER_MEAN_LEAST) {
-        sonde__mem_start();
+        sonde__heap_start();
         return;
     }
-    sonde__mem_busy(1);
+    sonde__heap_busy(1);
     sonde__walks_start();
     if (!around.known) look_around();
-    sonde__mem_tls.countdown = 0;
-    sonde__mem_busy(0);
+    sonde__heap_tls.countdown = 0;
+    sonde__heap_busy(0);
     __atomic_store_n(&later, LATER_WAITS, __ATOMIC_RELEASE);
 }
 
-void sonde__mem_sandboxed(void)
+void sonde__heap_sandboxed(void)
 {
     uint32_t waits = LATER_WAITS;
     __atomic_compare_exchange_n(&later, &waits, LATER_NO, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-void sonde__mem_thread_off(void)
+void sonde__heap_thread_off(void)
 {
-    if (sonde__mem_gate.mode) sonde__mem_gate.missed = 1;
-    sonde__mem_tls.countdown = SONDE__MEM_OFF;
-    sonde__mem_busy(SONDE__MEM_PASSING);
+    if (sonde__heap_gate.mode) sonde__heap_gate.missed = 1;
+    sonde__heap_tls.countdown = SONDE__HEAP_OFF;
+    sonde__heap_busy(SONDE__HEAP_PASSING);
 }
 
 /* The mode; 0 = not yet, and the thread comes again. */
 static uint32_t later_look(void)
 {
-    struct sonde__mem_tls *tls = &sonde__mem_tls;
+    struct sonde__heap_tls *tls = &sonde__heap_tls;
     uint32_t waits = LATER_WAITS;
     if (!tls->waited) {
         tls->waited = 1;
@@ -225,54 +225,54 @@ static uint32_t later_look(void)
     if (__atomic_compare_exchange_n(&later, &waits, LATER_BEGINS, 0, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
         const int saved = errno;
-        sonde__mem_start();
+        sonde__heap_start();
         errno = saved;
         __atomic_store_n(&later, LATER_NO, __ATOMIC_RELEASE);
     } else if (waits == LATER_BEGINS) {
         tls->countdown = sonde__heap_config.mean / 32; /* another thread is at it */
         return 0;
     }
-    const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);
-    if (!mode) tls->countdown = SONDE__MEM_OFF;
+    const uint32_t mode = __atomic_load_n(&sonde__heap_gate.mode, __ATOMIC_ACQUIRE);
+    if (!mode) tls->countdown = SONDE__HEAP_OFF;
     return mode;
 }
 
-void sonde__mem_decided(void) { __atomic_store_n(&decided, 1, __ATOMIC_RELEASE); }
-int sonde__mem_is_decided(void) { return __atomic_load_n(&decided, __ATOMIC_ACQUIRE); }
+void sonde__heap_decided(void) { __atomic_store_n(&decided, 1, __ATOMIC_RELEASE); }
+int sonde__heap_is_decided(void) { return __atomic_load_n(&decided, __ATOMIC_ACQUIRE); }
 
 /* libc has no environment yet while the dynamic linker makes its first allocations. */
-uint32_t sonde__mem_wake(void)
+uint32_t sonde__heap_wake(void)
 {
     const int saved = errno;
-    if (!sonde__mem_is_decided()) {
+    if (!sonde__heap_is_decided()) {
         if (environ) sonde__preload_start();
         errno = saved;
-        if (!sonde__mem_is_decided()) return 0;
+        if (!sonde__heap_is_decided()) return 0;
     }
-    const uint32_t mode = __atomic_load_n(&sonde__mem_gate.mode, __ATOMIC_ACQUIRE);
+    const uint32_t mode = __atomic_load_n(&sonde__heap_gate.mode, __ATOMIC_ACQUIRE);
     if (!mode && __atomic_load_n(&later, __ATOMIC_ACQUIRE)) return later_look();
-    if (!mode) sonde__mem_tls.countdown = SONDE__MEM_OFF;
+    if (!mode) sonde__heap_tls.countdown = SONDE__HEAP_OFF;
     return mode;
 }
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
 /* The gate was emptied by the kernel, unless it is an old one. */
-void sonde__mem_forked(int again)
+void sonde__heap_forked(int again)
 {
-    const int profiled = sonde__mem_state.area != NULL || later != LATER_NO;
-    if (sonde__mem_gate.mode) memset(&sonde__mem_gate, 0, sizeof(sonde__mem_gate));
-    memset(&sonde__mem_tls, 0, sizeof(sonde__mem_tls));
-    sonde__mem_state.area = NULL;
+    const int profiled = sonde__heap_state.area != NULL || later != LATER_NO;
+    if (sonde__heap_gate.mode) memset(&sonde__heap_gate, 0, sizeof(sonde__heap_gate));
+    memset(&sonde__heap_tls, 0, sizeof(sonde__heap_tls));
+    sonde__heap_state.area = NULL;
     later = LATER_NO;
-    if (profiled && again) sonde__mem_start_later();
+    if (profiled && again) sonde__heap_start_later();
 }
 
-void sonde__mem_stop(void)
+void sonde__heap_stop(void)
 {
-    if (!sonde__mem_gate.mode || sonde__mem_tls.busy) return;
-    sonde__mem_busy(1);
-    if (!sonde__g.silent) sonde__mem_thread_tell(); /* else it has been told */
-    if (sonde__mem_tls.self) sonde__mem_flush(sonde__mem_tls.self);
-    sonde__mem_busy(0);
+    if (!sonde__heap_gate.mode || sonde__heap_tls.busy) return;
+    sonde__heap_busy(1);
+    if (!sonde__g.silent) sonde__heap_thread_tell(); /* else it has been told */
+    if (sonde__heap_tls.self) sonde__heap_flush(sonde__heap_tls.self);
+    sonde__heap_busy(0);
 }

@@ -38,7 +38,7 @@
 
 /* ---- real.c: the allocator behind us ----------------------------------------------------- */
 
-struct sonde__mem_real {
+struct sonde__heap_real {
     void *(*malloc)(size_t);
     void (*free)(void *);
     void *(*calloc)(size_t, size_t);
@@ -55,22 +55,22 @@ struct sonde__mem_real {
 
 /* For what the fast ways use: a declaration alone does not say that it is in this library, and would
  * be reached by way of the global offset table. */
-#define SONDE__MEM_HERE __attribute__((visibility("hidden")))
+#define SONDE__HEAP_HERE __attribute__((visibility("hidden")))
 
 /* Never NULL: until they are found, functions that find them. */
-extern struct sonde__mem_real sonde__mem_real SONDE__MEM_HERE;
+extern struct sonde__heap_real sonde__heap_real SONDE__HEAP_HERE;
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
-#define SONDE__MEM_FILTER_FIRST (1u << 8) /* words; it grows up to … */
-#define SONDE__MEM_FILTER (1u << 12)    /* … this many */
-#define SONDE__MEM_OFF (1ull << 63)     /* a countdown that never ends */
-#define SONDE__MEM_PASSING 2u           /* busy in a function of the allocator's that may call us */
+#define SONDE__HEAP_FILTER_FIRST (1u << 8) /* words; it grows up to … */
+#define SONDE__HEAP_FILTER (1u << 12)    /* … this many */
+#define SONDE__HEAP_OFF (1ull << 63)     /* a countdown that never ends */
+#define SONDE__HEAP_PASSING 2u           /* busy in a function of the allocator's that may call us */
 
 /* Zero in a child that was forked. */
-struct sonde__mem_gate {
+struct sonde__heap_gate {
     uint32_t filter_mask;       /* 0: only the first word counts */
-    uint32_t mode;              /* SONDE__MEM_SAMPLED, SONDE__MEM_FULL; 0 = off */
+    uint32_t mode;              /* SONDE__HEAP_SAMPLED, SONDE__HEAP_FULL; 0 = off */
     uint32_t missed;            /* 1: calls went past us, in handlers. Blocks may be known that are
                                    not there any more */
     uint32_t closed;            /* 1: nothing new is recorded (sandbox.h) */
@@ -82,24 +82,24 @@ struct sonde__mem_gate {
     uint32_t filter_used;       /* blocks in it */
     uint32_t peak_lock;         /* tried, never waited for */
     uint32_t arena_lock;        /* so is this */
-    uint64_t filter[SONDE__MEM_FILTER] __attribute__((aligned(64))); /* sampled addresses: a bit by
+    uint64_t filter[SONDE__HEAP_FILTER] __attribute__((aligned(64))); /* sampled addresses: a bit by
                                    hash. At first all that a free looks at is in one page */
-    uint8_t filter_count[SONDE__MEM_FILTER * 64]; /* of each bit, up to 255, which stays */
+    uint8_t filter_count[SONDE__HEAP_FILTER * 64]; /* of each bit, up to 255, which stays */
 } __attribute__((aligned(SONDE__PAGE)));
 
-extern struct sonde__mem_gate sonde__mem_gate SONDE__MEM_HERE;
+extern struct sonde__heap_gate sonde__heap_gate SONDE__HEAP_HERE;
 
 /* A larger mask adds bits to the number of the word and changes none of those before. */
-static inline uint64_t sonde__mem_filter_word(uint64_t addr)
+static inline uint64_t sonde__heap_filter_word(uint64_t addr)
 {
-    _Static_assert(SONDE__MEM_FILTER <= 1u << (32 - 19), "the hash has as many bits");
-    return (uint32_t)addr * 0x9e3779b1u >> 19 & sonde__mem_gate.filter_mask;
+    _Static_assert(SONDE__HEAP_FILTER <= 1u << (32 - 19), "the hash has as many bits");
+    return (uint32_t)addr * 0x9e3779b1u >> 19 & sonde__heap_gate.filter_mask;
 }
 
-static inline uint32_t sonde__mem_filter_bit(uint64_t addr) { return addr >> 4 & 63; }
+static inline uint32_t sonde__heap_filter_bit(uint64_t addr) { return addr >> 4 & 63; }
 
-struct sonde__mem_state {
-    struct sonde__mem *area;    /* in the segment */
+struct sonde__heap_state {
+    struct sonde__heap *area;    /* in the segment */
     struct sonde__chunk *ring;
     uint64_t own_low, own_high; /* code of this library */
     uint64_t allocator_low, allocator_high; /* the module that the real malloc is in */
@@ -111,13 +111,13 @@ struct sonde__mem_state {
     struct mallinfo2 (*mallinfo2)(void); /* NULL: not glibc's allocator */
 };
 
-extern struct sonde__mem_state sonde__mem_state;
+extern struct sonde__heap_state sonde__heap_state;
 
-struct sonde__mem_tls {
+struct sonde__heap_tls {
     uint64_t countdown;         /* bytes and calls until the slow way is taken */
     uint64_t last;              /* ~ the newest allocation known … */
     uint64_t last_countdown;    /* … and the countdown behind it */
-    struct sonde__mem_thread *self; /* full mode; NULL = none yet, or the thread has ended */
+    struct sonde__heap_thread *self; /* full mode; NULL = none yet, or the thread has ended */
     uint64_t rng;               /* 0 = the thread has not been here */
     uint64_t allocs, bytes;     /* it made; units of rows */
     uint32_t tid;
@@ -128,75 +128,75 @@ struct sonde__mem_tls {
     uint32_t waited;            /* heap.c: it has been told when to begin */
 };
 
-extern __thread struct sonde__mem_tls sonde__mem_tls
+extern __thread struct sonde__heap_tls sonde__heap_tls
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Put in front of what must not see a handler of this thread, and behind it. */
-static inline void sonde__mem_busy(uint32_t busy)
+static inline void sonde__heap_busy(uint32_t busy)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    sonde__mem_tls.busy = busy;
+    sonde__heap_tls.busy = busy;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-static inline void sonde__mem_count(uint64_t *counter)
+static inline void sonde__heap_count(uint64_t *counter)
 {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- heap.c: beginning and end ---------------------------------------------------------------- */
 
-void sonde__mem_start(void);
-void sonde__mem_start_later(void);      /* a child: when it has allocated something */
-void sonde__mem_sandboxed(void);        /* system calls are given up: what has not begun does not */
-void sonde__mem_thread_off(void);       /* this thread is not looked at any more, to its end */
-void sonde__mem_forked(int again);      /* in a child */
-void sonde__mem_stop(void);             /* the program ends, as far as we can tell */
+void sonde__heap_start(void);
+void sonde__heap_start_later(void);      /* a child: when it has allocated something */
+void sonde__heap_sandboxed(void);        /* system calls are given up: what has not begun does not */
+void sonde__heap_thread_off(void);       /* this thread is not looked at any more, to its end */
+void sonde__heap_forked(int again);      /* in a child */
+void sonde__heap_stop(void);             /* the program ends, as far as we can tell */
 
-void sonde__mem_decided(void);          /* whether there will be a start is known */
-int sonde__mem_is_decided(void);
+void sonde__heap_decided(void);          /* whether there will be a start is known */
+int sonde__heap_is_decided(void);
 
 /* The mode, at the first call of a thread or when nothing is decided yet. */
-uint32_t sonde__mem_wake(void);
+uint32_t sonde__heap_wake(void);
 
 /* ---- memory.c ---------------------------------------------------------------------------- */
 
 /* Zeroed pages of our own, that a forked child finds empty. NULL: there are none. */
-void *sonde__mem_pages(uint64_t bytes);
-void sonde__mem_pages_give(void *pages, uint64_t bytes);
+void *sonde__heap_pages(uint64_t bytes);
+void sonde__heap_pages_give(void *pages, uint64_t bytes);
 /* The ith of all: where; 0 = that was the last, UINT64_MAX = there is none here. */
-uint64_t sonde__mem_own(uint32_t i, uint64_t *bytes);
+uint64_t sonde__heap_own(uint32_t i, uint64_t *bytes);
 
 /* 0, or -1: whoever holds it does not let go, for seconds. */
-int sonde__mem_lock_wait(uint32_t *lock);
+int sonde__heap_lock_wait(uint32_t *lock);
 
-static inline int sonde__mem_lock(uint32_t *lock)
+static inline int sonde__heap_lock(uint32_t *lock)
 {
-    return __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) ? sonde__mem_lock_wait(lock) : 0;
+    return __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) ? sonde__heap_lock_wait(lock) : 0;
 }
 
-static inline void sonde__mem_unlock(uint32_t *lock)
+static inline void sonde__heap_unlock(uint32_t *lock)
 {
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
 /* CLOCK_MONOTONIC_COARSE since the start, in units of 2^20 ns. */
-uint32_t sonde__mem_coarse(void);
+uint32_t sonde__heap_coarse(void);
 
 /* ---- math_hot.c -------------------------------------------------------------------------- */
 
-struct sonde__mem_weight {      /* what a sampled allocation stands for; units of rows */
+struct sonde__heap_weight {      /* what a sampled allocation stands for; units of rows */
     uint64_t count, bytes, bytes_var, count_var;
 };
 
 /* 1 - exp(-x), x >= 0. */
-double sonde__mem_chance(double x);
+double sonde__heap_chance(double x);
 /* The next countdown: P(countdown <= n) = 1 - exp(-(n + 1) / mean). */
-uint64_t sonde__mem_draw(uint64_t *rng, uint64_t mean);
-uint64_t sonde__mem_seed(uint64_t seed, uint64_t thread);
-struct sonde__mem_weight sonde__mem_weigh(uint64_t size, uint64_t mean);
+uint64_t sonde__heap_draw(uint64_t *rng, uint64_t mean);
+uint64_t sonde__heap_seed(uint64_t seed, uint64_t thread);
+struct sonde__heap_weight sonde__heap_weigh(uint64_t size, uint64_t mean);
 
-struct sonde__mem_block {       /* an allocation; where they are kept: live.h */
+struct sonde__heap_block {       /* an allocation; where they are kept: live.h */
     uint64_t addr, size;
     uint64_t ticks;             /* when, if it is precise: sampled mode, or an event was told */
     uint32_t site;
@@ -206,30 +206,30 @@ struct sonde__mem_block {       /* an allocation; where they are kept: live.h */
 
 /* ---- node_hot.c: stacks as nodes, sites -------------------------------------------------- */
 
-#define SONDE__MEM_SITE_REST 1u         /* "callers unknown" */
+#define SONDE__HEAP_SITE_REST 1u         /* "callers unknown" */
 
-int sonde__mem_nodes_init(void);
+int sonde__heap_nodes_init(void);
 /* The node of ip (with its module) called by parent; 0 = there is no room. */
-uint32_t sonde__mem_node(uint32_t parent, uint64_t ip);
-uint64_t sonde__mem_tag(uint64_t ip);   /* with its module */
-uint32_t sonde__mem_site(uint32_t node);    /* its site; SITE_REST if there is no room */
-uint32_t sonde__mem_site_node(uint32_t site);
+uint32_t sonde__heap_node(uint32_t parent, uint64_t ip);
+uint64_t sonde__heap_tag(uint64_t ip);   /* with its module */
+uint32_t sonde__heap_site(uint32_t node);    /* its site; SITE_REST if there is no room */
+uint32_t sonde__heap_site_node(uint32_t site);
 
 /* ---- row_hot.c: lanes and rows ----------------------------------------------------------- */
 
 /* The row of a site in a lane, made if need be; NULL: no memory. Lane 0 has those of all sites. */
-struct sonde__mem_row *sonde__mem_row(uint32_t lane, uint32_t site);
-uint64_t *sonde__mem_directory(uint32_t lane);  /* of its rows; NULL: no memory */
-uint32_t sonde__mem_lane_take(uint32_t tid);    /* 0 = none is free */
-void sonde__mem_lane_give(uint32_t lane);
+struct sonde__heap_row *sonde__heap_row(uint32_t lane, uint32_t site);
+uint64_t *sonde__heap_directory(uint32_t lane);  /* of its rows; NULL: no memory */
+uint32_t sonde__heap_lane_take(uint32_t tid);    /* 0 = none is free */
+void sonde__heap_lane_give(uint32_t lane);
 
 /* ---- stack_hot.c ------------------------------------------------------------------------- */
 
-#define SONDE__MEM_SLOTS 4096u
-#define SONDE__MEM_POOL (256u << 10)
-#define SONDE__MEM_NAMED 1024u
+#define SONDE__HEAP_SLOTS 4096u
+#define SONDE__HEAP_POOL (256u << 10)
+#define SONDE__HEAP_NAMED 1024u
 
-struct sonde__mem_frame {       /* of a stack that was walked */
+struct sonde__heap_frame {       /* of a stack that was walked */
     uint64_t ra;                /* where it goes on */
     uint64_t sp, bp;            /* then */
     uint32_t node;
@@ -240,9 +240,9 @@ struct sonde__mem_frame {       /* of a stack that was walked */
 };
 
 /* Full mode: one a thread. Sampled mode: one a sample, for as long as it takes. */
-struct sonde__mem_thread {
-    struct sonde__mem_thread *next;
-    struct sonde__mem_lane *lane;
+struct sonde__heap_thread {
+    struct sonde__heap_thread *next;
+    struct sonde__heap_lane *lane;
     const uint64_t *directory;  /* of the lane's rows */
     uint32_t lane_index;        /* 0: locked adds */
     uint32_t tid;               /* who had it last */
@@ -259,104 +259,104 @@ struct sonde__mem_thread {
     uint32_t unmaps;            /* … when so many mappings had been taken away */
     uint32_t shadow_depth;
     int shadow_whole;           /* it was not cut for its depth */
-    struct sonde__mem_frame *shadow, *fresh; /* depth_max each. The stack as last walked, outermost
+    struct sonde__heap_frame *shadow, *fresh; /* depth_max each. The stack as last walked, outermost
                                    frame first; and those of a walk, innermost first */
-    struct sonde__mem_named {   /* frames that have a node: the last of each kind, by hash */
+    struct sonde__heap_named {   /* frames that have a node: the last of each kind, by hash */
         uint64_t ra;            /* 1 more: exact */
         uint32_t parent, node;  /* 0 = none */
-    } named[SONDE__MEM_NAMED];
-    uint16_t slot[SONDE__MEM_SLOTS];
-    char pool[SONDE__MEM_POOL] __attribute__((aligned(64)));
+    } named[SONDE__HEAP_NAMED];
+    uint16_t slot[SONDE__HEAP_SLOTS];
+    char pool[SONDE__HEAP_POOL] __attribute__((aligned(64)));
 };
 
 /* Walk from here, and remember. Returns the site; *row: its row in the thread's lane. */
-uint32_t sonde__mem_walk(struct sonde__mem_thread *t, const struct sonde__caller *c,
-                         struct sonde__mem_row **row);
+uint32_t sonde__heap_walk(struct sonde__heap_thread *t, const struct sonde__caller *c,
+                         struct sonde__heap_row **row);
 
 /* ---- thread.c ---------------------------------------------------------------------------- */
 
-void sonde__mem_threads_init(void);
+void sonde__heap_threads_init(void);
 /* The thread is here for the first time: number, random numbers, and being told of its end. */
-void sonde__mem_thread_enter(void);
+void sonde__heap_thread_enter(void);
 /* A block for the slow way; NULL = no memory. Give it back with the other. */
-struct sonde__mem_thread *sonde__mem_thread_take(void);
-void sonde__mem_lane_leave(struct sonde__mem_thread *t); /* for lane 0 */
-void sonde__mem_thread_give(struct sonde__mem_thread *t);
-void sonde__mem_thread_tell(void);      /* what this thread has allocated, to the ring */
+struct sonde__heap_thread *sonde__heap_thread_take(void);
+void sonde__heap_lane_leave(struct sonde__heap_thread *t); /* for lane 0 */
+void sonde__heap_thread_give(struct sonde__heap_thread *t);
+void sonde__heap_thread_tell(void);      /* what this thread has allocated, to the ring */
 
 /* ---- entry.c ----------------------------------------------------------------------------- */
 
 /* Shall an allocation of n bytes be recorded? Takes them off the countdown. */
-int sonde__mem_chosen(size_t n);
+int sonde__heap_chosen(size_t n);
 
 /* ---- map.c ------------------------------------------------------------------------------- */
 
-extern uint32_t sonde__mem_unmaps;      /* mappings that were taken away, ever */
-void sonde__mem_maps_init(void);
-uint64_t sonde__mem_maps_count(void);
-void sonde__mem_maps_each(void (*call)(void *arg, const struct sonde__mem_block *b), void *arg);
+extern uint32_t sonde__heap_unmaps;      /* mappings that were taken away, ever */
+void sonde__heap_maps_init(void);
+uint64_t sonde__heap_maps_count(void);
+void sonde__heap_maps_each(void (*call)(void *arg, const struct sonde__heap_block *b), void *arg);
 
 /* ---- peak_hot.c -------------------------------------------------------------------------- */
 
 /* Add what a thread has kept back to the bytes in use, and note a peak. */
-void sonde__mem_flush(struct sonde__mem_thread *t);
+void sonde__heap_flush(struct sonde__heap_thread *t);
 
-static inline void sonde__mem_live_add(struct sonde__mem_thread *t, int64_t bytes)
+static inline void sonde__heap_live_add(struct sonde__heap_thread *t, int64_t bytes)
 {
     t->live_delta += bytes;
-    if (t->live_delta > t->live_limit || t->live_delta < -t->live_limit) sonde__mem_flush(t);
+    if (t->live_delta > t->live_limit || t->live_delta < -t->live_limit) sonde__heap_flush(t);
 }
 
 /* ---- arena.c ----------------------------------------------------------------------------- */
 
 /* What the allocator says about itself, if it is time to ask. No lock of ours may be held. */
-void sonde__mem_arena(void);
+void sonde__heap_arena(void);
 
 /* ---- event_hot.c ------------------------------------------------------------------------- */
 
-void sonde__mem_tell(uint32_t type, const uint64_t *words, uint32_t count); /* to the ring */
-void sonde__mem_tell_alloc(const struct sonde__mem_block *b);
-void sonde__mem_tell_free(const struct sonde__mem_block *b, uint64_t now);
+void sonde__heap_tell(uint32_t type, const uint64_t *words, uint32_t count); /* to the ring */
+void sonde__heap_tell_alloc(const struct sonde__heap_block *b);
+void sonde__heap_tell_free(const struct sonde__heap_block *b, uint64_t now);
 
 /* ---- sampled_hot.c, full_hot.c ------------------------------------------------------- */
 
 /* All with busy set. forget takes a block out: 1 if it was known. Unless it is put back, it is then
  * counted as freed. */
-void sonde__mem_sampled_alloc(const struct sonde__caller *c, void *p, uint64_t size);
-int sonde__mem_sampled_forget(void *p, struct sonde__mem_block *out);
-void sonde__mem_sampled_freed(const struct sonde__mem_block *b);
+void sonde__heap_sampled_alloc(const struct sonde__caller *c, void *p, uint64_t size);
+int sonde__heap_sampled_forget(void *p, struct sonde__heap_block *out);
+void sonde__heap_sampled_freed(const struct sonde__heap_block *b);
 
-void sonde__mem_full_alloc(const struct sonde__caller *c, void *p, uint64_t size);
-void sonde__mem_full_free(void *p);     /* forget and freed in one */
-int sonde__mem_full_forget(void *p, struct sonde__mem_block *out);
-void sonde__mem_full_freed(const struct sonde__mem_block *b);
+void sonde__heap_full_alloc(const struct sonde__caller *c, void *p, uint64_t size);
+void sonde__heap_full_free(void *p);     /* forget and freed in one */
+int sonde__heap_full_forget(void *p, struct sonde__heap_block *out);
+void sonde__heap_full_freed(const struct sonde__heap_block *b);
 
-void sonde__mem_put_back(const struct sonde__mem_block *b);
+void sonde__heap_put_back(const struct sonde__heap_block *b);
 
 /* Cells of the thread's own: one instruction, and no handler comes between. */
-static inline void sonde__mem_add(uint64_t *cell, uint64_t v, int shared)
+static inline void sonde__heap_add(uint64_t *cell, uint64_t v, int shared)
 {
     if (shared) __atomic_fetch_add(cell, v, __ATOMIC_RELAXED);
     else *cell += v;
 }
 
-static inline uint64_t sonde__mem_ticks_us(uint64_t ticks)
+static inline uint64_t sonde__heap_ticks_us(uint64_t ticks)
 {
     const uint64_t q32 = __atomic_load_n(&sonde__gate.tick_ns_q32, __ATOMIC_RELAXED);
     return (uint64_t)((unsigned __int128)ticks * q32 >> 32) / 1000;
 }
 
 /* Nothing was allocated by this thread since it was. */
-static inline int sonde__mem_temporary(uint64_t addr)
+static inline int sonde__heap_temporary(uint64_t addr)
 {
-    return sonde__mem_tls.last == ~addr &&
-           sonde__mem_tls.last_countdown == sonde__mem_tls.countdown;
+    return sonde__heap_tls.last == ~addr &&
+           sonde__heap_tls.last_countdown == sonde__heap_tls.countdown;
 }
 
-static inline void sonde__mem_newest(uint64_t addr)
+static inline void sonde__heap_newest(uint64_t addr)
 {
-    sonde__mem_tls.last = ~addr; /* hidden from the scan for lost blocks */
-    sonde__mem_tls.last_countdown = sonde__mem_tls.countdown;
+    sonde__heap_tls.last = ~addr; /* hidden from the scan for lost blocks */
+    sonde__heap_tls.last_countdown = sonde__heap_tls.countdown;
 }
 
 #endif

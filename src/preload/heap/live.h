@@ -89,11 +89,11 @@ static inline int sonde__live_put(struct sonde__live_entry e, struct sonde__live
 {
     const uint64_t key = e.key & SONDE__LIVE_KEY;
     struct sonde__live_shard *s = sonde__live_shard(key << 3);
-    if (sonde__mem_lock(&s->lock)) return -1;
+    if (sonde__heap_lock(&s->lock)) return -1;
     if (__builtin_expect(s->count < s->limit, 1)) {
         struct sonde__live_bucket *b = &s->bucket[sonde__live_home(s, key)];
         struct sonde__live_entry *to = NULL;
-        int known = sonde__mem_gate.missed && sonde__live_past(b);
+        int known = sonde__heap_gate.missed && sonde__live_past(b);
         for (int i = 4; i--;) {
             const uint64_t there = b->e[i].key & SONDE__LIVE_KEY;
             known |= there == key;
@@ -103,7 +103,7 @@ static inline int sonde__live_put(struct sonde__live_entry e, struct sonde__live
             to->key = (to->key & SONDE__LIVE_PAST) | e.key;
             to->value = e.value;
             s->count++;
-            sonde__mem_unlock(&s->lock);
+            sonde__heap_unlock(&s->lock);
             return 0;
         }
     }
@@ -116,7 +116,7 @@ static inline int sonde__live_take(uint64_t addr, struct sonde__live_entry *out)
     const uint64_t key = addr >> 3;
     struct sonde__live_shard *s = sonde__live_shard(addr);
     int found = 0;
-    if (!__atomic_load_n(&s->buckets, __ATOMIC_RELAXED) || sonde__mem_lock(&s->lock)) return 0;
+    if (!__atomic_load_n(&s->buckets, __ATOMIC_RELAXED) || sonde__heap_lock(&s->lock)) return 0;
     struct sonde__live_entry *e = sonde__live_near(s, key);
     if (__builtin_expect(e != NULL, 1)) {
         /* Word by word: the processor does not hand on two words that were stored one by one,
@@ -129,16 +129,16 @@ static inline int sonde__live_take(uint64_t addr, struct sonde__live_entry *out)
     } else if (sonde__live_past(&s->bucket[sonde__live_home(s, key)])) {
         found = sonde__live_take_far(s, key, out);
     }
-    sonde__mem_unlock(&s->lock);
+    sonde__heap_unlock(&s->lock);
     return found;
 }
 
 /* From and to what is kept. pack: -1 = no memory for a side record; unpack gives it back. */
-int sonde__live_pack(const struct sonde__mem_block *b, struct sonde__live_entry *out);
-void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__mem_block *out);
+int sonde__live_pack(const struct sonde__heap_block *b, struct sonde__live_entry *out);
+void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__heap_block *out);
 
 /* How many there are, and each of them. A part is locked while it is told. */
-typedef void sonde__live_fn(void *arg, const struct sonde__mem_block *b);
+typedef void sonde__live_fn(void *arg, const struct sonde__heap_block *b);
 uint64_t sonde__live_count(void);
 void sonde__live_each(sonde__live_fn *call, void *arg);
 

@@ -7,7 +7,7 @@
 
 #define BUCKETS_FIRST 64u   /* a page */
 
-_Static_assert(SONDE__MEM_ROWS * SONDE__MEM_ROW_CHUNKS == SONDE__LIVE_SITE + 1, "17 bits");
+_Static_assert(SONDE__HEAP_ROWS * SONDE__HEAP_ROW_CHUNKS == SONDE__LIVE_SITE + 1, "17 bits");
 
 struct sonde__live_shard *sonde__live_shards;
 
@@ -32,7 +32,7 @@ static struct side *side_at(uint32_t i)
 static int side_take(uint64_t size, uint64_t ticks, uint32_t *out)
 {
     int rc = -1;
-    if (sonde__mem_lock(&sonde__mem_gate.side_lock)) return rc;
+    if (sonde__heap_lock(&sonde__heap_gate.side_lock)) return rc;
     if (side_free) {
         *out = side_free - 1;
         side_free = (uint32_t)side_at(*out)->size;
@@ -40,7 +40,7 @@ static int side_take(uint64_t size, uint64_t ticks, uint32_t *out)
     } else if (side_count < SIDES * SIDE_CHUNKS) {
         struct side **chunk = &side_chunk[side_count / SIDES];
         if (!*chunk) {
-            __atomic_store_n(chunk, sonde__mem_pages(SIDES * sizeof(**chunk)), __ATOMIC_RELEASE);
+            __atomic_store_n(chunk, sonde__heap_pages(SIDES * sizeof(**chunk)), __ATOMIC_RELEASE);
         }
         if (*chunk) {
             *out = side_count++;
@@ -48,19 +48,19 @@ static int side_take(uint64_t size, uint64_t ticks, uint32_t *out)
         }
     }
     if (!rc) *side_at(*out) = (struct side){ size, ticks };
-    sonde__mem_unlock(&sonde__mem_gate.side_lock);
+    sonde__heap_unlock(&sonde__heap_gate.side_lock);
     return rc;
 }
 
 static void side_give(uint32_t i)
 {
-    if (sonde__mem_lock(&sonde__mem_gate.side_lock)) return;
+    if (sonde__heap_lock(&sonde__heap_gate.side_lock)) return;
     side_at(i)->size = side_free;
     side_free = i + 1;
-    sonde__mem_unlock(&sonde__mem_gate.side_lock);
+    sonde__heap_unlock(&sonde__heap_gate.side_lock);
 }
 
-int sonde__live_pack(const struct sonde__mem_block *b, struct sonde__live_entry *out)
+int sonde__live_pack(const struct sonde__heap_block *b, struct sonde__live_entry *out)
 {
     uint32_t side;
     out->key = b->addr >> 3 | (uint64_t)b->site << SONDE__LIVE_KEY_BITS;
@@ -73,9 +73,9 @@ int sonde__live_pack(const struct sonde__mem_block *b, struct sonde__live_entry 
     return 0;
 }
 
-static void look(const struct sonde__live_entry *e, struct sonde__mem_block *out)
+static void look(const struct sonde__live_entry *e, struct sonde__heap_block *out)
 {
-    *out = (struct sonde__mem_block){
+    *out = (struct sonde__heap_block){
         .addr = (e->key & SONDE__LIVE_KEY) << 3,
         .size = (uint32_t)e->value,
         .site = (uint32_t)(e->key >> SONDE__LIVE_KEY_BITS) & SONDE__LIVE_SITE,
@@ -88,7 +88,7 @@ static void look(const struct sonde__live_entry *e, struct sonde__mem_block *out
     out->precise = 1;
 }
 
-void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__mem_block *out)
+void sonde__live_unpack(const struct sonde__live_entry *e, struct sonde__heap_block *out)
 {
     look(e, out);
     if (out->precise) side_give((uint32_t)e->value);
@@ -169,11 +169,11 @@ static int grow(struct sonde__live_shard *s)
     struct sonde__live_shard to = { .buckets = grown(s->buckets) };
     const uint64_t bytes = to.buckets * sizeof(*to.bucket);
     to.limit = limit_of(to.buckets);
-    sonde__mem_unlock(&s->lock);
-    to.bucket = sonde__mem_pages(bytes);
+    sonde__heap_unlock(&s->lock);
+    to.bucket = sonde__heap_pages(bytes);
     if (!to.bucket) return -1;
-    if (sonde__mem_lock(&s->lock)) {
-        sonde__mem_pages_give(to.bucket, bytes);
+    if (sonde__heap_lock(&s->lock)) {
+        sonde__heap_pages_give(to.bucket, bytes);
         return -1;
     }
     void *unused = to.bucket;
@@ -186,9 +186,9 @@ static int grow(struct sonde__live_shard *s)
         __atomic_store_n(&s->bucket, to.bucket, __ATOMIC_RELEASE);
         __atomic_store_n(&s->buckets, to.buckets, __ATOMIC_RELEASE);
     }
-    sonde__mem_unlock(&s->lock);
-    sonde__mem_pages_give(unused, unused_bytes);
-    return sonde__mem_lock(&s->lock);
+    sonde__heap_unlock(&s->lock);
+    sonde__heap_pages_give(unused, unused_bytes);
+    return sonde__heap_lock(&s->lock);
 }
 
 int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
@@ -206,7 +206,7 @@ int sonde__live_put_far(struct sonde__live_shard *s, struct sonde__live_entry e,
         known->key = (known->key & SONDE__LIVE_PAST) | e.key;
         known->value = e.value;
     }
-    sonde__mem_unlock(&s->lock);
+    sonde__heap_unlock(&s->lock);
     return known != NULL;
 }
 
@@ -237,21 +237,21 @@ void sonde__live_each(sonde__live_fn *call, void *arg)
 {
     for (uint32_t i = 0; i < SONDE__LIVE_SHARDS; i++) {
         struct sonde__live_shard *s = &sonde__live_shards[i];
-        struct sonde__mem_block b;
-        if (sonde__mem_lock(&s->lock)) continue;
+        struct sonde__heap_block b;
+        if (sonde__heap_lock(&s->lock)) continue;
         for (uint32_t k = 0; k < s->buckets * 4; k++) {
             const struct sonde__live_entry *e = &s->bucket[k / 4].e[k % 4];
             if (!(e->key & SONDE__LIVE_KEY)) continue;
             look(e, &b);
             call(arg, &b);
         }
-        sonde__mem_unlock(&s->lock);
+        sonde__heap_unlock(&s->lock);
     }
 }
 
 int sonde__live_init(void)
 {
-    sonde__live_shards = sonde__mem_pages(SONDE__LIVE_SHARDS * sizeof(struct sonde__live_shard));
+    sonde__live_shards = sonde__heap_pages(SONDE__LIVE_SHARDS * sizeof(struct sonde__live_shard));
     side_count = side_free = 0;
     for (uint32_t i = 0; i < SIDE_CHUNKS; i++) side_chunk[i] = NULL;
     return sonde__live_shards ? 0 : -1;

@@ -6,7 +6,7 @@
  * access: an address space that is reserved is no memory yet.
  *
  * The kernel is asked first and the list changed after that: by then another thread may have been
- * given the addresses and be in the list with them. So a mapping in the list is numbered; taking
+ * given the addresses and be in the list with them. So a mapping in the list is numbered; capture
  * away spares those that are newer than the call, and what is covered by a new one is gone,
  * whoever has not come to say so yet.
  *
@@ -31,10 +31,10 @@
 struct mapping {
     uint64_t start, end;
     uint64_t number;
-    struct sonde__mem_block block;      /* as it was made; addr 0: a piece without the count */
+    struct sonde__heap_block block;      /* as it was made; addr 0: a piece without the count */
 };
 
-uint32_t sonde__mem_unmaps;
+uint32_t sonde__heap_unmaps;
 
 static struct mapping *list;            /* by start; with map_lock */
 static uint32_t list_count, list_room;
@@ -42,42 +42,42 @@ static uint64_t numbers;                /* of the newest */
 
 /* ---- Going ----------------------------------------------------------------------------------- */
 
-static void add(uint64_t *cell, uint64_t v) { sonde__mem_add(cell, v, 1); }
+static void add(uint64_t *cell, uint64_t v) { sonde__heap_add(cell, v, 1); }
 
-static struct sonde__mem_weight weigh(uint64_t size)
+static struct sonde__heap_weight weigh(uint64_t size)
 {
-    if (sonde__mem_gate.mode == SONDE__MEM_SAMPLED) {
-        return sonde__mem_weigh(size, sonde__mem_state.mean);
+    if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) {
+        return sonde__heap_weigh(size, sonde__heap_state.mean);
     }
-    return (struct sonde__mem_weight){ 1, size, 0, 0 };
+    return (struct sonde__heap_weight){ 1, size, 0, 0 };
 }
 
 /* The lowest piece is gone. */
-static void count_free(const struct sonde__mem_block *b, const struct sonde__mem_weight *w,
-                       struct sonde__mem_row *row)
+static void count_free(const struct sonde__heap_block *b, const struct sonde__heap_weight *w,
+                       struct sonde__heap_row *row)
 {
-    struct sonde__mem *m = sonde__mem_state.area;
-    const uint64_t now = sonde_ticks(), us = sonde__mem_ticks_us(now - b->ticks);
+    struct sonde__heap *m = sonde__heap_state.area;
+    const uint64_t now = sonde_ticks(), us = sonde__heap_ticks_us(now - b->ticks);
     add(&row->frees, w->count);
     add(&row->free_bytes_var, w->bytes_var);
     add(&row->free_count_var, w->count_var);
-    if (m->mode == SONDE__MEM_SAMPLED) add(&row->samples_freed, 1);
+    if (m->mode == SONDE__HEAP_SAMPLED) add(&row->samples_freed, 1);
     add(&row->lifetime_us, (uint64_t)((unsigned __int128)us * w->count >> m->count_shift));
-    if (sonde__mem_temporary(b->addr)) {
+    if (sonde__heap_temporary(b->addr)) {
         add(&row->temps, w->count);
         add(&row->temp_bytes, w->bytes);
     }
     add(&m->lane[0].frees, w->count);
-    add(&m->lane[0].lifetime[sonde__mem_lifetime_class(us)], w->count);
-    if (b->precise) sonde__mem_tell_free(b, now);
+    add(&m->lane[0].lifetime[sonde__heap_lifetime_class(us)], w->count);
+    if (b->precise) sonde__heap_tell_free(b, now);
 }
 
 /* bytes of it are gone, and the count if `counts`. */
-static void gone(const struct sonde__mem_block *b, uint64_t bytes, int counts)
+static void gone(const struct sonde__heap_block *b, uint64_t bytes, int counts)
 {
-    struct sonde__mem *m = sonde__mem_state.area;
-    struct sonde__mem_row *row = sonde__mem_row(0, b->site);
-    const struct sonde__mem_weight w = weigh(b->size);
+    struct sonde__heap *m = sonde__heap_state.area;
+    struct sonde__heap_row *row = sonde__heap_row(0, b->site);
+    const struct sonde__heap_weight w = weigh(b->size);
     const uint64_t weighted =
         (uint64_t)((unsigned __int128)bytes * w.count >> m->count_shift);
     add(&row->free_bytes, weighted);
@@ -104,10 +104,10 @@ static int room_make(void)
 {
     if (list_count < list_room) return 0;
     const uint32_t room = list_room ? list_room * 2 : LIST_FIRST;
-    struct mapping *larger = room <= LIST_MAX ? sonde__mem_pages(room * sizeof(*larger)) : NULL;
+    struct mapping *larger = room <= LIST_MAX ? sonde__heap_pages(room * sizeof(*larger)) : NULL;
     if (!larger) return -1;
     if (list) memcpy(larger, list, list_count * sizeof(*list));
-    sonde__mem_pages_give(list, list_room * sizeof(*list));
+    sonde__heap_pages_give(list, list_room * sizeof(*list));
     list = larger;
     list_room = room;
     return 0;
@@ -167,95 +167,95 @@ static int cut(uint64_t start, uint64_t end, uint64_t number)
     return any;
 }
 
-static int put(uint64_t start, uint64_t end, const struct sonde__mem_block *b)
+static int put(uint64_t start, uint64_t end, const struct sonde__heap_block *b)
 {
     int rc = -1;
-    if (sonde__mem_lock(&sonde__mem_gate.map_lock)) return rc;
+    if (sonde__heap_lock(&sonde__heap_gate.map_lock)) return rc;
     const struct mapping m = { start, end, ++numbers, *b };
     cut(start, end, m.number);
     if (!room_make()) {
         insert_at(first_behind(start), &m);
         rc = 0;
     }
-    sonde__mem_unlock(&sonde__mem_gate.map_lock);
+    sonde__heap_unlock(&sonde__heap_gate.map_lock);
     return rc;
 }
 
-void sonde__mem_maps_init(void)
+void sonde__heap_maps_init(void)
 {
     list = NULL;
     list_count = list_room = 0;
 }
 
-uint64_t sonde__mem_maps_count(void) { return __atomic_load_n(&list_count, __ATOMIC_RELAXED); }
+uint64_t sonde__heap_maps_count(void) { return __atomic_load_n(&list_count, __ATOMIC_RELAXED); }
 
 /* Piece by piece. */
-void sonde__mem_maps_each(void (*call)(void *arg, const struct sonde__mem_block *b), void *arg)
+void sonde__heap_maps_each(void (*call)(void *arg, const struct sonde__heap_block *b), void *arg)
 {
-    if (sonde__mem_lock(&sonde__mem_gate.map_lock)) return;
+    if (sonde__heap_lock(&sonde__heap_gate.map_lock)) return;
     for (uint32_t i = 0; i < list_count; i++) {
-        struct sonde__mem_block b = list[i].block;
+        struct sonde__heap_block b = list[i].block;
         b.addr = list[i].start;
         b.size = list[i].end - list[i].start;
         call(arg, &b);
     }
-    sonde__mem_unlock(&sonde__mem_gate.map_lock);
+    sonde__heap_unlock(&sonde__heap_gate.map_lock);
 }
 
 /* ---- Coming ---------------------------------------------------------------------------------- */
 
-static void count_alloc(struct sonde__mem_thread *t, struct sonde__mem_row *row, uint64_t size)
+static void count_alloc(struct sonde__heap_thread *t, struct sonde__heap_row *row, uint64_t size)
 {
-    const struct sonde__mem_weight w = weigh(size);
+    const struct sonde__heap_weight w = weigh(size);
     const int shared = !t->lane_index;
-    sonde__mem_add(&row->allocs, w.count, shared);
-    sonde__mem_add(&row->alloc_bytes, w.bytes, shared);
-    sonde__mem_add(&row->mapped_bytes, w.bytes, shared);
-    sonde__mem_add(&row->alloc_bytes_var, w.bytes_var, shared);
-    sonde__mem_add(&row->alloc_count_var, w.count_var, shared);
-    if (sonde__mem_gate.mode == SONDE__MEM_SAMPLED) sonde__mem_add(&row->samples, 1, shared);
-    sonde__mem_add(&t->lane->allocs, w.count, shared);
-    sonde__mem_add(&t->lane->alloc_bytes, w.bytes, shared);
-    sonde__mem_add(&t->lane->size_class[sonde__mem_size_class(size)], w.count, shared);
+    sonde__heap_add(&row->allocs, w.count, shared);
+    sonde__heap_add(&row->alloc_bytes, w.bytes, shared);
+    sonde__heap_add(&row->mapped_bytes, w.bytes, shared);
+    sonde__heap_add(&row->alloc_bytes_var, w.bytes_var, shared);
+    sonde__heap_add(&row->alloc_count_var, w.count_var, shared);
+    if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) sonde__heap_add(&row->samples, 1, shared);
+    sonde__heap_add(&t->lane->allocs, w.count, shared);
+    sonde__heap_add(&t->lane->alloc_bytes, w.bytes, shared);
+    sonde__heap_add(&t->lane->size_class[sonde__heap_size_class(size)], w.count, shared);
     if (shared) {
-        sonde__mem_tls.allocs += w.count;
-        sonde__mem_tls.bytes += w.bytes;
+        sonde__heap_tls.allocs += w.count;
+        sonde__heap_tls.bytes += w.bytes;
     }
-    sonde__mem_live_add(t, (int64_t)w.bytes);
+    sonde__heap_live_add(t, (int64_t)w.bytes);
 }
 
 /* In sampled mode all that get here are told one by one. */
-static int is_event(struct sonde__mem_thread *t, uint64_t size)
+static int is_event(struct sonde__heap_thread *t, uint64_t size)
 {
-    if (sonde__mem_gate.mode == SONDE__MEM_SAMPLED) return 1;
+    if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) return 1;
     if (size < t->event_countdown) {
         t->event_countdown -= size + 1;
         return 0;
     }
-    t->event_countdown = sonde__mem_draw(&sonde__mem_tls.rng, sonde__mem_state.mean);
+    t->event_countdown = sonde__heap_draw(&sonde__heap_tls.rng, sonde__heap_state.mean);
     return 1;
 }
 
 static void record(const struct sonde__caller *c, uint64_t start, uint64_t size)
 {
-    struct sonde__mem *m = sonde__mem_state.area;
-    struct sonde__mem_thread *t = sonde__mem_thread_take();
-    struct sonde__mem_row *row;
+    struct sonde__heap *m = sonde__heap_state.area;
+    struct sonde__heap_thread *t = sonde__heap_thread_take();
+    struct sonde__heap_row *row;
     if (!t) {
-        sonde__mem_count(&m->refused);
+        sonde__heap_count(&m->refused);
         return;
     }
-    struct sonde__mem_block b = { .addr = start, .size = size, .ticks = sonde_ticks() };
-    b.site = sonde__mem_walk(t, c, &row);
+    struct sonde__heap_block b = { .addr = start, .size = size, .ticks = sonde_ticks() };
+    b.site = sonde__heap_walk(t, c, &row);
     b.precise = (uint32_t)is_event(t, size);
     if (put(start, start + size, &b)) {
-        sonde__mem_count(&m->refused);
+        sonde__heap_count(&m->refused);
     } else {
         count_alloc(t, row, size);
-        sonde__mem_newest(start);
-        if (b.precise) sonde__mem_tell_alloc(&b);
+        sonde__heap_newest(start);
+        if (b.precise) sonde__heap_tell_alloc(&b);
     }
-    sonde__mem_thread_give(t);
+    sonde__heap_thread_give(t);
 }
 
 /* ---- Interposed ------------------------------------------------------------------------------ */
@@ -263,7 +263,7 @@ static void record(const struct sonde__caller *c, uint64_t start, uint64_t size)
 /* Does it matter to us what this caller maps? */
 static int concerns(uint64_t caller)
 {
-    const struct sonde__mem_state *s = &sonde__mem_state;
+    const struct sonde__heap_state *s = &sonde__heap_state;
     return !(caller >= s->own_low && caller < s->own_high) &&
            !(caller >= s->allocator_low && caller < s->allocator_high);
 }
@@ -274,12 +274,12 @@ static void *mapped(const struct sonde__caller *c, void *p, size_t n)
 {
     const int saved = errno;
     if (p == MAP_FAILED) {
-        sonde__mem_count(&sonde__mem_state.area->failed);
+        sonde__heap_count(&sonde__heap_state.area->failed);
         return p;
     }
-    sonde__mem_busy(1);
+    sonde__heap_busy(1);
     record(c, (uint64_t)(uintptr_t)p, pages(n));
-    sonde__mem_busy(0);
+    sonde__heap_busy(0);
     errno = saved;
     return p;
 }
@@ -290,27 +290,27 @@ static int unmapped(void *p, size_t n, uint64_t number)
     const uint64_t start = (uint64_t)(uintptr_t)p;
     const int saved = errno;
     int any = 0;
-    __atomic_fetch_add(&sonde__mem_unmaps, 1, __ATOMIC_RELAXED);
-    sonde__mem_busy(1);
-    if (!sonde__mem_lock(&sonde__mem_gate.map_lock)) {
+    __atomic_fetch_add(&sonde__heap_unmaps, 1, __ATOMIC_RELAXED);
+    sonde__heap_busy(1);
+    if (!sonde__heap_lock(&sonde__heap_gate.map_lock)) {
         any = cut(start, start + pages(n), number);
-        sonde__mem_unlock(&sonde__mem_gate.map_lock);
+        sonde__heap_unlock(&sonde__heap_gate.map_lock);
     }
-    sonde__mem_busy(0);
+    sonde__heap_busy(0);
     errno = saved;
     return any;
 }
 
 static uint64_t number_now(void) { return __atomic_load_n(&numbers, __ATOMIC_ACQUIRE) + 1; }
 
-static int watching(void) { return sonde__mem_gate.mode && !sonde__mem_tls.busy; }
+static int watching(void) { return sonde__heap_gate.mode && !sonde__heap_tls.busy; }
 
 static void *map(const struct sonde__caller *c, void *p, size_t n, int prot, int flags, int fd,
                  off_t offset)
 {
-    const int choose = concerns(c->ra) && prot != PROT_NONE && sonde__mem_chosen(pages(n));
+    const int choose = concerns(c->ra) && prot != PROT_NONE && sonde__heap_chosen(pages(n));
     const uint64_t number = number_now();
-    void *q = sonde__mem_real.mmap(p, n, prot, flags, fd, offset);
+    void *q = sonde__heap_real.mmap(p, n, prot, flags, fd, offset);
     if (choose) return mapped(c, q, n);
     if (q != MAP_FAILED && flags & MAP_FIXED && watching()) unmapped(q, n, number);
     return q;
@@ -331,7 +331,7 @@ EXPORT void *mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset
 EXPORT int munmap(void *p, size_t n)
 {
     const uint64_t number = number_now();
-    const int rc = sonde__mem_real.munmap(p, n);
+    const int rc = sonde__heap_real.munmap(p, n);
     if (!rc && watching()) unmapped(p, n, number);
     return rc;
 }
@@ -344,13 +344,13 @@ EXPORT void *mremap(void *p, size_t had, size_t n, int flags, ...)
     va_start(ap, flags);
     void *to = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(ap, void *) : NULL;
     va_end(ap);
-    const int choose = concerns(c.ra) && sonde__mem_chosen(pages(n));
+    const int choose = concerns(c.ra) && sonde__heap_chosen(pages(n));
     const uint64_t number = number_now();
-    void *q = sonde__mem_real.mremap(p, had, n, flags, to);
+    void *q = sonde__heap_real.mremap(p, had, n, flags, to);
     if (!watching()) return q;
     if (q == MAP_FAILED) return choose ? mapped(&c, q, n) : q;
     const int known = !(flags & MREMAP_DONTUNMAP) && unmapped(p, had, number);
     if (!choose && flags & MREMAP_FIXED) unmapped(q, n, number);
-    if (choose && (known || sonde__mem_gate.mode == SONDE__MEM_SAMPLED)) mapped(&c, q, n);
+    if (choose && (known || sonde__heap_gate.mode == SONDE__HEAP_SAMPLED)) mapped(&c, q, n);
     return q;
 }

@@ -11,7 +11,7 @@
 
 /* By halving until the series is short, then doubling: with e = 1 - exp(-y),
  * 1 - exp(-2y) = e (2 - e). Relative error below 1e-14, also where x is tiny. */
-double sonde__mem_chance(double x)
+double sonde__heap_chance(double x)
 {
     int halved = 0;
     if (x >= CERTAIN) return 1;
@@ -41,7 +41,7 @@ static double minus_log(double u)
 }
 
 /* SplitMix64. */
-uint64_t sonde__mem_seed(uint64_t seed, uint64_t thread)
+uint64_t sonde__heap_seed(uint64_t seed, uint64_t thread)
 {
     uint64_t z = seed + (thread + 1) * 0x9e3779b97f4a7c15ull;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -49,7 +49,7 @@ uint64_t sonde__mem_seed(uint64_t seed, uint64_t thread)
     return (z ^ z >> 31) | 1;
 }
 
-uint64_t sonde__mem_draw(uint64_t *rng, uint64_t mean)
+uint64_t sonde__heap_draw(uint64_t *rng, uint64_t mean)
 {
     uint64_t x = *rng;
     x ^= x >> 12;
@@ -68,13 +68,13 @@ uint64_t sonde__mem_draw(uint64_t *rng, uint64_t mean)
 
 static uint64_t rounded(double v) { return sonde__arch_float_here((uint64_t)(v + 0.5)); }
 
-struct sonde__mem_weight sonde__mem_weigh(uint64_t size, uint64_t mean)
+struct sonde__heap_weight sonde__heap_weigh(uint64_t size, uint64_t mean)
 {
     const uint32_t theirs = sonde__arch_float_begin();
     const double s = (double)sonde__arch_float_here(size);
-    const double p = sonde__mem_chance((s + 1) / (double)sonde__arch_float_here(mean));
+    const double p = sonde__heap_chance((s + 1) / (double)sonde__arch_float_here(mean));
     const double var = (1 - p) / (p * p);
-    const struct sonde__mem_weight w = { rounded(65536 / p), p < 1 ? rounded(s / p) : size,
+    const struct sonde__heap_weight w = { rounded(65536 / p), p < 1 ? rounded(s / p) : size,
                                          rounded(var * s * s / 4096), rounded(var) };
     sonde__arch_float_end(theirs);
     return w;

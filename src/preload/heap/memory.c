@@ -53,7 +53,7 @@ static void own_remove(uint64_t start)
     }
 }
 
-uint64_t sonde__mem_own(uint32_t i, uint64_t *bytes)
+uint64_t sonde__heap_own(uint32_t i, uint64_t *bytes)
 {
     if (i >= __atomic_load_n(&own_count, __ATOMIC_ACQUIRE)) return 0;
     *bytes = __atomic_load_n(&own[i].bytes, __ATOMIC_ACQUIRE);
@@ -61,7 +61,7 @@ uint64_t sonde__mem_own(uint32_t i, uint64_t *bytes)
     return start && *bytes ? start : UINT64_MAX;
 }
 
-void *sonde__mem_pages(uint64_t bytes)
+void *sonde__heap_pages(uint64_t bytes)
 {
     const int saved = errno;
     if (sonde__g.silent) return NULL;
@@ -75,7 +75,7 @@ void *sonde__mem_pages(uint64_t bytes)
     return p == -1 ? NULL : (void *)p;
 }
 
-void sonde__mem_pages_give(void *pages, uint64_t bytes)
+void sonde__heap_pages_give(void *pages, uint64_t bytes)
 {
     const int saved = errno;
     if (!pages || sonde__g.silent) return;
@@ -87,7 +87,7 @@ void sonde__mem_pages_give(void *pages, uint64_t bytes)
 /* ---- Waiting, time --------------------------------------------------------------------------- */
 
 /* Whoever holds it needs nanoseconds, but may be kept from running. */
-int sonde__mem_lock_wait(uint32_t *lock)
+int sonde__heap_lock_wait(uint32_t *lock)
 {
     uint64_t until = 0;
     for (int i = 0;; i++) {
@@ -113,9 +113,9 @@ static uint64_t coarse_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint32_t sonde__mem_coarse(void)
+uint32_t sonde__heap_coarse(void)
 {
     const uint64_t now = coarse_ns();
-    if (!sonde__mem_state.start_ns) sonde__mem_state.start_ns = now;
-    return (uint32_t)((now - sonde__mem_state.start_ns) >> 20);
+    if (!sonde__heap_state.start_ns) sonde__heap_state.start_ns = now;
+    return (uint32_t)((now - sonde__heap_state.start_ns) >> 20);
 }

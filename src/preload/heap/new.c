@@ -93,8 +93,8 @@ static void *out_of_memory(const char *name, size_t n, size_t b)
 static void *plain_new(const char *name, int aligned, int quiet, size_t n, size_t b)
 {
     const size_t bytes = n ? n : 1;
-    void *p = aligned ? sonde__mem_real.aligned_alloc(b, (bytes + b - 1) & ~(b - 1))
-                      : sonde__mem_real.malloc(bytes);
+    void *p = aligned ? sonde__heap_real.aligned_alloc(b, (bytes + b - 1) & ~(b - 1))
+                      : sonde__heap_real.malloc(bytes);
     return p || quiet ? p : out_of_memory(name, n, b);
 }
 
@@ -111,7 +111,7 @@ static void plain_delete(void *p, size_t b, size_t c)
 {
     (void)b;
     (void)c;
-    sonde__mem_real.free(p);
+    sonde__heap_real.free(p);
 }
 
 /* ---- Recording ------------------------------------------------------------------------------- */
@@ -119,10 +119,10 @@ static void plain_delete(void *p, size_t b, size_t c)
 /* Should the allocator's call our free after all, that is not another one. */
 static void pass_delete(delete_fn *f, void *p, size_t b, size_t c)
 {
-    const uint32_t busy = sonde__mem_tls.busy;
-    if (!busy) sonde__mem_busy(SONDE__MEM_PASSING);
+    const uint32_t busy = sonde__heap_tls.busy;
+    if (!busy) sonde__heap_busy(SONDE__HEAP_PASSING);
     f(p, b, c);
-    if (!busy) sonde__mem_busy(0);
+    if (!busy) sonde__heap_busy(0);
 }
 
 #define X(id, ...)                                                                             \
@@ -149,25 +149,25 @@ static int of_the_allocator(const void *f)
 {
     struct dl_find_object a, b;
     return !_dl_find_object((void *)(uintptr_t)f, &a) &&
-           !_dl_find_object((void *)(uintptr_t)sonde__mem_real.malloc, &b) &&
+           !_dl_find_object((void *)(uintptr_t)sonde__heap_real.malloc, &b) &&
            a.dlfo_map_start == b.dlfo_map_start;
 }
 
 /* Does it call our malloc? With nothing left to count down, that would be noted. */
 static int calls_malloc(new_fn *f, int aligned)
 {
-    struct sonde__mem_tls *tls = &sonde__mem_tls;
+    struct sonde__heap_tls *tls = &sonde__heap_tls;
     delete_fn *back = (delete_fn *)(uintptr_t)dlsym(
         RTLD_NEXT, aligned ? "_ZdlPvSt11align_val_t" : "_ZdlPv");
     const uint64_t countdown = tls->countdown;
     const uint32_t busy = tls->busy;
-    sonde__mem_busy(SONDE__MEM_PASSING);
+    sonde__heap_busy(SONDE__HEAP_PASSING);
     tls->countdown = tls->probed = 0;
     void *p = f(16, 16, 0);
     const int calls = tls->probed != 0;
     if (back) back(p, 16, 0);
     tls->countdown = countdown;
-    sonde__mem_busy(busy);
+    sonde__heap_busy(busy);
     return calls;
 }
 
@@ -179,9 +179,9 @@ __attribute__((noinline)) static new_fn *find_new(int i)
         NEWS(X)
 #undef X
     };
-    const uint32_t mode = sonde__mem_gate.mode ? sonde__mem_gate.mode : sonde__mem_wake();
+    const uint32_t mode = sonde__heap_gate.mode ? sonde__heap_gate.mode : sonde__heap_wake();
     new_fn *f = (new_fn *)(uintptr_t)dlsym(RTLD_NEXT, all[i].name);
-    if (!sonde__mem_is_decided()) return f ? f : all[i].plain;
+    if (!sonde__heap_is_decided()) return f ? f : all[i].plain;
     const int record =
         !f || (mode && of_the_allocator((void *)(uintptr_t)f) && !calls_malloc(f, all[i].aligned));
     next_new[i] = f ? f : all[i].plain;
@@ -196,9 +196,9 @@ __attribute__((noinline)) static delete_fn *find_delete(int i)
         DELETES(X)
 #undef X
     };
-    const uint32_t mode = sonde__mem_gate.mode ? sonde__mem_gate.mode : sonde__mem_wake();
+    const uint32_t mode = sonde__heap_gate.mode ? sonde__heap_gate.mode : sonde__heap_wake();
     delete_fn *f = (delete_fn *)(uintptr_t)dlsym(RTLD_NEXT, all[i].name);
-    if (!sonde__mem_is_decided()) return f ? f : plain_delete;
+    if (!sonde__heap_is_decided()) return f ? f : plain_delete;
     const int record = !f || (mode && of_the_allocator((void *)(uintptr_t)f));
     next_delete[i] = f ? f : plain_delete;
     __atomic_store_n(&direct_delete[i], record ? all[i].record : f, __ATOMIC_RELEASE);

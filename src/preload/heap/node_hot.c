@@ -12,9 +12,9 @@
 #include "base/hot_banned.h"
 
 #define INDEX_FIRST 4096u
-#define INDEX_MAX (2u * SONDE__MEM_NODES * SONDE__MEM_NODE_CHUNKS)
-#define SITES_MAX (SONDE__MEM_ROWS * SONDE__MEM_ROW_CHUNKS)
-#define MODULES_MAX (SONDE__MEM_MODULES * SONDE__MEM_MODULE_CHUNKS)
+#define INDEX_MAX (2u * SONDE__HEAP_NODES * SONDE__HEAP_NODE_CHUNKS)
+#define SITES_MAX (SONDE__HEAP_ROWS * SONDE__HEAP_ROW_CHUNKS)
+#define MODULES_MAX (SONDE__HEAP_MODULES * SONDE__HEAP_MODULE_CHUNKS)
 #define PAGES 1024u         /* whose module is remembered */
 #define ADDRESS_BITS 48
 
@@ -28,30 +28,30 @@ static struct index *index_now;
 static uint32_t *site_nodes;        /* node of each site */
 static uint64_t page_module[PAGES]; /* page << 28 | unloads' low bits << 16 | module */
 
-static struct sonde__mem *area(void) { return sonde__mem_state.area; }
+static struct sonde__heap *area(void) { return sonde__heap_state.area; }
 
-static struct sonde__mem_node *node_at(uint32_t i)
+static struct sonde__heap_node *node_at(uint32_t i)
 {
-    const uint64_t chunk = __atomic_load_n(&area()->node_chunk[i / SONDE__MEM_NODES],
+    const uint64_t chunk = __atomic_load_n(&area()->node_chunk[i / SONDE__HEAP_NODES],
                                            __ATOMIC_ACQUIRE);
-    return (struct sonde__mem_node *)(void *)sonde__at(chunk) + i % SONDE__MEM_NODES;
+    return (struct sonde__heap_node *)(void *)sonde__at(chunk) + i % SONDE__HEAP_NODES;
 }
 
 /* ---- Modules --------------------------------------------------------------------------------- */
 
 struct text { uint64_t pc, start, end, offset; const char *path; uint32_t path_len; uint32_t id; };
 
-static struct sonde__mem_module *module_at(uint32_t i)
+static struct sonde__heap_module *module_at(uint32_t i)
 {
-    const uint64_t chunk = area()->module_chunk[i / SONDE__MEM_MODULES];
-    return (struct sonde__mem_module *)(void *)sonde__at(chunk) + i % SONDE__MEM_MODULES;
+    const uint64_t chunk = area()->module_chunk[i / SONDE__HEAP_MODULES];
+    return (struct sonde__heap_module *)(void *)sonde__at(chunk) + i % SONDE__HEAP_MODULES;
 }
 
 static uint64_t path_store(const char *path, uint32_t len)
 {
-    const uint64_t at = sonde__heap_take(sizeof(struct sonde__mem_path) + len);
+    const uint64_t at = sonde__block_take(sizeof(struct sonde__heap_path) + len);
     if (!at) return 0;
-    struct sonde__mem_path *p = (struct sonde__mem_path *)(void *)sonde__at(at);
+    struct sonde__heap_path *p = (struct sonde__heap_path *)(void *)sonde__at(at);
     memcpy(p->text, path, len);
     p->len = len;
     return at;
@@ -60,25 +60,25 @@ static uint64_t path_store(const char *path, uint32_t len)
 /* With the lock held. */
 static uint32_t module_add(const struct text *t)
 {
-    struct sonde__mem *m = area();
+    struct sonde__heap *m = area();
     const uint32_t id = m->module_count;
     if (id >= MODULES_MAX) return 0;
-    uint64_t *chunk = &m->module_chunk[id / SONDE__MEM_MODULES];
+    uint64_t *chunk = &m->module_chunk[id / SONDE__HEAP_MODULES];
     if (!*chunk) {
-        const uint64_t at = sonde__heap_take(SONDE__MEM_MODULES * sizeof(struct sonde__mem_module));
+        const uint64_t at = sonde__block_take(SONDE__HEAP_MODULES * sizeof(struct sonde__heap_module));
         __atomic_store_n(chunk, at, __ATOMIC_RELEASE);
         if (!at) return 0;
     }
     const uint64_t path = path_store(t->path, t->path_len);
     if (!path) return 0;
-    *module_at(id) = (struct sonde__mem_module){ t->start, t->end, t->offset, path };
+    *module_at(id) = (struct sonde__heap_module){ t->start, t->end, t->offset, path };
     __atomic_store_n(&m->module_count, id + 1, __ATOMIC_RELEASE);
     return id;
 }
 
-static int same_path(const struct sonde__mem_module *m, const struct text *t)
+static int same_path(const struct sonde__heap_module *m, const struct text *t)
 {
-    const struct sonde__mem_path *p = (const struct sonde__mem_path *)(void *)sonde__at(m->path);
+    const struct sonde__heap_path *p = (const struct sonde__heap_path *)(void *)sonde__at(m->path);
     return p->len == t->path_len && !memcmp(p->text, t->path, p->len);
 }
 
@@ -89,13 +89,13 @@ static int module_find(void *arg, uint64_t start, uint64_t end, uint64_t offset,
     struct text *t = arg;
     if (t->pc < start || t->pc >= end) return 0;
     *t = (struct text){ t->pc, start, end, offset, path, path_len, 0 };
-    if (sonde__mem_lock(&sonde__mem_gate.node_lock)) return 1;
+    if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return 1;
     for (uint32_t i = area()->module_count - 1; i >= 1 && !t->id; i--) {
-        const struct sonde__mem_module *m = module_at(i);
+        const struct sonde__heap_module *m = module_at(i);
         if (m->start == start && m->end == end && same_path(m, t)) t->id = i;
     }
     if (!t->id) t->id = module_add(t);
-    sonde__mem_unlock(&sonde__mem_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock);
     return 1;
 }
 
@@ -107,7 +107,7 @@ __attribute__((noinline)) static uint32_t module_look(uint64_t pc)
     return t.id;
 }
 
-uint64_t sonde__mem_tag(uint64_t ip)
+uint64_t sonde__heap_tag(uint64_t ip)
 {
     const uint64_t page = ip >> 12, key = page << 12 | (sonde__unloads() & 0xfff);
     uint64_t *slot = &page_module[(page ^ page >> 10) % PAGES];
@@ -131,7 +131,7 @@ static uint32_t hash(uint32_t parent, uint64_t ip)
 
 static struct index *index_make(uint32_t slots)
 {
-    struct index *x = sonde__mem_pages(sizeof(*x) + slots * sizeof(x->slot[0]));
+    struct index *x = sonde__heap_pages(sizeof(*x) + slots * sizeof(x->slot[0]));
     if (x) x->mask = slots - 1;
     return x;
 }
@@ -145,7 +145,7 @@ static uint32_t look_up(const struct index *x, uint32_t parent, uint64_t ip, uin
         const uint64_t slot = __atomic_load_n(&x->slot[i], __ATOMIC_ACQUIRE);
         if (!slot) break;
         if (slot >> 32 != h) continue;
-        const struct sonde__mem_node *n = node_at((uint32_t)slot);
+        const struct sonde__heap_node *n = node_at((uint32_t)slot);
         if (n->ip == ip && n->parent == parent) return (uint32_t)slot;
     }
     *at = i;
@@ -172,36 +172,36 @@ static int index_grow(void)
 /* With the lock held. */
 static uint32_t node_add(uint32_t parent, uint64_t ip, uint32_t h)
 {
-    struct sonde__mem *m = area();
+    struct sonde__heap *m = area();
     uint32_t at;
     const uint32_t id = m->node_count;
     const uint32_t known = look_up(index_now, parent, ip, h, &at);
     if (known) return known;
-    if (id >= SONDE__MEM_NODES * SONDE__MEM_NODE_CHUNKS) return 0;
+    if (id >= SONDE__HEAP_NODES * SONDE__HEAP_NODE_CHUNKS) return 0;
     if (id * 3ull > index_now->mask * 2ull) {
         if (index_grow()) return 0;
         look_up(index_now, parent, ip, h, &at);
     }
-    uint64_t *chunk = &m->node_chunk[id / SONDE__MEM_NODES];
+    uint64_t *chunk = &m->node_chunk[id / SONDE__HEAP_NODES];
     if (!*chunk) {
-        const uint64_t bytes = SONDE__MEM_NODES * sizeof(struct sonde__mem_node);
-        __atomic_store_n(chunk, sonde__heap_take(bytes), __ATOMIC_RELEASE);
+        const uint64_t bytes = SONDE__HEAP_NODES * sizeof(struct sonde__heap_node);
+        __atomic_store_n(chunk, sonde__block_take(bytes), __ATOMIC_RELEASE);
         if (!*chunk) return 0;
     }
-    *node_at(id) = (struct sonde__mem_node){ ip, parent, 0 };
+    *node_at(id) = (struct sonde__heap_node){ ip, parent, 0 };
     __atomic_store_n(&m->node_count, id + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&index_now->slot[at], (uint64_t)h << 32 | id, __ATOMIC_RELEASE);
     return id;
 }
 
-uint32_t sonde__mem_node(uint32_t parent, uint64_t ip)
+uint32_t sonde__heap_node(uint32_t parent, uint64_t ip)
 {
     const uint32_t h = hash(parent, ip);
     uint32_t at;
     uint32_t id = look_up(__atomic_load_n(&index_now, __ATOMIC_ACQUIRE), parent, ip, h, &at);
-    if (id || sonde__mem_lock(&sonde__mem_gate.node_lock)) return id;
+    if (id || sonde__heap_lock(&sonde__heap_gate.node_lock)) return id;
     id = node_add(parent, ip, h);
-    sonde__mem_unlock(&sonde__mem_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock);
     return id;
 }
 
@@ -211,37 +211,37 @@ uint32_t sonde__mem_node(uint32_t parent, uint64_t ip)
  * there. */
 static uint32_t site_add(uint32_t node)
 {
-    struct sonde__mem *m = area();
-    struct sonde__mem_node *n = node_at(node);
+    struct sonde__heap *m = area();
+    struct sonde__heap_node *n = node_at(node);
     const uint32_t site = m->site_count;
     if (n->site) return n->site;
-    if (site >= SITES_MAX || !sonde__mem_row(0, site)) return SONDE__MEM_SITE_REST;
+    if (site >= SITES_MAX || !sonde__heap_row(0, site)) return SONDE__HEAP_SITE_REST;
     site_nodes[site] = node;
     __atomic_store_n(&m->site_count, site + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&n->site, site, __ATOMIC_RELEASE);
     return site;
 }
 
-uint32_t sonde__mem_site(uint32_t node)
+uint32_t sonde__heap_site(uint32_t node)
 {
     uint32_t site = __atomic_load_n(&node_at(node)->site, __ATOMIC_ACQUIRE);
     if (site) return site;
-    if (sonde__mem_lock(&sonde__mem_gate.node_lock)) return SONDE__MEM_SITE_REST;
+    if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return SONDE__HEAP_SITE_REST;
     site = site_add(node);
-    sonde__mem_unlock(&sonde__mem_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock);
     return site;
 }
 
-uint32_t sonde__mem_site_node(uint32_t site) { return site_nodes[site]; }
+uint32_t sonde__heap_site_node(uint32_t site) { return site_nodes[site]; }
 
-int sonde__mem_nodes_init(void)
+int sonde__heap_nodes_init(void)
 {
-    struct sonde__mem *m = area();
+    struct sonde__heap *m = area();
     index_now = index_make(INDEX_FIRST);
-    site_nodes = sonde__mem_pages(SITES_MAX * sizeof(*site_nodes));
+    site_nodes = sonde__heap_pages(SITES_MAX * sizeof(*site_nodes));
     memset(page_module, 0, sizeof(page_module));
     m->node_count = m->site_count = m->module_count = 1;
     if (!index_now || !site_nodes) return -1;
     const uint32_t node = node_add(0, 0, hash(0, 0));
-    return node == SONDE__MEM_NODE_TRUNCATED && site_add(node) == SONDE__MEM_SITE_REST ? 0 : -1;
+    return node == SONDE__HEAP_NODE_TRUNCATED && site_add(node) == SONDE__HEAP_SITE_REST ? 0 : -1;
 }

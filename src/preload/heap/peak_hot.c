@@ -26,29 +26,29 @@ static uint64_t paid_ticks;  /* when credit was last given */
 static uint64_t *directory_of(uint64_t *at)
 {
     if (!*at) {
-        const uint64_t made = sonde__heap_take(SONDE__MEM_ROW_CHUNKS * sizeof(uint64_t));
+        const uint64_t made = sonde__block_take(SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
         __atomic_store_n(at, made, __ATOMIC_RELEASE);
         if (!made) return NULL;
     }
     return (uint64_t *)(void *)sonde__at(*at);
 }
 
-static struct sonde__mem_peak *chunk_of(uint64_t *at)
+static struct sonde__heap_peak *chunk_of(uint64_t *at)
 {
     if (!*at) {
-        const uint64_t made = sonde__heap_take(SONDE__MEM_ROWS * sizeof(struct sonde__mem_peak));
+        const uint64_t made = sonde__block_take(SONDE__HEAP_ROWS * sizeof(struct sonde__heap_peak));
         __atomic_store_n(at, made, __ATOMIC_RELEASE);
         if (!made) return NULL;
     }
-    return (struct sonde__mem_peak *)(void *)sonde__at(*at);
+    return (struct sonde__heap_peak *)(void *)sonde__at(*at);
 }
 
 static uint64_t load(const uint64_t *cell) { return __atomic_load_n(cell, __ATOMIC_RELAXED); }
 
-static void add_rows(struct sonde__mem_peak *to, const struct sonde__mem_row *rows)
+static void add_rows(struct sonde__heap_peak *to, const struct sonde__heap_row *rows)
 {
-    for (uint32_t i = 0; i < SONDE__MEM_ROWS; i++) {
-        const struct sonde__mem_row *r = &rows[i];
+    for (uint32_t i = 0; i < SONDE__HEAP_ROWS; i++) {
+        const struct sonde__heap_row *r = &rows[i];
         to[i].count += load(&r->allocs) - load(&r->frees);
         to[i].bytes += load(&r->alloc_bytes) - load(&r->free_bytes);
         to[i].bytes_var += load(&r->alloc_bytes_var) - load(&r->free_bytes_var);
@@ -57,27 +57,27 @@ static void add_rows(struct sonde__mem_peak *to, const struct sonde__mem_row *ro
 }
 
 /* All lanes' rows of one chunk of sites. */
-static void copy_chunk(struct sonde__mem *m, uint32_t chunk, struct sonde__mem_peak *to)
+static void copy_chunk(struct sonde__heap *m, uint32_t chunk, struct sonde__heap_peak *to)
 {
     const uint32_t lanes = __atomic_load_n(&m->lane_count, __ATOMIC_ACQUIRE);
-    memset(to, 0, SONDE__MEM_ROWS * sizeof(*to));
+    memset(to, 0, SONDE__HEAP_ROWS * sizeof(*to));
     for (uint32_t lane = 0; lane < lanes; lane++) {
         const uint64_t directory = __atomic_load_n(&m->lane[lane].rows, __ATOMIC_ACQUIRE);
         if (!directory) continue;
         const uint64_t *chunks = (const uint64_t *)(void *)sonde__at(directory);
         const uint64_t rows = __atomic_load_n(&chunks[chunk], __ATOMIC_ACQUIRE);
-        if (rows) add_rows(to, (const struct sonde__mem_row *)(void *)sonde__at(rows));
+        if (rows) add_rows(to, (const struct sonde__heap_row *)(void *)sonde__at(rows));
     }
 }
 
-static void copy(struct sonde__mem *m, uint64_t live)
+static void copy(struct sonde__heap *m, uint64_t live)
 {
     const uint64_t seq = m->peak_seq + 1;
     const uint32_t sites = __atomic_load_n(&m->site_count, __ATOMIC_ACQUIRE);
     uint64_t *directory = directory_of(&m->peak[seq & 1]);
     if (!directory) return;
-    for (uint32_t chunk = 0; chunk * SONDE__MEM_ROWS < sites; chunk++) {
-        struct sonde__mem_peak *to = chunk_of(&directory[chunk]);
+    for (uint32_t chunk = 0; chunk * SONDE__HEAP_ROWS < sites; chunk++) {
+        struct sonde__heap_peak *to = chunk_of(&directory[chunk]);
         if (to) copy_chunk(m, chunk, to);
     }
     __atomic_store_n(&m->peak_bytes, live, __ATOMIC_RELAXED);
@@ -85,9 +85,9 @@ static void copy(struct sonde__mem *m, uint64_t live)
     __atomic_store_n(&m->peak_seq, seq, __ATOMIC_RELEASE);
 }
 
-static void peak(struct sonde__mem *m, uint64_t live)
+static void peak(struct sonde__heap *m, uint64_t live)
 {
-    if (__atomic_exchange_n(&sonde__mem_gate.peak_lock, 1, __ATOMIC_ACQUIRE)) return;
+    if (__atomic_exchange_n(&sonde__heap_gate.peak_lock, 1, __ATOMIC_ACQUIRE)) return;
     const uint64_t start = sonde_ticks();
     const uint64_t since = start - paid_ticks;
     if (start > paid_ticks) {
@@ -103,12 +103,12 @@ static void peak(struct sonde__mem *m, uint64_t live)
         const uint64_t most = rows * ROW_TICKS;
         credit_ticks -= (int64_t)(took < most ? took : most) * SHARE;
     }
-    __atomic_store_n(&sonde__mem_gate.peak_lock, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&sonde__heap_gate.peak_lock, 0, __ATOMIC_RELEASE);
 }
 
-void sonde__mem_flush(struct sonde__mem_thread *t)
+void sonde__heap_flush(struct sonde__heap_thread *t)
 {
-    struct sonde__mem *m = sonde__mem_state.area;
+    struct sonde__heap *m = sonde__heap_state.area;
     const int64_t live = (int64_t)__atomic_add_fetch(&m->live_bytes, (uint64_t)t->live_delta,
                                                      __ATOMIC_RELAXED);
     const int64_t limit = live / 256;

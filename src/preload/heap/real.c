@@ -48,7 +48,7 @@ static void *guarded_realloc(void *p, size_t n)
 {
     if (!in_arena(p)) return next_realloc(p, n);
     const size_t had = ((const size_t *)p)[-1];
-    void *q = sonde__mem_real.malloc(n);
+    void *q = sonde__heap_real.malloc(n);
     if (q) memcpy(q, p, had < n ? had : n);
     return q;
 }
@@ -63,7 +63,7 @@ static void set(void *to, const char *name)
 
 static void find(void)
 {
-    struct sonde__mem_real *r = &sonde__mem_real;
+    struct sonde__heap_real *r = &sonde__heap_real;
     if (__atomic_exchange_n(&finding, 1, __ATOMIC_ACQ_REL)) return;
     set(&r->malloc, "malloc");
     set(&r->calloc, "calloc");
@@ -91,43 +91,43 @@ static void *none(void)
 static void *first_malloc(size_t n)
 {
     find();
-    return sonde__mem_real.malloc != first_malloc ? sonde__mem_real.malloc(n) : arena_take(n);
+    return sonde__heap_real.malloc != first_malloc ? sonde__heap_real.malloc(n) : arena_take(n);
 }
 
 static void first_free(void *p)
 {
     if (!p || in_arena(p)) return;
     find();
-    if (sonde__mem_real.free != first_free) sonde__mem_real.free(p);
+    if (sonde__heap_real.free != first_free) sonde__heap_real.free(p);
 }
 
 static void *first_calloc(size_t n, size_t size)
 {
     size_t bytes;
     find();
-    if (sonde__mem_real.calloc != first_calloc) return sonde__mem_real.calloc(n, size);
+    if (sonde__heap_real.calloc != first_calloc) return sonde__heap_real.calloc(n, size);
     return __builtin_mul_overflow(n, size, &bytes) ? none() : arena_take(bytes);
 }
 
 static void *first_realloc(void *p, size_t n)
 {
     find();
-    if (sonde__mem_real.realloc != first_realloc) return sonde__mem_real.realloc(p, n);
+    if (sonde__heap_real.realloc != first_realloc) return sonde__heap_real.realloc(p, n);
     return p ? guarded_realloc(p, n) : arena_take(n);
 }
 
 static int first_posix_memalign(void **out, size_t align, size_t n)
 {
     find();
-    return sonde__mem_real.posix_memalign != first_posix_memalign
-               ? sonde__mem_real.posix_memalign(out, align, n) : ENOMEM;
+    return sonde__heap_real.posix_memalign != first_posix_memalign
+               ? sonde__heap_real.posix_memalign(out, align, n) : ENOMEM;
 }
 
 #define FIRST(name, parameters, ...)                                                           \
     static void *first_##name parameters                                                       \
     {                                                                                          \
         find();                                                                                \
-        return sonde__mem_real.name != first_##name ? sonde__mem_real.name(__VA_ARGS__) : none(); \
+        return sonde__heap_real.name != first_##name ? sonde__heap_real.name(__VA_ARGS__) : none(); \
     }
 FIRST(aligned_alloc, (size_t align, size_t n), align, n)
 FIRST(memalign, (size_t align, size_t n), align, n)
@@ -137,14 +137,14 @@ FIRST(pvalloc, (size_t n), n)
 static void *first_mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset)
 {
     find();
-    return sonde__mem_real.mmap != first_mmap ? sonde__mem_real.mmap(p, n, prot, flags, fd, offset)
+    return sonde__heap_real.mmap != first_mmap ? sonde__heap_real.mmap(p, n, prot, flags, fd, offset)
                                               : (void *)-1;
 }
 
 static int first_munmap(void *p, size_t n)
 {
     find();
-    return sonde__mem_real.munmap != first_munmap ? sonde__mem_real.munmap(p, n) : -1;
+    return sonde__heap_real.munmap != first_munmap ? sonde__heap_real.munmap(p, n) : -1;
 }
 
 static void *first_mremap(void *p, size_t n, size_t size, int flags, ...)
@@ -154,11 +154,11 @@ static void *first_mremap(void *p, size_t n, size_t size, int flags, ...)
     void *to = __builtin_va_arg(ap, void *); /* not given: whatever, and not looked at */
     __builtin_va_end(ap);
     find();
-    return sonde__mem_real.mremap != first_mremap ? sonde__mem_real.mremap(p, n, size, flags, to)
+    return sonde__heap_real.mremap != first_mremap ? sonde__heap_real.mremap(p, n, size, flags, to)
                                                   : (void *)-1;
 }
 
-struct sonde__mem_real sonde__mem_real = {
+struct sonde__heap_real sonde__heap_real = {
     first_malloc, first_free, first_calloc, first_realloc, first_posix_memalign,
     first_aligned_alloc, first_memalign, first_valloc, first_pvalloc, first_mmap, first_munmap,
     first_mremap,

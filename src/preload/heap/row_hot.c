@@ -4,7 +4,7 @@
 
 #include "base/hot_banned.h"
 
-#define ROW_CHUNK_BYTES (SONDE__MEM_ROWS * sizeof(struct sonde__mem_row))
+#define ROW_CHUNK_BYTES (SONDE__HEAP_ROWS * sizeof(struct sonde__heap_row))
 
 /* A block of the segment where *at says; made if there is none. Several threads may want it: the
  * first to put it there wins, others' stay unused. */
@@ -12,7 +12,7 @@ static char *block(uint64_t *at, uint64_t bytes)
 {
     uint64_t off = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (!off) {
-        const uint64_t mine = sonde__heap_take(bytes);
+        const uint64_t mine = sonde__block_take(bytes);
         if (!mine) return NULL;
         if (__atomic_compare_exchange_n(at, &off, mine, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             off = mine;
@@ -21,31 +21,31 @@ static char *block(uint64_t *at, uint64_t bytes)
     return sonde__at(off);
 }
 
-uint64_t *sonde__mem_directory(uint32_t lane)
+uint64_t *sonde__heap_directory(uint32_t lane)
 {
-    return (uint64_t *)(void *)block(&sonde__mem_state.area->lane[lane].rows,
-                                     SONDE__MEM_ROW_CHUNKS * sizeof(uint64_t));
+    return (uint64_t *)(void *)block(&sonde__heap_state.area->lane[lane].rows,
+                                     SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
 }
 
-struct sonde__mem_row *sonde__mem_row(uint32_t lane, uint32_t site)
+struct sonde__heap_row *sonde__heap_row(uint32_t lane, uint32_t site)
 {
-    uint64_t *directory = sonde__mem_directory(lane);
+    uint64_t *directory = sonde__heap_directory(lane);
     if (!directory) return NULL;
-    struct sonde__mem_row *rows =
-        (struct sonde__mem_row *)(void *)block(&directory[site / SONDE__MEM_ROWS],
+    struct sonde__heap_row *rows =
+        (struct sonde__heap_row *)(void *)block(&directory[site / SONDE__HEAP_ROWS],
                                                ROW_CHUNK_BYTES);
-    return rows ? &rows[site % SONDE__MEM_ROWS] : NULL;
+    return rows ? &rows[site % SONDE__HEAP_ROWS] : NULL;
 }
 
-uint32_t sonde__mem_lane_take(uint32_t tid)
+uint32_t sonde__heap_lane_take(uint32_t tid)
 {
-    struct sonde__mem *m = sonde__mem_state.area;
+    struct sonde__heap *m = sonde__heap_state.area;
     uint32_t found = 0;
-    if (sonde__mem_lock(&sonde__mem_gate.node_lock)) return 0;
+    if (sonde__heap_lock(&sonde__heap_gate.node_lock)) return 0;
     for (uint32_t i = 1; i < m->lane_count && !found; i++) {
         if (!__atomic_load_n(&m->lane[i].tid, __ATOMIC_ACQUIRE)) found = i;
     }
-    if (!found && m->lane_count < SONDE__MEM_LANES) {
+    if (!found && m->lane_count < SONDE__HEAP_LANES) {
         found = m->lane_count;
         __atomic_store_n(&m->lane_count, found + 1, __ATOMIC_RELEASE);
     }
@@ -53,11 +53,11 @@ uint32_t sonde__mem_lane_take(uint32_t tid)
         m->lane[found].claims++;
         __atomic_store_n(&m->lane[found].tid, tid, __ATOMIC_RELEASE);
     }
-    sonde__mem_unlock(&sonde__mem_gate.node_lock);
+    sonde__heap_unlock(&sonde__heap_gate.node_lock);
     return found;
 }
 
-void sonde__mem_lane_give(uint32_t lane)
+void sonde__heap_lane_give(uint32_t lane)
 {
-    __atomic_store_n(&sonde__mem_state.area->lane[lane].tid, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&sonde__heap_state.area->lane[lane].tid, 0, __ATOMIC_RELEASE);
 }

@@ -6,7 +6,7 @@
 
 #include "base/hot_banned.h"
 
-static void add(uint64_t *cell, uint64_t v) { sonde__mem_add(cell, v, 1); }
+static void add(uint64_t *cell, uint64_t v) { sonde__heap_add(cell, v, 1); }
 
 /* ---- The filter ------------------------------------------------------------------------------ */
 
@@ -17,7 +17,7 @@ static void add(uint64_t *cell, uint64_t v) { sonde__mem_add(cell, v, 1); }
  * each block in it, goes the slow way. So it doubles as blocks come. Both halves are then what it was:
  * a block that is removed later leaves its count in the half that it is not in, which costs a few slow
  * ways and loses none. With the lock. */
-static void filter_grow(struct sonde__mem_gate *g)
+static void filter_grow(struct sonde__heap_gate *g)
 {
     const uint32_t words = g->filter_mask + 1;
     memcpy(g->filter + words, g->filter, words * sizeof(*g->filter));
@@ -27,50 +27,50 @@ static void filter_grow(struct sonde__mem_gate *g)
 }
 
 /* Blocks that share the bit of addr. */
-static uint8_t *filter_count(struct sonde__mem_gate *g, uint64_t addr)
+static uint8_t *filter_count(struct sonde__heap_gate *g, uint64_t addr)
 {
-    return &g->filter_count[sonde__mem_filter_word(addr) * 64 + sonde__mem_filter_bit(addr)];
+    return &g->filter_count[sonde__heap_filter_word(addr) * 64 + sonde__heap_filter_bit(addr)];
 }
 
 static int filter_add(uint64_t addr)
 {
-    struct sonde__mem_gate *g = &sonde__mem_gate;
-    if (sonde__mem_lock(&g->filter_lock)) return -1;
+    struct sonde__heap_gate *g = &sonde__heap_gate;
+    if (sonde__heap_lock(&g->filter_lock)) return -1;
     const uint64_t room = ++g->filter_used * (uint64_t)FILTER_ROOM;
-    if (g->filter_mask + 1 < SONDE__MEM_FILTER && room > g->filter_mask * 64ull) filter_grow(g);
+    if (g->filter_mask + 1 < SONDE__HEAP_FILTER && room > g->filter_mask * 64ull) filter_grow(g);
     uint8_t *count = filter_count(g, addr);
     if (*count < UINT8_MAX) ++*count;
-    __atomic_fetch_or(&g->filter[sonde__mem_filter_word(addr)],
-                      1ull << sonde__mem_filter_bit(addr), __ATOMIC_RELAXED);
-    sonde__mem_unlock(&g->filter_lock);
+    __atomic_fetch_or(&g->filter[sonde__heap_filter_word(addr)],
+                      1ull << sonde__heap_filter_bit(addr), __ATOMIC_RELAXED);
+    sonde__heap_unlock(&g->filter_lock);
     return 0;
 }
 
 static void filter_remove(uint64_t addr)
 {
-    struct sonde__mem_gate *g = &sonde__mem_gate;
-    if (sonde__mem_lock(&g->filter_lock)) return; /* some frees go the slow way for nothing */
+    struct sonde__heap_gate *g = &sonde__heap_gate;
+    if (sonde__heap_lock(&g->filter_lock)) return; /* some frees go the slow way for nothing */
     uint8_t *count = filter_count(g, addr);
     g->filter_used--;
     if (*count && *count < UINT8_MAX && !--*count) {
-        __atomic_fetch_and(&g->filter[sonde__mem_filter_word(addr)],
-                           ~(1ull << sonde__mem_filter_bit(addr)), __ATOMIC_RELAXED);
+        __atomic_fetch_and(&g->filter[sonde__heap_filter_word(addr)],
+                           ~(1ull << sonde__heap_filter_bit(addr)), __ATOMIC_RELAXED);
     }
-    sonde__mem_unlock(&g->filter_lock);
+    sonde__heap_unlock(&g->filter_lock);
 }
 
 /* ---- Allocations ----------------------------------------------------------------------------- */
 
 /* In the table. A block that is there already was freed by a handler that came in between. */
-static int put(const struct sonde__mem_block *b)
+static int put(const struct sonde__heap_block *b)
 {
     struct sonde__live_entry e, old;
-    struct sonde__mem_block before;
+    struct sonde__heap_block before;
     if (sonde__live_pack(b, &e)) return -1;
     const int rc = sonde__live_put(e, &old);
     if (rc > 0) {
         sonde__live_unpack(&old, &before);
-        sonde__mem_sampled_freed(&before);
+        sonde__heap_sampled_freed(&before);
         return 0;
     }
     if (!rc && !filter_add(b->addr)) return 0;
@@ -79,8 +79,8 @@ static int put(const struct sonde__mem_block *b)
     return -1;
 }
 
-static void count(struct sonde__mem_lane *lane, struct sonde__mem_row *row, uint64_t size,
-                  const struct sonde__mem_weight *w)
+static void count(struct sonde__heap_lane *lane, struct sonde__heap_row *row, uint64_t size,
+                  const struct sonde__heap_weight *w)
 {
     add(&row->allocs, w->count);
     add(&row->alloc_bytes, w->bytes);
@@ -89,38 +89,38 @@ static void count(struct sonde__mem_lane *lane, struct sonde__mem_row *row, uint
     add(&row->samples, 1);
     add(&lane->allocs, w->count);
     add(&lane->alloc_bytes, w->bytes);
-    add(&lane->size_class[sonde__mem_size_class(size)], w->count);
-    sonde__mem_tls.allocs += w->count;
-    sonde__mem_tls.bytes += w->bytes;
+    add(&lane->size_class[sonde__heap_size_class(size)], w->count);
+    sonde__heap_tls.allocs += w->count;
+    sonde__heap_tls.bytes += w->bytes;
 }
 
-void sonde__mem_sampled_alloc(const struct sonde__caller *c, void *p, uint64_t size)
+void sonde__heap_sampled_alloc(const struct sonde__caller *c, void *p, uint64_t size)
 {
-    struct sonde__mem *m = sonde__mem_state.area;
-    struct sonde__mem_row *row;
-    struct sonde__mem_thread *t = sonde__mem_thread_take();
+    struct sonde__heap *m = sonde__heap_state.area;
+    struct sonde__heap_row *row;
+    struct sonde__heap_thread *t = sonde__heap_thread_take();
     if (!t) {
-        sonde__mem_count(&m->refused);
+        sonde__heap_count(&m->refused);
         return;
     }
-    const uint32_t site = sonde__mem_walk(t, c, &row);
-    const struct sonde__mem_block b = { (uint64_t)(uintptr_t)p, size, sonde_ticks(), site, 0, 1 };
+    const uint32_t site = sonde__heap_walk(t, c, &row);
+    const struct sonde__heap_block b = { (uint64_t)(uintptr_t)p, size, sonde_ticks(), site, 0, 1 };
     if (put(&b)) {
-        sonde__mem_count(&m->refused);
+        sonde__heap_count(&m->refused);
     } else {
-        const struct sonde__mem_weight w = sonde__mem_weigh(size, sonde__mem_state.mean);
+        const struct sonde__heap_weight w = sonde__heap_weigh(size, sonde__heap_state.mean);
         count(m->lane, row, size, &w);
-        sonde__mem_newest(b.addr);
-        sonde__mem_live_add(t, (int64_t)w.bytes);
-        sonde__mem_tell_alloc(&b);
+        sonde__heap_newest(b.addr);
+        sonde__heap_live_add(t, (int64_t)w.bytes);
+        sonde__heap_tell_alloc(&b);
     }
-    sonde__mem_thread_give(t);
-    sonde__mem_arena();
+    sonde__heap_thread_give(t);
+    sonde__heap_arena();
 }
 
 /* ---- Frees ----------------------------------------------------------------------------------- */
 
-int sonde__mem_sampled_forget(void *p, struct sonde__mem_block *out)
+int sonde__heap_sampled_forget(void *p, struct sonde__heap_block *out)
 {
     struct sonde__live_entry e;
     const uint64_t addr = (uint64_t)(uintptr_t)p;
@@ -130,32 +130,32 @@ int sonde__mem_sampled_forget(void *p, struct sonde__mem_block *out)
     return 1;
 }
 
-void sonde__mem_sampled_freed(const struct sonde__mem_block *b)
+void sonde__heap_sampled_freed(const struct sonde__heap_block *b)
 {
-    struct sonde__mem_lane *lane = sonde__mem_state.area->lane;
-    struct sonde__mem_row *row = sonde__mem_row(0, b->site);
-    const struct sonde__mem_weight w = sonde__mem_weigh(b->size, sonde__mem_state.mean);
-    const uint64_t now = sonde_ticks(), us = sonde__mem_ticks_us(now - b->ticks);
+    struct sonde__heap_lane *lane = sonde__heap_state.area->lane;
+    struct sonde__heap_row *row = sonde__heap_row(0, b->site);
+    const struct sonde__heap_weight w = sonde__heap_weigh(b->size, sonde__heap_state.mean);
+    const uint64_t now = sonde_ticks(), us = sonde__heap_ticks_us(now - b->ticks);
     add(&row->frees, w.count);
     add(&row->free_bytes, w.bytes);
     add(&row->free_bytes_var, w.bytes_var);
     add(&row->free_count_var, w.count_var);
     add(&row->samples_freed, 1);
     add(&row->lifetime_us, (uint64_t)((unsigned __int128)us * w.count >> 16));
-    if (sonde__mem_temporary(b->addr)) {
+    if (sonde__heap_temporary(b->addr)) {
         add(&row->temps, w.count);
         add(&row->temp_bytes, w.bytes);
     }
     add(&lane->frees, w.count);
     add(&lane->free_bytes, w.bytes);
-    add(&lane->lifetime[sonde__mem_lifetime_class(us)], w.count);
-    __atomic_fetch_sub(&sonde__mem_state.area->live_bytes, w.bytes, __ATOMIC_RELAXED);
-    sonde__mem_tell_free(b, now);
+    add(&lane->lifetime[sonde__heap_lifetime_class(us)], w.count);
+    __atomic_fetch_sub(&sonde__heap_state.area->live_bytes, w.bytes, __ATOMIC_RELAXED);
+    sonde__heap_tell_free(b, now);
 }
 
-void sonde__mem_put_back(const struct sonde__mem_block *b)
+void sonde__heap_put_back(const struct sonde__heap_block *b)
 {
     struct sonde__live_entry e, old;
-    if (sonde__mem_gate.mode == SONDE__MEM_SAMPLED) (void)put(b);
+    if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) (void)put(b);
     else if (!sonde__live_pack(b, &e)) (void)sonde__live_put(e, &old);
 }

@@ -82,7 +82,7 @@ static void root_without_blocks(struct job *j, uint64_t start, uint64_t end)
     uint64_t at = start;
     for (uint32_t i = first; i < s->count && sonde__scan_start(&s->block[i]) < end; i++) {
         const struct sonde__scan_block *b = &s->block[i];
-        if (sonde__mem_gate.mode == SONDE__MEM_SAMPLED || i == first) {
+        if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED || i == first) {
             root(j, at, sonde__scan_start(b));
         }
         at = sonde__scan_start(b) + sonde__scan_size(b);
@@ -94,7 +94,7 @@ static void root_without_blocks(struct job *j, uint64_t start, uint64_t end)
 static void root_without_own(struct job *j, uint64_t start, uint64_t end, uint32_t i)
 {
     uint64_t own, bytes;
-    for (; (own = sonde__mem_own(i, &bytes)) != 0; i++) {
+    for (; (own = sonde__heap_own(i, &bytes)) != 0; i++) {
         if (own >= end || own + bytes <= start) continue;
         if (own > start) root_without_own(j, start, own, i + 1);
         start = own + bytes;
@@ -120,11 +120,11 @@ static void count_lost(const struct sonde__scan *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const struct sonde__scan_block *b = &s->block[i];
-        struct sonde__mem_row *row = sonde__mem_row(0, (uint32_t)(b->start_site & 0x1ffff));
+        struct sonde__heap_row *row = sonde__heap_row(0, (uint32_t)(b->start_site & 0x1ffff));
         if (b->size_marked & 1 || !row) continue;
-        struct sonde__mem_weight w = { 1, sonde__scan_size(b), 0, 0 };
-        if (sonde__mem_gate.mode == SONDE__MEM_SAMPLED) {
-            w = sonde__mem_weigh(sonde__scan_size(b), sonde__mem_state.mean);
+        struct sonde__heap_weight w = { 1, sonde__scan_size(b), 0, 0 };
+        if (sonde__heap_gate.mode == SONDE__HEAP_SAMPLED) {
+            w = sonde__heap_weigh(sonde__scan_size(b), sonde__heap_state.mean);
         }
         __atomic_fetch_add(&row->lost, w.count, __ATOMIC_RELAXED);
         __atomic_fetch_add(&row->lost_bytes, w.bytes, __ATOMIC_RELAXED);
@@ -133,7 +133,7 @@ static void count_lost(const struct sonde__scan *s)
 
 __attribute__((noinline)) static void scan(struct job *j)
 {
-    struct sonde__mem *m = sonde__mem_state.area;
+    struct sonde__heap *m = sonde__heap_state.area;
     j->s.until_ns = sonde__mono_ns() + TIME_NS;
     j->r = sonde__scan_reader_open();
     j->late = !j->r || sonde__scan_collect(&j->s);
@@ -144,14 +144,14 @@ __attribute__((noinline)) static void scan(struct job *j)
     sonde__scan_reader_close(j->r);
 }
 
-void sonde__mem_scan(void)
+void sonde__heap_scan(void)
 {
-    struct job *j = sonde__mem_pages(sizeof(*j)); /* not on the stack, which is scanned */
+    struct job *j = sonde__heap_pages(sizeof(*j)); /* not on the stack, which is scanned */
     const int saved = errno;
     if (!j) return;
     sonde__arch_spill();
     j->sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
     scan(j);
-    sonde__mem_pages_give(j, sizeof(*j));
+    sonde__heap_pages_give(j, sizeof(*j));
     errno = saved;
 }

@@ -18,7 +18,7 @@
 
 /* ---- scan.c ----------------------------------------------------------------------------- */
 
-void sonde__mem_scan(void);     /* results go to the rows and to `scanned` */
+void sonde__heap_scan(void);     /* results go to the rows and to `scanned` */
 
 /* ---- scan_find.c: blocks by any address in them ------------------------------------------ */
 

@@ -12,7 +12,7 @@
 
 /* ---- Collecting ------------------------------------------------------------------------------ */
 
-static void collect(void *arg, const struct sonde__mem_block *b)
+static void collect(void *arg, const struct sonde__heap_block *b)
 {
     struct sonde__scan *s = arg;
     if (s->count == s->room) return; /* came up meanwhile: not judged */
@@ -98,7 +98,7 @@ static int regions_make(struct sonde__scan *s)
         before = last;
     }
     while (room < regions * 2) room *= 2;
-    s->region = sonde__mem_pages(room * sizeof(*s->region));
+    s->region = sonde__heap_pages(room * sizeof(*s->region));
     if (!s->region) return -1;
     s->region_mask = room - 1;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -149,15 +149,15 @@ uint32_t sonde__scan_behind(const struct sonde__scan *s, uint64_t addr)
 
 int sonde__scan_collect(struct sonde__scan *s)
 {
-    uint64_t room = sonde__live_count() + sonde__mem_maps_count();
+    uint64_t room = sonde__live_count() + sonde__heap_maps_count();
     if (room > UINT32_MAX / 2) return -1;
     room += room / 64 + 64;
     s->room = (uint32_t)room;
-    s->block = sonde__mem_pages(room * sizeof(*s->block));
-    s->pending = sonde__mem_pages(room * sizeof(*s->pending));
+    s->block = sonde__heap_pages(room * sizeof(*s->block));
+    s->pending = sonde__heap_pages(room * sizeof(*s->pending));
     if (!s->block || !s->pending) return -1;
     sonde__live_each(collect, s);
-    sonde__mem_maps_each(collect, s);
+    sonde__heap_maps_each(collect, s);
     sort(s->block, s->count);
     if (!s->count) return 0;
     const struct sonde__scan_block *last = &s->block[s->count - 1];
@@ -168,8 +168,8 @@ int sonde__scan_collect(struct sonde__scan *s)
 
 void sonde__scan_release(struct sonde__scan *s)
 {
-    sonde__mem_pages_give(s->block, s->room * sizeof(*s->block));
-    sonde__mem_pages_give(s->pending, s->room * sizeof(*s->pending));
-    sonde__mem_pages_give(s->region, (s->region_mask + 1) * sizeof(*s->region));
+    sonde__heap_pages_give(s->block, s->room * sizeof(*s->block));
+    sonde__heap_pages_give(s->pending, s->room * sizeof(*s->pending));
+    sonde__heap_pages_give(s->region, (s->region_mask + 1) * sizeof(*s->region));
     memset(s, 0, sizeof(*s));
 }

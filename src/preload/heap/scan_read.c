@@ -50,7 +50,7 @@ static int table_read(struct sonde__scan_reader *r)
     for (uint64_t room = TABLE_FIRST; room <= TABLE_MAX; room *= 4) {
         const int fd = open_read("/proc/self/maps");
         long n = -1;
-        r->table = fd < 0 ? NULL : sonde__mem_pages(room);
+        r->table = fd < 0 ? NULL : sonde__heap_pages(room);
         r->table_room = room;
         r->table_len = 0;
         while (r->table && r->table_len < room &&
@@ -59,7 +59,7 @@ static int table_read(struct sonde__scan_reader *r)
         }
         if (fd >= 0) syscall(SYS_close, fd);
         if (!n) return 0;
-        sonde__mem_pages_give(r->table, room);
+        sonde__heap_pages_give(r->table, room);
         r->table = NULL;
         if (r->table_len < room) return -1;
     }
@@ -176,7 +176,7 @@ void sonde__scan_read_pieces(struct sonde__scan_reader *r, struct iovec *pieces,
 
 struct sonde__scan_reader *sonde__scan_reader_open(void)
 {
-    struct sonde__scan_reader *r = sonde__mem_pages(sizeof(*r));
+    struct sonde__scan_reader *r = sonde__heap_pages(sizeof(*r));
     static const uint64_t sample = 1;
     if (!r) return NULL;
     r->pid = getpid();
@@ -200,6 +200,6 @@ void sonde__scan_reader_close(struct sonde__scan_reader *r)
     if (!r) return;
     if (r->mem >= 0) syscall(SYS_close, r->mem);
     if (r->pagemap >= 0) syscall(SYS_close, r->pagemap);
-    sonde__mem_pages_give(r->table, r->table_room);
-    sonde__mem_pages_give(r, sizeof(*r));
+    sonde__heap_pages_give(r->table, r->table_room);
+    sonde__heap_pages_give(r, sizeof(*r));
 }

@@ -15,7 +15,7 @@ enum {
 };
 
 struct walk {
-    struct sonde__mem_thread *t;
+    struct sonde__heap_thread *t;
     struct sonde__walker w;
     uint32_t n;             /* frames in t->fresh */
     uint32_t joined;        /* + 1: shadow frame that the last one is */
@@ -29,7 +29,7 @@ static uint64_t at(uint64_t base, int32_t off) { return base + (uint64_t)(int64_
 
 /* ---- What a walk hangs on -------------------------------------------------------------------- */
 
-static void use_bp(struct sonde__mem_frame *frames, uint32_t i)
+static void use_bp(struct sonde__heap_frame *frames, uint32_t i)
 {
     for (;; i--) {
         frames[i].flags |= BP_USED;
@@ -39,7 +39,7 @@ static void use_bp(struct sonde__mem_frame *frames, uint32_t i)
 
 static int fits(int64_t off) { return off >= INT32_MIN && off <= INT32_MAX; }
 
-static void load_bp(struct walk *k, struct sonde__mem_frame *next, uint64_t slot)
+static void load_bp(struct walk *k, struct sonde__heap_frame *next, uint64_t slot)
 {
     const int64_t off = (int64_t)(slot - next->sp);
     if (!fits(off)) k->remember = 0;
@@ -47,7 +47,7 @@ static void load_bp(struct walk *k, struct sonde__mem_frame *next, uint64_t slot
     next->flags |= BP_LOADED;
 }
 
-static void load_sp(struct walk *k, struct sonde__mem_frame *next, uint64_t slot, int off2)
+static void load_sp(struct walk *k, struct sonde__heap_frame *next, uint64_t slot, int off2)
 {
     const int64_t off = (int64_t)(slot - next->sp);
     if (!fits(off)) k->remember = 0;
@@ -58,7 +58,7 @@ static void load_sp(struct walk *k, struct sonde__mem_frame *next, uint64_t slot
 
 /* By row, from frame i with sp and bp, next was reached. */
 static void note_row(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
-                     struct sonde__mem_frame *next)
+                     struct sonde__heap_frame *next)
 {
     const struct sonde__unwind_row *row = &k->w.row;
     const uint32_t saved = row->saved & 15u;
@@ -97,7 +97,7 @@ static void note_last(struct walk *k, uint32_t i)
 
 /* How the step from frame i was made; next was reached by it, if it was. */
 static void note(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
-                 struct sonde__mem_frame *next, int reached)
+                 struct sonde__heap_frame *next, int reached)
 {
     if (k->w.rule == SONDE__RULE_ROW) {
         if (reached) note_row(k, i, sp, bp, next);
@@ -112,7 +112,7 @@ static void note(struct walk *k, uint32_t i, uint64_t sp, uint64_t bp,
 
 /* ---- Walking --------------------------------------------------------------------------------- */
 
-static inline int stands(const struct sonde__mem_frame *f)
+static inline int stands(const struct sonde__heap_frame *f)
 {
     if (sonde__walk_load(f->sp - 8) != f->ra) return 0;
     if ((f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED) &&
@@ -136,14 +136,14 @@ static int all_stand(struct walk *k, uint32_t m)
 /* Frame i is one of the shadow's: the walk is over. *m: shadow frames not yet passed. */
 static inline int join(struct walk *k, uint32_t i, uint32_t *m)
 {
-    const struct sonde__mem_frame *shadow = k->t->shadow;
-    struct sonde__mem_frame *f = &k->t->fresh[i];
+    const struct sonde__heap_frame *shadow = k->t->shadow;
+    struct sonde__heap_frame *f = &k->t->fresh[i];
     while (*m && shadow[*m - 1].sp < f->sp) --*m;
     if (!*m) return 0;
-    const struct sonde__mem_frame *s = &shadow[*m - 1];
+    const struct sonde__heap_frame *s = &shadow[*m - 1];
     if (s->sp != f->sp || s->ra != f->ra || (s->flags | f->flags) & EXACT || !s->node ||
         (s->flags & BP_USED && (s->bp != f->bp || k->w.regs.bp_lost)) ||
-        i + *m > sonde__mem_state.depth_max || *m - 1 > k->broken || !all_stand(k, *m - 1)) {
+        i + *m > sonde__heap_state.depth_max || *m - 1 > k->broken || !all_stand(k, *m - 1)) {
         return 0;
     }
     if (s->flags & BP_USED) use_bp(k->t->fresh, i);
@@ -154,7 +154,7 @@ static inline int join(struct walk *k, uint32_t i, uint32_t *m)
 
 static int in_own_code(uint64_t ip)
 {
-    return ip >= sonde__mem_state.own_low && ip < sonde__mem_state.own_high;
+    return ip >= sonde__heap_state.own_low && ip < sonde__heap_state.own_high;
 }
 
 /* Out of our own functions. */
@@ -169,7 +169,7 @@ static int leave(struct sonde__walker *w)
 
 /* The same for a step by a rule that is a word: sp is that of frame i. */
 static inline void note_fast(struct walk *k, uint32_t i, uint64_t sp, uint64_t rule,
-                             struct sonde__mem_frame *next)
+                             struct sonde__heap_frame *next)
 {
     const int off = sonde__fast_bp_off(rule);
     if ((rule & SONDE__FAST_KIND) == SONDE__FAST_BP) use_bp(k->t->fresh, i);
@@ -181,17 +181,17 @@ static inline void note_fast(struct walk *k, uint32_t i, uint64_t sp, uint64_t r
 
 static void walk(struct walk *k)
 {
-    struct sonde__mem_thread *t = k->t;
+    struct sonde__heap_thread *t = k->t;
     const struct sonde__regs *r = &k->w.regs;
     const uint64_t salt = sonde__fast_salt();
     uint32_t m = t->shadow_whole ? t->shadow_depth : 0;
-    struct sonde__mem_frame next = { .ra = r->ip, .sp = r->sp, .bp = r->bp };
+    struct sonde__heap_frame next = { .ra = r->ip, .sp = r->sp, .bp = r->bp };
     enum sonde__step step = SONDE__STEP_OK;
     k->truncated = 1;
     k->broken = m;
     for (;;) {
         const uint32_t i = k->n;
-        if (i == sonde__mem_state.depth_max) {
+        if (i == sonde__heap_state.depth_max) {
             k->deep = 1;
             return;
         }
@@ -207,7 +207,7 @@ static void walk(struct walk *k)
         step = rule ? sonde__walk_fast(&k->w, rule) : SONDE__STEP_FAIL;
         if (step == SONDE__STEP_OK) {
             k->n++;
-            next = (struct sonde__mem_frame){ .ra = r->ip, .sp = r->sp, .bp = r->bp };
+            next = (struct sonde__heap_frame){ .ra = r->ip, .sp = r->sp, .bp = r->bp };
             note_fast(k, i, sp, rule, &next);
             continue;
         }
@@ -221,7 +221,7 @@ static void walk(struct walk *k)
         if (k->w.row.cfa == SONDE__CFA_SIGNAL && k->w.rule == SONDE__RULE_ROW) {
             t->fresh[i].flags |= EXACT;
         }
-        next = (struct sonde__mem_frame){ .ra = r->ip, .sp = r->sp, .bp = r->bp };
+        next = (struct sonde__heap_frame){ .ra = r->ip, .sp = r->sp, .bp = r->bp };
         note(k, i, sp, bp, &next, step == SONDE__STEP_OK);
         if (step == SONDE__STEP_END) k->truncated = 0;
         if (step != SONDE__STEP_OK) return;
@@ -229,25 +229,25 @@ static void walk(struct walk *k)
 }
 
 /* The node of a frame under its caller's; 0 = there is no room. */
-static inline uint32_t node_of(struct sonde__mem_thread *t, uint32_t parent,
-                               const struct sonde__mem_frame *f)
+static inline uint32_t node_of(struct sonde__heap_thread *t, uint32_t parent,
+                               const struct sonde__heap_frame *f)
 {
     const uint64_t ra = f->ra << 1 | (f->flags & EXACT ? 1u : 0u);
-    struct sonde__mem_named *e =
+    struct sonde__heap_named *e =
         &t->named[(ra ^ (uint64_t)parent << 40) * 0x9e3779b97f4a7c15ull >> 54];
-    _Static_assert(SONDE__MEM_NAMED == 1u << (64 - 54), "as many as bits are left");
+    _Static_assert(SONDE__HEAP_NAMED == 1u << (64 - 54), "as many as bits are left");
     if (e->ra == ra && e->parent == parent) return e->node;
-    const uint32_t node = sonde__mem_node(parent, sonde__mem_tag(f->flags & EXACT ? f->ra
+    const uint32_t node = sonde__heap_node(parent, sonde__heap_tag(f->flags & EXACT ? f->ra
                                                                                   : f->ra - 1));
-    if (node) *e = (struct sonde__mem_named){ ra, parent, node };
+    if (node) *e = (struct sonde__heap_named){ ra, parent, node };
     return node;
 }
 
 /* Nodes from the outside in; the innermost one's number. */
 static uint32_t name(struct walk *k)
 {
-    struct sonde__mem_frame *fresh = k->t->fresh;
-    uint32_t i = k->n, node = k->truncated ? SONDE__MEM_NODE_TRUNCATED : 0;
+    struct sonde__heap_frame *fresh = k->t->fresh;
+    uint32_t i = k->n, node = k->truncated ? SONDE__HEAP_NODE_TRUNCATED : 0;
     if (k->joined) node = fresh[--i].node;
     while (i--) {
         node = node_of(k->t, node, &fresh[i]);
@@ -259,7 +259,7 @@ static uint32_t name(struct walk *k)
 
 static void shadow_set(const struct walk *k)
 {
-    struct sonde__mem_thread *t = k->t;
+    struct sonde__heap_thread *t = k->t;
     uint32_t depth = k->joined ? k->joined - 1 : 0;
     for (uint32_t i = k->n; i--;) t->shadow[depth++] = t->fresh[i];
     t->shadow_depth = k->remember ? depth : 0;
@@ -269,7 +269,7 @@ static void shadow_set(const struct walk *k)
 /* ---- Remembering ----------------------------------------------------------------------------- */
 
 /* When the pool is full everything is forgotten: what is needed comes back. */
-static void forget_all(struct sonde__mem_thread *t)
+static void forget_all(struct sonde__heap_thread *t)
 {
     memset(t->slot, 0, sizeof(t->slot));
     t->pool_used = 1; /* 0 is none */
@@ -278,20 +278,20 @@ static void forget_all(struct sonde__mem_thread *t)
 
 static uint32_t pool_units(uint32_t checks)
 {
-    return (uint32_t)((sizeof(struct sonde__mem_stack) + checks * 12 + SONDE__STACK_UNIT - 1) /
+    return (uint32_t)((sizeof(struct sonde__heap_stack) + checks * 12 + SONDE__STACK_UNIT - 1) /
                       SONDE__STACK_UNIT);
 }
 
 /* The next index; 0 = there can be none. */
-static uint32_t pool_next(struct sonde__mem_thread *t, uint32_t checks)
+static uint32_t pool_next(struct sonde__heap_thread *t, uint32_t checks)
 {
-    const uint32_t units = pool_units(checks), all = SONDE__MEM_POOL / SONDE__STACK_UNIT;
+    const uint32_t units = pool_units(checks), all = SONDE__HEAP_POOL / SONDE__STACK_UNIT;
     if (units >= all || checks >= SONDE__STACK_BP) return 0;
     if (t->pool_used + units > all) forget_all(t);
     return t->pool_used;
 }
 
-static int check_add(struct sonde__mem_stack *s, uint32_t *n, uint64_t addr, uint64_t value)
+static int check_add(struct sonde__heap_stack *s, uint32_t *n, uint64_t addr, uint64_t value)
 {
     const uint64_t off = addr - s->sp;
     if (off > UINT32_MAX) return -1;
@@ -300,13 +300,13 @@ static int check_add(struct sonde__mem_stack *s, uint32_t *n, uint64_t addr, uin
     return 0;
 }
 
-static uint32_t checks_of(const struct sonde__mem_frame *f)
+static uint32_t checks_of(const struct sonde__heap_frame *f)
 {
     const uint32_t bp = (f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED);
     return 1 + bp + (f->flags & VIA ? 1u : 0u);
 }
 
-static int check_frame(struct sonde__mem_stack *s, uint32_t *n, const struct sonde__mem_frame *f)
+static int check_frame(struct sonde__heap_stack *s, uint32_t *n, const struct sonde__heap_frame *f)
 {
     int rc = check_add(s, n, f->sp - 8, f->ra);
     if ((f->flags & (BP_LOADED | BP_USED)) == (BP_LOADED | BP_USED)) {
@@ -317,7 +317,7 @@ static int check_frame(struct sonde__mem_stack *s, uint32_t *n, const struct son
 }
 
 /* Are the words before the one that tells s from other the same? Then comparing can go on there. */
-static uint16_t first_of(const struct sonde__mem_stack *s, const struct sonde__mem_stack *other)
+static uint16_t first_of(const struct sonde__heap_stack *s, const struct sonde__heap_stack *other)
 {
     const uint32_t n = s->at;
     const uint32_t *where = sonde__stack_where(s), *others = sonde__stack_where(other);
@@ -332,9 +332,9 @@ static uint16_t first_of(const struct sonde__mem_stack *s, const struct sonde__m
 }
 
 /* Where the comparison ended that did not find it. */
-static void stack_enter(struct sonde__mem_thread *t, uint32_t index, struct sonde__mem_stack *s)
+static void stack_enter(struct sonde__heap_thread *t, uint32_t index, struct sonde__heap_stack *s)
 {
-    const struct sonde__mem_stack *other = sonde__stack_at(t, t->miss.from);
+    const struct sonde__heap_stack *other = sonde__stack_at(t, t->miss.from);
     const int told = t->miss.from && other->ra == s->ra && other->sp == s->sp;
     const struct sonde__caller c = { s->ra, s->sp, s->bp };
     s->from = told ? (uint16_t)t->miss.from : 0;
@@ -346,20 +346,20 @@ static void stack_enter(struct sonde__mem_thread *t, uint32_t index, struct sond
     slot[0] = (uint16_t)index;
 }
 
-static struct sonde__mem_stack *remember(struct sonde__mem_thread *t,
+static struct sonde__heap_stack *remember(struct sonde__heap_thread *t,
                                          const struct sonde__caller *c)
 {
     const uint32_t depth = t->shadow_depth;
-    const struct sonde__mem_frame *caller = &t->shadow[depth - 1];
+    const struct sonde__heap_frame *caller = &t->shadow[depth - 1];
     uint32_t checks = 0;
     int rc = 0;
     if (!depth || caller->ra != c->ra || caller->sp != c->sp) return NULL;
     for (uint32_t i = 0; i + 1 < depth; i++) checks += checks_of(&t->shadow[i]);
     const uint32_t index = pool_next(t, checks);
     if (!index) return NULL;
-    struct sonde__mem_stack *s = sonde__stack_at(t, index);
+    struct sonde__heap_stack *s = sonde__stack_at(t, index);
     const uint64_t bp_mask = caller->flags & BP_USED ? ~0ull : 0;
-    *s = (struct sonde__mem_stack){ .ra = c->ra, .sp = c->sp, .bp = c->bp, .bp_mask = bp_mask,
+    *s = (struct sonde__heap_stack){ .ra = c->ra, .sp = c->sp, .bp = c->bp, .bp_mask = bp_mask,
                                     .checks = (uint16_t)checks };
     uint32_t n = 0;
     for (uint32_t i = depth - 1; i--;) rc |= check_frame(s, &n, &t->shadow[i]);
@@ -375,7 +375,7 @@ static struct sonde__mem_stack *remember(struct sonde__mem_thread *t,
  * as the thread stays there and no mapping is taken away. */
 static void memory_begin(struct walk *k, uint64_t sp, uint32_t unmaps)
 {
-    const struct sonde__mem_thread *t = k->t;
+    const struct sonde__heap_thread *t = k->t;
     uint64_t unused;
     k->w.memory = sonde__memory_above(sp);
     if (k->w.memory.high) return;
@@ -396,10 +396,10 @@ __attribute__((noinline)) static void walk_here(struct walk *k)
     else walk(k);
 }
 
-static uint32_t walk_from(struct sonde__mem_thread *t, const struct sonde__caller *c,
+static uint32_t walk_from(struct sonde__heap_thread *t, const struct sonde__caller *c,
                           struct walk *k)
 {
-    const uint32_t unmaps = __atomic_load_n(&sonde__mem_unmaps, __ATOMIC_RELAXED);
+    const uint32_t unmaps = __atomic_load_n(&sonde__heap_unmaps, __ATOMIC_RELAXED);
     memset(k, 0, sizeof(*k));
     k->t = t;
     k->remember = 1;
@@ -418,17 +418,17 @@ static uint32_t walk_from(struct sonde__mem_thread *t, const struct sonde__calle
 }
 
 /* Where there is no memory for rows of its own, a thread adds to everybody's from then on. */
-static struct sonde__mem_row *row_in_lane(struct sonde__mem_thread *t, uint32_t site)
+static struct sonde__heap_row *row_in_lane(struct sonde__heap_thread *t, uint32_t site)
 {
-    struct sonde__mem_row *row = sonde__mem_row(t->lane_index, site);
+    struct sonde__heap_row *row = sonde__heap_row(t->lane_index, site);
     if (row) return row;
     forget_all(t);
-    sonde__mem_lane_leave(t);
-    return sonde__mem_row(0, site);
+    sonde__heap_lane_leave(t);
+    return sonde__heap_row(0, site);
 }
 
-uint32_t sonde__mem_walk(struct sonde__mem_thread *t, const struct sonde__caller *c,
-                         struct sonde__mem_row **row)
+uint32_t sonde__heap_walk(struct sonde__heap_thread *t, const struct sonde__caller *c,
+                         struct sonde__heap_row **row)
 {
     struct walk k;
     const int saved = errno;
@@ -439,12 +439,12 @@ uint32_t sonde__mem_walk(struct sonde__mem_thread *t, const struct sonde__caller
         t->unloads = sonde__unloads();
     }
     const uint32_t node = walk_from(t, c, &k);
-    if (k.truncated || !node) sonde__mem_count(&sonde__mem_state.area->truncated);
-    const uint32_t site = node ? sonde__mem_site(node) : SONDE__MEM_SITE_REST;
+    if (k.truncated || !node) sonde__heap_count(&sonde__heap_state.area->truncated);
+    const uint32_t site = node ? sonde__heap_site(node) : SONDE__HEAP_SITE_REST;
     shadow_set(&k);
     *row = row_in_lane(t, site);
-    struct sonde__mem_stack *s =
-        k.remember && sonde__mem_gate.mode == SONDE__MEM_FULL ? remember(t, c) : NULL;
+    struct sonde__heap_stack *s =
+        k.remember && sonde__heap_gate.mode == SONDE__HEAP_FULL ? remember(t, c) : NULL;
     if (s) {
         s->site = site;
         s->row = *row;

@@ -45,7 +45,7 @@ static struct sonde__sampler *area_make(void)
 {
     if (sonde__ensure_open()) return NULL;
     const uint32_t chunks = chunks_wanted();
-    const uint64_t at = sonde__heap_take(sizeof(struct sonde__sampler) +
+    const uint64_t at = sonde__block_take(sizeof(struct sonde__sampler) +
                                          (uint64_t)chunks * sizeof(struct sonde__chunk));
     if (!at) return NULL;
     struct sonde__sampler *s = (struct sonde__sampler *)(void *)sonde__at(at);

@@ -20,7 +20,7 @@ enum {
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-const char *sonde_figure_format(char out[SONDE_FIGURE_BYTES], double value, const char *unit,
+const char *sonde_compare_measure_format(char out[SONDE_MEASURE_BYTES], double value, const char *unit,
                                 int ascii)
 {
     char text[SONDE_VALUE_BYTES];
@@ -29,48 +29,48 @@ const char *sonde_figure_format(char out[SONDE_FIGURE_BYTES], double value, cons
                               : !strcmp(unit, "ratio")       ? SONDE_UNIT_RATIO
                                                              : SONDE_UNIT_COUNT;
     const char *suffix = strstr(unit, "per second") ? "/s" : "";
-    snprintf(out, SONDE_FIGURE_BYTES, "%s%s", sonde_value_format(text, value, u, ascii), suffix);
+    snprintf(out, SONDE_MEASURE_BYTES, "%s%s", sonde_value_format(text, value, u, ascii), suffix);
     return out;
 }
 
 /* A relative change, without a sign on nothing. */
-static const char *percent(char out[SONDE_FIGURE_BYTES], double relative, const char *format)
+static const char *percent(char out[SONDE_MEASURE_BYTES], double relative, const char *format)
 {
     double v = relative * 100;
     if (fabs(v) < 0.05) v = 0;
-    snprintf(out, SONDE_FIGURE_BYTES, format, v);
+    snprintf(out, SONDE_MEASURE_BYTES, format, v);
     return out;
 }
 
 /* Bounds beyond this are no news. */
 static int is_bound(double relative) { return !isnan(relative) && relative < 100; }
 
-const char *sonde_figure_interval(char out[SONDE_FIGURE_BYTES], const struct sonde_figure *f,
+const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES], const struct sonde_compare_measure *f,
                                   int ascii)
 {
     const double low = f->d.relative_low, high = f->d.relative_high;
-    char a[SONDE_FIGURE_BYTES], b[SONDE_FIGURE_BYTES];
+    char a[SONDE_MEASURE_BYTES], b[SONDE_MEASURE_BYTES];
     *out = '\0';
     if (!is_bound(low) && !is_bound(high)) return out;
-    snprintf(out, SONDE_FIGURE_BYTES, "%.12s%s%.12s %%",
+    snprintf(out, SONDE_MEASURE_BYTES, "%.12s%s%.12s %%",
              is_bound(low) ? percent(a, low, "%+.1f") : "", ascii ? ".." : "…",
              is_bound(high) ? percent(b, high, "%+.1f") : "");
     return out;
 }
 
 /* "12.1 % ± 3.0 %" */
-static const char *plus_minus(char out[SONDE_FIGURE_BYTES * 2], const struct sonde_figure *f,
+static const char *plus_minus(char out[SONDE_MEASURE_BYTES * 2], const struct sonde_compare_measure *f,
                               int ascii)
 {
-    char a[SONDE_FIGURE_BYTES];
+    char a[SONDE_MEASURE_BYTES];
     const double half = (f->d.relative_high - f->d.relative_low) / 2;
     percent(a, fabs(f->d.relative), "%.1f %%");
-    if (isnan(f->d.relative)) snprintf(out, SONDE_FIGURE_BYTES * 2, "%s", "");
+    if (isnan(f->d.relative)) snprintf(out, SONDE_MEASURE_BYTES * 2, "%s", "");
     else if (is_bound(half)) {
-        snprintf(out, SONDE_FIGURE_BYTES * 2, "%.20s %s %.1f %% ", a, ascii ? "+-" : "±",
+        snprintf(out, SONDE_MEASURE_BYTES * 2, "%.20s %s %.1f %% ", a, ascii ? "+-" : "±",
                  100 * half);
     } else {
-        snprintf(out, SONDE_FIGURE_BYTES * 2, "%.20s ", a);
+        snprintf(out, SONDE_MEASURE_BYTES * 2, "%.20s ", a);
     }
     return out;
 }
@@ -98,10 +98,10 @@ static void put_name(const struct sonde_compare_view *v, struct sonde_buf *out, 
 }
 
 /* "request time p50", "time p50 of load", "parse by itself" */
-static void put_figure_name(const struct sonde_compare_view *v, const struct sonde_figure *f,
+static void put_figure_name(const struct sonde_compare_view *v, const struct sonde_compare_measure *f,
                             struct sonde_buf *out)
 {
-    const int function = f->group == SONDE_FIGURE_FUNCTIONS;
+    const int function = f->group == SONDE_MEASURE_FUNCTIONS;
     if (function) put_name(v, out, f->subject);
     sonde_buf_printf(out, "%s%s", function ? " " : "", f->title);
     if (function || !*f->subject) return;
@@ -110,23 +110,23 @@ static void put_figure_name(const struct sonde_compare_view *v, const struct son
 }
 
 static void put_function_change(const struct sonde_comparison *c,
-                                const struct sonde_compare_view *v, const struct sonde_figure *f,
+                                const struct sonde_compare_view *v, const struct sonde_compare_measure *f,
                                 struct sonde_buf *out)
 {
-    char change[SONDE_FIGURE_BYTES * 2], a[SONDE_FIGURE_BYTES], b[SONDE_FIGURE_BYTES];
+    char change[SONDE_MEASURE_BYTES * 2], a[SONDE_MEASURE_BYTES], b[SONDE_MEASURE_BYTES];
     put_name(v, out, f->subject);
     sonde_buf_printf(out, " %s%s (%s %s %s %s)", plus_minus(change, f, v->ascii),
                      sonde_verdict_name(f->verdict),
-                     sonde_figure_format(a, f->before, f->unit, v->ascii), v->ascii ? "->" : "→",
-                     sonde_figure_format(b, f->after, f->unit, v->ascii),
+                     sonde_compare_measure_format(a, f->before, f->unit, v->ascii), v->ascii ? "->" : "→",
+                     sonde_compare_measure_format(b, f->after, f->unit, v->ascii),
                      c->basis == SONDE_BASIS_SHARE
                          ? sonde_sample_kind_title((enum sonde_sample_kind)c->kind) : basis_words(c));
 }
 
 static int by_change(const void *a, const void *b)
 {
-    const struct sonde_figure *x = *(const struct sonde_figure *const *)a;
-    const struct sonde_figure *y = *(const struct sonde_figure *const *)b;
+    const struct sonde_compare_measure *x = *(const struct sonde_compare_measure *const *)a;
+    const struct sonde_compare_measure *y = *(const struct sonde_compare_measure *const *)b;
     const double d = fabs(y->d.change) - fabs(x->d.change);
     if (d < 0 || d > 0) return d < 0 ? -1 : 1;
     return strcmp(x->subject, y->subject);
@@ -137,14 +137,14 @@ static int by_change(const void *a, const void *b)
 static void put_contributors(const struct sonde_comparison *c, const struct sonde_compare_view *v,
                              struct sonde_buf *out)
 {
-    const struct sonde_figure *best[CONTRIBUTORS + 1];
-    const struct sonde_figure *top = &c->figures[c->headline];
+    const struct sonde_compare_measure *best[CONTRIBUTORS + 1];
+    const struct sonde_compare_measure *top = &c->figures[c->headline];
     const double way = top->better > 0 ? -top->d.change : top->d.change;
     size_t n = 0;
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
-        if (f->group != SONDE_FIGURE_FUNCTIONS || strcmp(f->measure, "self") != 0 || f == top ||
-            !sonde_figure_changed(f) || (top->better && f->d.change * way < 0)) {
+        const struct sonde_compare_measure *f = &c->figures[i];
+        if (f->group != SONDE_MEASURE_FUNCTIONS || strcmp(f->measure, "self") != 0 || f == top ||
+            !sonde_compare_measure_changed(f) || (top->better && f->d.change * way < 0)) {
             continue;
         }
         best[n++] = f;
@@ -152,7 +152,7 @@ static void put_contributors(const struct sonde_comparison *c, const struct sond
         if (n > CONTRIBUTORS) n = CONTRIBUTORS;
     }
     if (!n) return;
-    sonde_buf_puts(out, top->group == SONDE_FIGURE_FUNCTIONS ? "also: " : "largest contributors: ");
+    sonde_buf_puts(out, top->group == SONDE_MEASURE_FUNCTIONS ? "also: " : "largest contributors: ");
     for (size_t i = 0; i < n; i++) {
         if (i) sonde_buf_puts(out, ", ");
         put_function_change(c, v, best[i], out);
@@ -165,14 +165,14 @@ static void put_sensitivity(const struct sonde_comparison *c, const struct sonde
                             struct sonde_buf *out)
 {
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
+        const struct sonde_compare_measure *f = &c->figures[i];
         const double half = (f->d.relative_high - f->d.relative_low) / 2;
-        const int function = f->group == SONDE_FIGURE_FUNCTIONS;
+        const int function = f->group == SONDE_MEASURE_FUNCTIONS;
         if (f->verdict == SONDE_VERDICT_UNKNOWN || !is_bound(half) ||
             (!f->better && !function) || (function && strcmp(f->measure, "self") != 0)) {
             continue;
         }
-        char text[SONDE_FIGURE_BYTES];
+        char text[SONDE_MEASURE_BYTES];
         sonde_buf_printf(out, "; less than about %s in ", percent(text, fmax(half, 0.01), "%.1f %%"));
         put_figure_name(v, f, out);
         sonde_buf_puts(out, " could not have been seen");
@@ -222,11 +222,11 @@ void sonde_compare_headline(const struct sonde_comparison *c, const struct sonde
         put_unchanged(c, v, out);
         return;
     }
-    const struct sonde_figure *f = &c->figures[c->headline];
-    char change[SONDE_FIGURE_BYTES * 2];
+    const struct sonde_compare_measure *f = &c->figures[c->headline];
+    char change[SONDE_MEASURE_BYTES * 2];
     if (c->requests_unknown) put_requests_unknown(c, out);
     put_name(v, out, v->after);
-    if (f->group == SONDE_FIGURE_FUNCTIONS) {
+    if (f->group == SONDE_MEASURE_FUNCTIONS) {
         sonde_buf_puts(out, " differs from ");
         put_name(v, out, v->before);
         sonde_buf_puts(out, ": ");
@@ -265,28 +265,28 @@ static void put_figures(const struct sonde_comparison *c, const struct sonde_rep
         { .title = "95 % INTERVAL", .align = SONDE_RIGHT, .drop = 1 }, { .title = "VERDICT" },
     };
     struct sonde_table t;
-    char text[SONDE_FIGURE_BYTES];
+    char text[SONDE_MEASURE_BYTES];
     size_t figures = 0, left_out = 0;
     for (size_t i = 0; i < c->count; i++) {
-        figures += c->figures[i].group != SONDE_FIGURE_FUNCTIONS;
+        figures += c->figures[i].group != SONDE_MEASURE_FUNCTIONS;
     }
     sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
-        if (f->group == SONDE_FIGURE_FUNCTIONS) continue;
-        if (figures > ROWS_ALL && !sonde_figure_changed(f) &&
-            (f->group == SONDE_FIGURE_PHASES || f->group == SONDE_FIGURE_SPANS)) {
+        const struct sonde_compare_measure *f = &c->figures[i];
+        if (f->group == SONDE_MEASURE_FUNCTIONS) continue;
+        if (figures > ROWS_ALL && !sonde_compare_measure_changed(f) &&
+            (f->group == SONDE_MEASURE_PHASES || f->group == SONDE_MEASURE_SPANS)) {
             left_out++;
             continue;
         }
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%.200s%s%s", f->subject, *f->subject ? ": " : "", f->title);
-        sonde_table_cell(&t, 1, "%s", sonde_figure_format(text, f->before, f->unit, o->ascii));
-        sonde_table_cell(&t, 2, "%s", sonde_figure_format(text, f->after, f->unit, o->ascii));
+        sonde_table_cell(&t, 1, "%s", sonde_compare_measure_format(text, f->before, f->unit, o->ascii));
+        sonde_table_cell(&t, 2, "%s", sonde_compare_measure_format(text, f->after, f->unit, o->ascii));
         if (!isnan(f->d.relative)) {
             sonde_table_cell(&t, 3, "%s", percent(text, f->d.relative, "%+.1f %%"));
         }
-        sonde_table_cell(&t, 4, "%s", sonde_figure_interval(text, f, o->ascii));
+        sonde_table_cell(&t, 4, "%s", sonde_compare_measure_interval(text, f, o->ascii));
         sonde_table_cell(&t, 5, "%s", sonde_verdict_name(f->verdict));
     }
     if (t.row_count) {
@@ -308,7 +308,7 @@ static void put_unbounded(const struct sonde_comparison *c, const struct sonde_c
     size_t n = 0;
     if (!c->by_runs && !c->timed) return; /* nothing has an interval: the first line says so */
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
+        const struct sonde_compare_measure *f = &c->figures[i];
         const size_t len = strlen(f->measure);
         const int percentile = len >= 3 && f->measure[len - 3] == 'p' &&
                                strspn(f->measure + len - 2, "0123456789") == 2;

@@ -32,11 +32,11 @@ void sonde_compare_json(const struct sonde_comparison *c, const struct sonde_com
                         struct sonde_buf *out);
 
 /* A value of a figure as people read it: "12.3 ms", "4.56 MiB/s", "31.2 %". */
-#define SONDE_FIGURE_BYTES 40
-const char *sonde_figure_format(char out[SONDE_FIGURE_BYTES], double value, const char *unit,
+#define SONDE_MEASURE_BYTES 40
+const char *sonde_compare_measure_format(char out[SONDE_MEASURE_BYTES], double value, const char *unit,
                                 int ascii);
 /* "-20.1…-12.3 %", "" where there is no interval. */
-const char *sonde_figure_interval(char out[SONDE_FIGURE_BYTES], const struct sonde_figure *f,
+const char *sonde_compare_measure_interval(char out[SONDE_MEASURE_BYTES], const struct sonde_compare_measure *f,
                                   int ascii);
 
 #endif

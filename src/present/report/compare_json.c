@@ -15,10 +15,10 @@ static void put_number(struct sonde_buf *out, const char *key, double v)
     sonde_json_num(out, key, isfinite(v) ? v : NAN);
 }
 
-static void put_figure(struct sonde_buf *out, const struct sonde_figure *f)
+static void put_figure(struct sonde_buf *out, const struct sonde_compare_measure *f)
 {
     sonde_json_open(out, '{');
-    sonde_json_str(out, "group", sonde_figure_group_name(f->group));
+    sonde_json_str(out, "group", sonde_compare_measure_group_name(f->group));
     sonde_json_str(out, "measure", f->measure);
     if (*f->subject) sonde_json_str(out, "subject", f->subject);
     sonde_json_str(out, "title", f->title);
@@ -75,10 +75,10 @@ void sonde_compare_json(const struct sonde_comparison *c, const struct sonde_com
     const size_t limit = v->limit ? v->limit : FUNCTIONS_DEFAULT;
     size_t functions = 0;
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
+        const struct sonde_compare_measure *f = &c->figures[i];
         /* The heaviest functions, self and total, and all that changed. */
-        if (f->group == SONDE_FIGURE_FUNCTIONS && functions++ >= 2 * limit &&
-            !sonde_figure_changed(f)) {
+        if (f->group == SONDE_MEASURE_FUNCTIONS && functions++ >= 2 * limit &&
+            !sonde_compare_measure_changed(f)) {
             continue;
         }
         put_figure(out, f);

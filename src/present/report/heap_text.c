@@ -188,8 +188,8 @@ static void put_unseen(const struct heap_report *r, struct sonde_buf *out)
 /* Bytes in use over the time, as a line. */
 static void put_curve(const struct heap_report *r, struct sonde_buf *out)
 {
-    const struct sonde_series *s = &r->h->growth;
-    double value[SONDE_SERIES_POINTS], most = 0;
+    const struct sonde_curve *s = &r->h->growth;
+    double value[SONDE_CURVE_POINTS], most = 0;
     char line[SONDE_SPARKLINE_BYTES(CURVE_CELLS)];
     char text[SONDE_VALUE_BYTES], length[SONDE_VALUE_BYTES];
     if (s->count < 2) return;

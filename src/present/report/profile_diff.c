@@ -21,7 +21,7 @@ enum { LIMIT_DEFAULT = 30 };
 struct change {
     const struct sonde_flat *f;
     double self_before, self_after, total_before, total_after; /* shares of the totals, or bytes */
-    const struct sonde_figure *self, *total; /* NULL = not judged */
+    const struct sonde_compare_measure *self, *total; /* NULL = not judged */
 };
 
 static double self_change(const struct change *c) { return c->self_after - c->self_before; }
@@ -30,7 +30,7 @@ static double total_change(const struct change *c) { return c->total_after - c->
 /* 1 if it is sure that the function changed. */
 static int is_sure(const struct change *c)
 {
-    return (c->self && sonde_figure_changed(c->self)) || (c->total && sonde_figure_changed(c->total));
+    return (c->self && sonde_compare_measure_changed(c->self)) || (c->total && sonde_compare_measure_changed(c->total));
 }
 
 static int by_change(const void *a, const void *b)
@@ -70,8 +70,8 @@ static int judge(struct change *c, size_t count, const struct sonde_comparison *
     for (size_t i = 0; i < count; i++) names[i] = &c[i];
     qsort(names, count, sizeof(struct change *), by_name);
     for (size_t i = 0; i < comparison->count; i++) {
-        const struct sonde_figure *f = &comparison->figures[i];
-        if (f->group != SONDE_FIGURE_FUNCTIONS || f->verdict == SONDE_VERDICT_UNKNOWN) continue;
+        const struct sonde_compare_measure *f = &comparison->figures[i];
+        if (f->group != SONDE_MEASURE_FUNCTIONS || f->verdict == SONDE_VERDICT_UNKNOWN) continue;
         const struct sonde_flat named = { .name = f->subject };
         const struct change key = { .f = &named }, *at = &key;
         struct change **found = bsearch(&at, names, count, sizeof(struct change *), by_name);
@@ -153,11 +153,11 @@ static size_t judged_columns(struct sonde_column *columns, size_t at, const stru
 /* What is said of a function by itself; if that is nothing, of it with what it calls. */
 static void judged_cells(struct sonde_table *t, size_t column, const struct change *c, int ascii)
 {
-    char text[SONDE_FIGURE_BYTES];
-    if (c->self) sonde_table_cell(t, column, "%s", sonde_figure_interval(text, c->self, ascii));
-    if (c->self && sonde_figure_changed(c->self)) {
+    char text[SONDE_MEASURE_BYTES];
+    if (c->self) sonde_table_cell(t, column, "%s", sonde_compare_measure_interval(text, c->self, ascii));
+    if (c->self && sonde_compare_measure_changed(c->self)) {
         sonde_table_cell(t, column + 1, "%s", sonde_verdict_name(c->self->verdict));
-    } else if (c->total && sonde_figure_changed(c->total)) {
+    } else if (c->total && sonde_compare_measure_changed(c->total)) {
         sonde_table_cell(t, column + 1, "%s in total", sonde_verdict_name(c->total->verdict));
     } else if (c->self || c->total) {
         sonde_table_cell(t, column + 1, "%s", sonde_verdict_name(SONDE_VERDICT_SAME));

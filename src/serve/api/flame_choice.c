@@ -125,7 +125,7 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
     }
     if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), by_id);
     pthread_rwlock_rdlock(&m->lock);
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
     const size_t runs = x && !rc ? sonde_infer_running(x, now_s, NULL, 0) : 0;
     if (runs) running = sonde__calloc(runs, sizeof(*running));

@@ -24,7 +24,7 @@ static void put_outcomes(struct sonde_buf *out, const uint64_t count[SONDE_INFER
     sonde_json_close(out, '}');
 }
 
-static void put_totals(const struct sonde_infer *x, double now_s, struct sonde_buf *out)
+static void put_totals(const struct sonde_infer_tracker *x, double now_s, struct sonde_buf *out)
 {
     struct sonde_infer_totals t;
     sonde_infer_totals(x, now_s, &t);
@@ -45,7 +45,7 @@ static void put_totals(const struct sonde_infer *x, double now_s, struct sonde_b
     sonde_json_close(out, '}');
 }
 
-static void put_objectives(const struct sonde_infer *x, struct sonde_buf *out)
+static void put_objectives(const struct sonde_infer_tracker *x, struct sonde_buf *out)
 {
     const struct sonde_infer_options *o = sonde_infer_options(x);
     sonde_json_key_open(out, "slo", '{');
@@ -142,7 +142,7 @@ static int upwards(const void *a, const void *b)
 }
 
 /* Tokens a second as users saw them: of the group's requests that ended in the window. */
-static void put_user_rate(const struct sonde_model *m, const struct sonde_infer *x,
+static void put_user_rate(const struct sonde_model *m, const struct sonde_infer_tracker *x,
                           const struct sonde_infer_group_view *g, const struct span_of_time *t,
                           struct sonde_buf *out)
 {
@@ -195,7 +195,7 @@ static void put_group_counts(const struct sonde_model *m, const struct sonde_inf
     sonde_json_u64(out, "slo_missed", g->counted[SONDE_INFER_G_SLO_MISSED]);
 }
 
-static void put_group(const struct sonde_model *m, const struct sonde_infer *x,
+static void put_group(const struct sonde_model *m, const struct sonde_infer_tracker *x,
                       const struct sonde_infer_group_view *g, const struct span_of_time *t,
                       struct sonde_buf *out)
 {
@@ -217,7 +217,7 @@ static void put_group(const struct sonde_model *m, const struct sonde_infer *x,
     sonde_json_close(out, '}');
 }
 
-static void put_invalid(const struct sonde_infer *x, struct sonde_buf *out)
+static void put_invalid(const struct sonde_infer_tracker *x, struct sonde_buf *out)
 {
     sonde_json_key_open(out, "invalid_events", '{');
     for (int i = 0; i < SONDE_INFER_REASON_COUNT; i++) {
@@ -230,7 +230,7 @@ static void put_invalid(const struct sonde_infer *x, struct sonde_buf *out)
 
 void sonde_api_inference(const struct sonde_model *m, double window_s, struct sonde_buf *out)
 {
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (!(window_s > 0)) window_s = WINDOW_DEFAULT_S;
     sonde_buf_putc(out, '{');
     sonde_json_time(out, "time", m->now_s);

@@ -31,7 +31,7 @@ struct all {
 
 static int gather(const struct sonde_model *m, struct all *out)
 {
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     *out = (struct all){ 0 };
     if (!x) return 0;
     const size_t running = sonde_infer_running(x, m->now_s, NULL, 0);
@@ -295,7 +295,7 @@ static int by_id_at(const void *a, const void *b)
 static void find_timelines(const struct sonde_model *m, const struct sonde_infer_request **list,
                            size_t n, struct sonde_profile *p)
 {
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const size_t done = x ? sonde_infer_done_count(x) : 0;
     const struct sonde_infer_request **known = done ? sonde__calloc(done, sizeof(*known)) : NULL;
     size_t *at = done ? sonde__calloc(n + 1, sizeof(*at)) : NULL;
@@ -436,7 +436,7 @@ static int map_request(const struct sonde_infer_request *r, void *arg)
 static void map_model(struct sonde_model *m, struct mapping *a, struct sonde_store_counts *counts)
 {
     pthread_rwlock_rdlock(&m->lock);
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const size_t done = x ? sonde_infer_done_count(x) : 0;
     const struct sonde_requests_query time = { .outcome = -1, .source = -1,
                                                .from_s = a->q->from_s, .to_s = a->q->to_s };

@@ -12,18 +12,18 @@
 #include "base/clock.h"
 
 struct list {
-    struct sonde_quiet_one *first, *last;
+    struct sonde_conn *first, *last;
     double max_s; /* that one may be in it */
 };
 
-struct sonde_quiet_one {
-    struct sonde_quiet_one *before, *after;
+struct sonde_conn {
+    struct sonde_conn *before, *after;
     struct list *list;  /* NULL = in none */
     double since_s;
     int fd;
 };
 
-struct sonde_quiet {
+struct sonde_conns {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a list has a first one that it did not have, or it ends */
     struct list asking, reading;
@@ -32,7 +32,7 @@ struct sonde_quiet {
     pthread_t watcher;
 };
 
-static void unlist(struct sonde_quiet_one *one)
+static void unlist(struct sonde_conn *one)
 {
     struct list *l = one->list;
     if (!l) return;
@@ -44,7 +44,7 @@ static void unlist(struct sonde_quiet_one *one)
     one->list = NULL;
 }
 
-static void list_last(struct sonde_quiet *q, struct list *l, struct sonde_quiet_one *one)
+static void list_last(struct sonde_conns *q, struct list *l, struct sonde_conn *one)
 {
     unlist(one);
     one->since_s = sonde_clock_s(CLOCK_MONOTONIC);
@@ -57,7 +57,7 @@ static void list_last(struct sonde_quiet *q, struct list *l, struct sonde_quiet_
 }
 
 /* It stays counted until it is closed. */
-static void send_away(struct sonde_quiet_one *one)
+static void send_away(struct sonde_conn *one)
 {
     shutdown(one->fd, SHUT_RDWR);
     unlist(one);
@@ -74,7 +74,7 @@ static double sweep(struct list *l, double now)
 
 static void *watch(void *arg)
 {
-    struct sonde_quiet *q = arg;
+    struct sonde_conns *q = arg;
     pthread_mutex_lock(&q->lock);
     while (!q->ending) {
         const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = sweep(&q->asking, now);
@@ -93,9 +93,9 @@ static void *watch(void *arg)
 
 /* ---- Life --------------------------------------------------------------------------------------- */
 
-struct sonde_quiet *sonde_quiet_create(unsigned max, double ask_s, double read_s)
+struct sonde_conns *sonde_conns_create(unsigned max, double ask_s, double read_s)
 {
-    struct sonde_quiet *q = sonde__calloc(1, sizeof(*q));
+    struct sonde_conns *q = sonde__calloc(1, sizeof(*q));
     if (!q) return NULL;
     q->max = max;
     q->asking.max_s = ask_s;
@@ -109,7 +109,7 @@ struct sonde_quiet *sonde_quiet_create(unsigned max, double ask_s, double read_s
     return NULL;
 }
 
-void sonde_quiet_destroy(struct sonde_quiet *q)
+void sonde_conns_destroy(struct sonde_conns *q)
 {
     if (!q) return;
     pthread_mutex_lock(&q->lock);
@@ -124,9 +124,9 @@ void sonde_quiet_destroy(struct sonde_quiet *q)
 
 /* ---- Connections -------------------------------------------------------------------------------- */
 
-struct sonde_quiet_one *sonde_quiet_add(struct sonde_quiet *q, int fd)
+struct sonde_conn *sonde_conns_add(struct sonde_conns *q, int fd)
 {
-    struct sonde_quiet_one *one = sonde__calloc(1, sizeof(*one));
+    struct sonde_conn *one = sonde__calloc(1, sizeof(*one));
     if (!one) return NULL;
     one->fd = fd;
     pthread_mutex_lock(&q->lock);
@@ -137,7 +137,7 @@ struct sonde_quiet_one *sonde_quiet_add(struct sonde_quiet *q, int fd)
     return one;
 }
 
-void sonde_quiet_remove(struct sonde_quiet *q, struct sonde_quiet_one *one)
+void sonde_conns_remove(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
     pthread_mutex_lock(&q->lock);
@@ -147,7 +147,7 @@ void sonde_quiet_remove(struct sonde_quiet *q, struct sonde_quiet_one *one)
     sonde__free(one);
 }
 
-void sonde_quiet_busy(struct sonde_quiet *q, struct sonde_quiet_one *one)
+void sonde_conns_busy(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
     pthread_mutex_lock(&q->lock);
@@ -155,7 +155,7 @@ void sonde_quiet_busy(struct sonde_quiet *q, struct sonde_quiet_one *one)
     pthread_mutex_unlock(&q->lock);
 }
 
-void sonde_quiet_sending(struct sonde_quiet *q, struct sonde_quiet_one *one)
+void sonde_conns_sending(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
     pthread_mutex_lock(&q->lock);
@@ -163,7 +163,7 @@ void sonde_quiet_sending(struct sonde_quiet *q, struct sonde_quiet_one *one)
     pthread_mutex_unlock(&q->lock);
 }
 
-void sonde_quiet_idle(struct sonde_quiet *q, struct sonde_quiet_one *one)
+void sonde_conns_idle(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
     pthread_mutex_lock(&q->lock);

@@ -95,7 +95,7 @@ static void release(struct sonde_server *s)
     sonde_sessions_destroy(s->sessions);
     sonde_auth_destroy(s->guard);
     sonde_rate_destroy(s->rate);
-    sonde_quiet_destroy(s->quiet);
+    sonde_conns_destroy(s->quiet);
     sonde_streams_destroy(s->streams);
     sonde_tls_release(&s->tls);
     pthread_cond_destroy(&s->idle);
@@ -121,7 +121,7 @@ static int prepare(struct sonde_server *s, const struct sonde_server_options *o,
     if (!rc) rc = sonde_tls_read(&s->tls, o->tls_certificate, o->tls_key, err);
     if (rc) return rc;
     const struct sonde_server_limits *l = &s->limits;
-    s->quiet = sonde_quiet_create(connections_max(l), l->idle_s + l->request_s, l->answer_s);
+    s->quiet = sonde_conns_create(connections_max(l), l->idle_s + l->request_s, l->answer_s);
     if (l->rate_per_s > 0) s->rate = sonde_rate_create(l->rate_per_s, l->rate_burst);
     if (!s->quiet || (l->rate_per_s > 0 && !s->rate) ||
         sonde_marks_create(o->store_ops, o->store, &s->marks) != 0 ||

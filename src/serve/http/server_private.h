@@ -45,7 +45,7 @@ struct sonde_server {
     int workers, stopping;
     struct sonde_auth *guard;
     struct sonde_rate *rate; /* NULL = clients may send any number of requests */
-    struct sonde_quiet *quiet;
+    struct sonde_conns *quiet;
     struct sonde_streams *streams;
     struct sonde_server_limits limits;
     size_t held;             /* bytes of large bodies and answers on their way; atomic */
@@ -62,7 +62,7 @@ struct sonde_server_adopted {
 
 /* What is known of a connection; the library's socket context. */
 struct sonde_server_connection {
-    struct sonde_quiet_one *quiet;
+    struct sonde_conn *quiet;
     int64_t caller;          /* who is at the other end … */
     int caller_known;        /* … once that was asked */
 };

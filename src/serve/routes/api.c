@@ -118,9 +118,9 @@ static void series(const struct sonde_http_request *r, struct sonde_response *a)
 static void export_range(const struct sonde_http_request *r, struct sonde_response *a,
                          const struct sonde_export_ops *format, const struct sonde_store_query *q)
 {
-    const int which = sonde_exchange_format(format->name);
+    const int which = sonde_transfer_format(format->name);
     struct sonde_store *s = sonde_http_history(r);
-    struct sonde_exchange_result result;
+    struct sonde_transfer_result result;
     struct sonde_err err = { "" };
     if (which < 0) {
         sonde_response_error(a, 400, "parameter format: with from or to json, csv, openmetrics and "
@@ -129,8 +129,8 @@ static void export_range(const struct sonde_http_request *r, struct sonde_respon
         sonde_response_error(a, 400, "parameter from: there is no history to read from; start the agent "
                                      "with --store FILE");
     } else {
-        const int rc = sonde_exchange_export(r->store_ops, s, q,
-                                             (enum sonde_exchange_format)which, &a->body, &result,
+        const int rc = sonde_transfer_export(r->store_ops, s, q,
+                                             (enum sonde_transfer_format)which, &a->body, &result,
                                              &err);
         if (rc) store_error(a, rc, &err);
         else a->content_type = format->content_type;

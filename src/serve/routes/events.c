@@ -119,7 +119,7 @@ static void gather_model(struct events *all, struct sonde_model *m)
 {
     pthread_rwlock_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) gather_process(all, m->processes[i]);
-    const struct sonde_infer *x = sonde_infer_of(m);
+    const struct sonde_infer_tracker *x = sonde_infer_of(m);
     for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
         struct sonde_infer_model_view v;
         sonde_infer_model_at(x, i, &v);

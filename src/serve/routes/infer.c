@@ -157,7 +157,7 @@ static void reset(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     pthread_rwlock_wrlock(&m->lock);
-    struct sonde_infer *x = sonde_infer_of(m);
+    struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (x) sonde_infer_reset(x, m->now_s);
     pthread_rwlock_unlock(&m->lock);
     if (x) sonde_buf_puts(&a->body, "{\"reset\":true}\n");

@@ -42,7 +42,7 @@ static void put_kept(const struct sonde_http_request *r, struct sonde_buf *out)
 
 static void put_row(const struct sonde_session_row *row, struct sonde_buf *out)
 {
-    const struct sonde_taking_status *t = &row->status;
+    const struct sonde_capture_status *t = &row->status;
     const uint64_t now_ns = sonde_clock_ns(CLOCK_REALTIME);
     sonde_json_str(out, "name", row->name);
     sonde_json_ns(out, "since", t->since_ns);
@@ -72,7 +72,7 @@ static void put_row(const struct sonde_session_row *row, struct sonde_buf *out)
 static void start(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_session_ask ask;
-    struct sonde_session_row rows[SONDE_TAKINGS_MAX];
+    struct sonde_session_row rows[SONDE_CAPTURES_MAX];
     struct sonde_err err = { "" };
     if (!read_body(r, a, 1, &ask)) return;
     const int rc = sonde_sessions_begin(r->sessions, &ask, &err);
@@ -82,7 +82,7 @@ static void start(const struct sonde_http_request *r, struct sonde_response *a)
     }
     sonde_json_open(&a->body, '{');
     sonde_json_str(&a->body, "status", "running");
-    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_TAKINGS_MAX);
+    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_CAPTURES_MAX);
     size_t i = 0;
     while (i < count && strcmp(rows[i].name, ask.name) != 0) i++;
     if (i < count) put_row(&rows[i], &a->body);
@@ -137,9 +137,9 @@ static void stop(const struct sonde_http_request *r, struct sonde_response *a)
 
 static void status(const struct sonde_http_request *r, struct sonde_response *a)
 {
-    struct sonde_session_row rows[SONDE_TAKINGS_MAX];
+    struct sonde_session_row rows[SONDE_CAPTURES_MAX];
     if (!have_sessions(r, a)) return;
-    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_TAKINGS_MAX);
+    const size_t count = sonde_sessions_running(r->sessions, rows, SONDE_CAPTURES_MAX);
     const uint64_t last = sonde_sessions_last(r->sessions);
     sonde_json_open(&a->body, '{');
     sonde_json_str(&a->body, "status", count ? "running" : "idle");

@@ -20,7 +20,7 @@
 #include "store/run/rows.h"
 
 enum { SERIES_HEAD = 20, RUN_BYTES = 5 };
-#define SERIES_BYTES (SERIES_HEAD + RUN_BYTES * SONDE_SERIES_POINTS)
+#define SERIES_BYTES (SERIES_HEAD + RUN_BYTES * SONDE_CURVE_POINTS)
 
 static const struct run_field_ops verdict_ops, series_ops;
 
@@ -101,7 +101,7 @@ _Static_assert(sizeof(site_fields) / sizeof(site_fields[0]) <= RUN_FIELDS_MAX, "
 
 /* ---- Series ---------------------------------------------------------------------------------- */
 
-static size_t series_pack(const struct sonde_series *s, unsigned char out[SERIES_BYTES])
+static size_t series_pack(const struct sonde_curve *s, unsigned char out[SERIES_BYTES])
 {
     const double pending_sum = isfinite(s->pending_sum) ? s->pending_sum : 0;
     size_t n = SERIES_HEAD;
@@ -122,9 +122,9 @@ static size_t series_pack(const struct sonde_series *s, unsigned char out[SERIES
 }
 
 /* 0, or -1: that is no series. */
-static int series_unpack(const unsigned char *data, size_t len, struct sonde_series *out)
+static int series_unpack(const unsigned char *data, size_t len, struct sonde_curve *out)
 {
-    struct sonde_series s = { 0 };
+    struct sonde_curve s = { 0 };
     if (len < SERIES_HEAD || (len - SERIES_HEAD) % RUN_BYTES) return -1;
     memcpy(&s.first, data, 4);
     memcpy(&s.per_point, data + 4, 4);
@@ -133,7 +133,7 @@ static int series_unpack(const unsigned char *data, size_t len, struct sonde_ser
     for (size_t n = SERIES_HEAD; n < len; n += RUN_BYTES) {
         float value;
         memcpy(&value, data + n + 1, 4);
-        if (!data[n] || data[n] > SONDE_SERIES_POINTS - s.count || !isfinite(value)) return -1;
+        if (!data[n] || data[n] > SONDE_CURVE_POINTS - s.count || !isfinite(value)) return -1;
         for (int i = 0; i < data[n]; i++) s.value[s.count++] = value;
     }
     if (s.per_point & (s.per_point - 1) || !isfinite(s.pending_sum)) return -1;
@@ -149,7 +149,7 @@ static int bind_series(const struct sonde_profile *p, sqlite3_stmt *s, int colum
 {
     (void)p;
     unsigned char packed[SERIES_BYTES];
-    const struct sonde_series *series = (const void *)((const char *)row + at);
+    const struct sonde_curve *series = (const void *)((const char *)row + at);
     return sqlite3_bind_blob(s, column, packed, (int)series_pack(series, packed),
                              SQLITE_TRANSIENT);
 }

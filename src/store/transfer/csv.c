@@ -42,7 +42,7 @@ static void put_text(struct sonde_buf *out, const char *text)
     if (!out->error) out->len = begin + sonde_visible(out->data + begin, out->len - begin);
 }
 
-void sonde_exchange_csv_write(struct sonde_exchange_writer *w, const struct sonde_exchange_series *s)
+void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s)
 {
     struct sonde_buf head, *out = w->out;
     const char *const texts[] = { s->spec.name, s->spec.labels, sonde_type_name(s->spec.type),
@@ -58,17 +58,17 @@ void sonde_exchange_csv_write(struct sonde_exchange_writer *w, const struct sond
     sonde_buf_putc(&head, ',');
     put_text(&head, s->spec.help);
     for (size_t i = 0; i < s->count; i++) {
-        const struct sonde_exchange_point *p = &s->point[i];
+        const struct sonde_transfer_point *p = &s->point[i];
         sonde_buf_add(out, head.data, head.len);
         sonde_buf_printf(out, ",%lld,", (long long)p->time_ms);
         if (s->spec.type == SONDE_COUNTER) sonde_buf_u64(out, p->value);
-        else if (s->spec.type == SONDE_GAUGE) sonde_buf_double(out, sonde_exchange_double(p->value));
+        else if (s->spec.type == SONDE_GAUGE) sonde_buf_double(out, sonde_transfer_double(p->value));
         sonde_buf_puts(out, p->start == SONDE_START_ZERO ? ",zero,"
                             : p->start == SONDE_START_BASE && i ? ",base," : ",,");
         if (s->spec.type == SONDE_HISTOGRAM) {
             sonde_buf_printf(out, "%llu,%lld,", (unsigned long long)p->zero, (long long)p->sum_raw);
             for (uint32_t b = 0; b < p->count; b++) {
-                const struct sonde_exchange_bucket *one = &s->bucket[p->first + b];
+                const struct sonde_transfer_bucket *one = &s->bucket[p->first + b];
                 sonde_buf_printf(out, "%s%u:%llu", b ? " " : "", one->p, (unsigned long long)one->n);
             }
             sonde_buf_puts(out, "\r\n");
@@ -91,8 +91,8 @@ struct reader {
     size_t count;
     int column[FIELDS_MAX];              /* which one a field is; -1 = none of ours */
     const char *field[COLUMNS];          /* of the row; "" = not there */
-    struct sonde_exchange *x;
-    struct sonde_exchange_series *s;     /* of the row before */
+    struct sonde_transfer *x;
+    struct sonde_transfer_series *s;     /* of the row before */
     struct sonde_err *err;
 };
 
@@ -176,7 +176,7 @@ static int whole(const char *text, int is_signed, uint64_t *out)
     return errno || *end ? -1 : 0;
 }
 
-static int read_buckets(struct reader *r, struct sonde_exchange_point *p)
+static int read_buckets(struct reader *r, struct sonde_transfer_point *p)
 {
     uint64_t before = 0;
     p->first = (uint32_t)r->s->bucket_count;
@@ -194,7 +194,7 @@ static int read_buckets(struct reader *r, struct sonde_exchange_point *p)
         }
         at = stop + (*stop == ' ');
         before = bucket;
-        if (sonde_exchange_bucket(r->s, (uint16_t)bucket, n)) return SONDE_ENOMEM;
+        if (sonde_transfer_bucket(r->s, (uint16_t)bucket, n)) return SONDE_ENOMEM;
         p->count++;
     }
     return 0;
@@ -202,7 +202,7 @@ static int read_buckets(struct reader *r, struct sonde_exchange_point *p)
 
 static int read_point(struct reader *r)
 {
-    struct sonde_exchange_point p = { 0 };
+    struct sonde_transfer_point p = { 0 };
     const char *start = r->field[START], *value = r->field[VALUE];
     uint64_t time_ms;
     double d;
@@ -217,21 +217,21 @@ static int read_point(struct reader *r)
         else if (*start) return bad(r, "start", "is neither empty nor zero nor base");
     } else if (r->s->spec.type == SONDE_GAUGE) {
         if (sonde_exposition_number(value, value + strlen(value), &d)) return bad(r, "value", "is not a number");
-        p.value = sonde_exchange_bits(d);
+        p.value = sonde_transfer_bits(d);
     } else {
         if (whole(r->field[ZERO], 0, &p.zero) || whole(r->field[SUM], 1, &p.sum_raw)) {
             return bad(r, "zero or sum", "of a histogram is not a whole number");
         }
         rc = read_buckets(r, &p);
     }
-    return rc ? rc : sonde_exchange_point(r->s, &p);
+    return rc ? rc : sonde_transfer_point(r->s, &p);
 }
 
 /* The series of the row: that of the row before, or a new one. */
 static int find_series(struct reader *r)
 {
-    const int type = sonde_exchange_type(r->field[TYPE]);
-    const int kind = *r->field[KIND] ? sonde_exchange_kind(r->field[KIND]) : 0;
+    const int type = sonde_transfer_type(r->field[TYPE]);
+    const int kind = *r->field[KIND] ? sonde_transfer_kind(r->field[KIND]) : 0;
     double scale = 1;
     uint64_t pid = 0;
     if (!*r->field[NAME]) return bad(r, "name", "is empty");
@@ -261,11 +261,11 @@ static int find_series(struct reader *r)
         .pid = (uint32_t)pid, .scale = scale, .type = (enum sonde_type)type,
         .kind = (enum sonde_kind)kind,
     };
-    r->s = sonde_exchange_add(r->x, &spec);
+    r->s = sonde_transfer_add(r->x, &spec);
     return r->s ? 0 : SONDE_ENOMEM;
 }
 
-int sonde_exchange_csv_read(const char *text, size_t len, struct sonde_exchange *x,
+int sonde_transfer_csv_read(const char *text, size_t len, struct sonde_transfer *x,
                             struct sonde_err *err)
 {
     struct reader r = { .at = text, .end = text + len, .x = x, .err = err };

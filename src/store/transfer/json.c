@@ -52,8 +52,8 @@ static void put_double(struct sonde_buf *out, double v)
     sonde_buf_putc(out, '"');
 }
 
-static void put_point(struct sonde_buf *out, const struct sonde_exchange_series *s,
-                      const struct sonde_exchange_point *p, int first)
+static void put_point(struct sonde_buf *out, const struct sonde_transfer_series *s,
+                      const struct sonde_transfer_point *p, int first)
 {
     sonde_buf_printf(out, "[%lld,", (long long)p->time_ms);
     if (s->spec.type == SONDE_COUNTER) {
@@ -61,14 +61,14 @@ static void put_point(struct sonde_buf *out, const struct sonde_exchange_series 
         if (p->start == SONDE_START_ZERO) sonde_buf_puts(out, ",\"zero\"");
         else if (p->start == SONDE_START_BASE && !first) sonde_buf_puts(out, ",\"base\"");
     } else if (s->spec.type == SONDE_GAUGE) {
-        put_double(out, sonde_exchange_double(p->value));
+        put_double(out, sonde_transfer_double(p->value));
     } else {
         put_u64(out, p->zero);
         sonde_buf_putc(out, ',');
         put_i64(out, (int64_t)p->sum_raw);
         sonde_buf_puts(out, ",[");
         for (uint32_t i = 0; i < p->count; i++) {
-            const struct sonde_exchange_bucket *b = &s->bucket[p->first + i];
+            const struct sonde_transfer_bucket *b = &s->bucket[p->first + i];
             sonde_buf_printf(out, "%s[%u,", i ? "," : "", b->p);
             put_u64(out, b->n);
             sonde_buf_putc(out, ']');
@@ -90,7 +90,7 @@ static void put_labels(struct sonde_buf *out, const char *labels)
     sonde__free(text);
 }
 
-void sonde_exchange_json_write(struct sonde_exchange_writer *w, const struct sonde_exchange_series *s)
+void sonde_transfer_json_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s)
 {
     struct sonde_buf *out = w->out;
     sonde_buf_puts(out, w->series++ ? ",\n{" : "\n{");
@@ -115,7 +115,7 @@ void sonde_exchange_json_write(struct sonde_exchange_writer *w, const struct son
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
 struct reader {
-    struct sonde_exchange *x;
+    struct sonde_transfer *x;
     struct sonde_err *err;
     size_t nth;      /* series */
     size_t point;
@@ -155,7 +155,7 @@ static int number(const json_t *v, double *out)
     return 0;
 }
 
-static int read_counter(struct reader *r, const json_t *v, int first, struct sonde_exchange_point *p)
+static int read_counter(struct reader *r, const json_t *v, int first, struct sonde_transfer_point *p)
 {
     const char *start = json_string_value(json_array_get(v, 2));
     if (whole(json_array_get(v, 1), 0, &p->value)) return bad(r, "a counter's total must be a whole number");
@@ -167,8 +167,8 @@ static int read_counter(struct reader *r, const json_t *v, int first, struct son
     return 0;
 }
 
-static int read_hist(struct reader *r, const json_t *v, struct sonde_exchange_series *s,
-                     struct sonde_exchange_point *p)
+static int read_hist(struct reader *r, const json_t *v, struct sonde_transfer_series *s,
+                     struct sonde_transfer_point *p)
 {
     json_t *buckets = json_array_get(v, 3), *b;
     size_t i;
@@ -186,15 +186,15 @@ static int read_hist(struct reader *r, const json_t *v, struct sonde_exchange_se
             return bad(r, "buckets are [0 to 6143, count], ascending");
         }
         before = at;
-        if (sonde_exchange_bucket(s, (uint16_t)at, n)) return SONDE_ENOMEM;
+        if (sonde_transfer_bucket(s, (uint16_t)at, n)) return SONDE_ENOMEM;
         p->count++;
     }
     return 0;
 }
 
-static int read_point(struct reader *r, const json_t *v, struct sonde_exchange_series *s)
+static int read_point(struct reader *r, const json_t *v, struct sonde_transfer_series *s)
 {
-    struct sonde_exchange_point p = { 0 };
+    struct sonde_transfer_point p = { 0 };
     uint64_t time_ms;
     double d;
     int rc = 0;
@@ -205,8 +205,8 @@ static int read_point(struct reader *r, const json_t *v, struct sonde_exchange_s
     if (s->spec.type == SONDE_COUNTER) rc = read_counter(r, v, s->count == 0, &p);
     else if (s->spec.type == SONDE_HISTOGRAM) rc = read_hist(r, v, s, &p);
     else if (number(json_array_get(v, 1), &d)) rc = bad(r, "a gauge's value must be a number");
-    else p.value = sonde_exchange_bits(d);
-    return rc ? rc : sonde_exchange_point(s, &p);
+    else p.value = sonde_transfer_bits(d);
+    return rc ? rc : sonde_transfer_point(s, &p);
 }
 
 static const char *text_of(const json_t *o, const char *key)
@@ -235,14 +235,14 @@ static void labels_text(json_t *labels, struct sonde_buf *out)
 
 static int read_series(struct reader *r, json_t *v)
 {
-    const int type = sonde_exchange_type(text_of(v, "type"));
+    const int type = sonde_transfer_type(text_of(v, "type"));
     const char *kind = json_string_value(json_object_get(v, "kind"));
     struct sonde_buf labels;
     json_t *points = json_object_get(v, "points"), *p, *scale = json_object_get(v, "scale");
     r->point = 0;
     if (!*text_of(v, "name")) return bad(r, "it has no name");
     if (type < 0) return bad(r, "its type is not counter, gauge or histogram");
-    if (kind && sonde_exchange_kind(kind) < 0) return bad(r, "its kind is none that there is");
+    if (kind && sonde_transfer_kind(kind) < 0) return bad(r, "its kind is none that there is");
     if (scale && !(json_number_value(scale) > 0)) return bad(r, "its scale is not above 0");
     if (!json_is_array(points)) return bad(r, "it has no points");
     sonde_buf_init(&labels, 1 << 20);
@@ -252,10 +252,10 @@ static int read_series(struct reader *r, json_t *v)
         .source = text_of(v, "source"), .labels = labels.len ? labels.data : "",
         .program = text_of(v, "program"),
         .pid = (uint32_t)json_integer_value(json_object_get(v, "pid")), .type = (enum sonde_type)type,
-        .kind = (enum sonde_kind)(kind ? sonde_exchange_kind(kind) : 0),
+        .kind = (enum sonde_kind)(kind ? sonde_transfer_kind(kind) : 0),
         .scale = scale ? json_number_value(scale) : 1,
     };
-    struct sonde_exchange_series *s = labels.error ? NULL : sonde_exchange_add(r->x, &spec);
+    struct sonde_transfer_series *s = labels.error ? NULL : sonde_transfer_add(r->x, &spec);
     sonde_buf_release(&labels);
     if (!s) return SONDE_ENOMEM;
     size_t i;
@@ -268,7 +268,7 @@ static int read_series(struct reader *r, json_t *v)
     return 0;
 }
 
-int sonde_exchange_json_read(const char *text, size_t len, struct sonde_exchange *x,
+int sonde_transfer_json_read(const char *text, size_t len, struct sonde_transfer *x,
                              struct sonde_err *err)
 {
     json_error_t problem;

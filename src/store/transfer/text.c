@@ -15,8 +15,8 @@
 #include "store/transfer/transfer.h"
 
 struct sample {
-    struct sonde_exchange_writer *w;
-    const struct sonde_exchange_series *s;
+    struct sonde_transfer_writer *w;
+    const struct sonde_transfer_series *s;
     char name[600];              /* of samples, without _bucket and such */
     size_t stem;                 /* bytes of it that are the family's name in OpenMetrics */
     int open;
@@ -41,7 +41,7 @@ static void put_help(struct sonde_buf *out, const char *help, int open)
 /* # HELP, # TYPE and # UNIT, once a family; 0 = another type has the name already. */
 static int put_head(const struct sample *k)
 {
-    struct sonde_exchange_writer *w = k->w;
+    struct sonde_transfer_writer *w = k->w;
     struct sonde_buf *out = w->out;
     const struct sonde_store_series *spec = &k->s->spec;
     if (w->name && strcmp(w->name, k->name) == 0) return w->type == spec->type;
@@ -104,13 +104,13 @@ static void put_whole(struct sonde_buf *out, uint64_t v)
 static void put_numbers(const struct sample *k)
 {
     struct sonde_buf *out = k->w->out;
-    const struct sonde_exchange_series *s = k->s;
+    const struct sonde_transfer_series *s = k->s;
     for (size_t i = 0; i < s->count; i++) {
-        const struct sonde_exchange_point *p = &s->point[i];
+        const struct sonde_transfer_point *p = &s->point[i];
         put_start(k, strlen(k->name), "", NULL);
-        if (s->spec.type == SONDE_GAUGE) sonde_buf_double(out, sonde_exchange_double(p->value));
+        if (s->spec.type == SONDE_GAUGE) sonde_buf_double(out, sonde_transfer_double(p->value));
         else if (!(s->spec.scale < 1) && !(s->spec.scale > 1)) put_whole(out, p->value);
-        else sonde_buf_double(out, sonde_exchange_value((double)p->value, s->spec.scale));
+        else sonde_buf_double(out, sonde_transfer_value((double)p->value, s->spec.scale));
         put_end(k, p->time_ms);
         if (!k->open || s->spec.type != SONDE_COUNTER || p->start != SONDE_START_ZERO) continue;
         put_start(k, k->stem, "_created", NULL);
@@ -162,7 +162,7 @@ static void put_tick(const struct sample *k, const struct totals *t, int64_t ms)
     put_whole(out, sum);
     put_end(k, ms);
     put_start(k, len, "_sum", NULL);
-    sonde_buf_double(out, sonde_exchange_value((double)(int64_t)t->sum_raw, k->s->spec.scale));
+    sonde_buf_double(out, sonde_transfer_value((double)(int64_t)t->sum_raw, k->s->spec.scale));
     put_end(k, ms);
     put_start(k, len, "_count", NULL);
     put_whole(out, sum);
@@ -171,7 +171,7 @@ static void put_tick(const struct sample *k, const struct totals *t, int64_t ms)
 
 static void put_histogram(const struct sample *k)
 {
-    const struct sonde_exchange_series *s = k->s;
+    const struct sonde_transfer_series *s = k->s;
     struct totals *t = sonde__calloc(1, sizeof(*t));
     if (!t) {
         if (!k->w->out->error) k->w->out->error = SONDE_ENOMEM;
@@ -180,7 +180,7 @@ static void put_histogram(const struct sample *k)
     for (size_t i = 0; i < s->bucket_count; i++) t->used[s->bucket[i].p] = 1;
     for (size_t i = 0; i < s->count; i++) t->zeros |= s->point[i].zero > 0;
     for (size_t i = 0; i < s->count && !k->w->out->error; i++) {
-        const struct sonde_exchange_point *p = &s->point[i];
+        const struct sonde_transfer_point *p = &s->point[i];
         t->zero += p->zero;
         t->sum_raw += p->sum_raw;
         for (uint32_t b = 0; b < p->count; b++) t->n[s->bucket[p->first + b].p] += s->bucket[p->first + b].n;
@@ -194,10 +194,10 @@ static int has_le(const char *labels)
     return strncmp(labels, "le=\"", 4) == 0 || strstr(labels, ",le=\"") != NULL;
 }
 
-void sonde_exchange_text_write(struct sonde_exchange_writer *w, const struct sonde_exchange_series *s)
+void sonde_transfer_text_write(struct sonde_transfer_writer *w, const struct sonde_transfer_series *s)
 {
     static const char total[] = "_total";
-    struct sample k = { .w = w, .s = s, .open = w->format == SONDE_EXCHANGE_OPENMETRICS };
+    struct sample k = { .w = w, .s = s, .open = w->format == SONDE_TRANSFER_OPENMETRICS };
     const size_t len = strlen(s->spec.name), n = sizeof(total) - 1;
     const int ends = len > n && !strcmp(s->spec.name + len - n, total);
     if (len + 32 > sizeof(k.name) || (s->spec.type == SONDE_HISTOGRAM && has_le(s->spec.labels))) {

@@ -15,7 +15,7 @@
 #include "store/transfer/transfer.h"
 
 struct plain {
-    struct sonde_exchange_series s;  /* numbers in `value`, as bits */
+    struct sonde_transfer_series s;  /* numbers in `value`, as bits */
     uint64_t hash;
     enum sonde_exposition_type type;
     size_t stem;                     /* bytes of its name that are the family's */
@@ -31,7 +31,7 @@ struct reader {
     size_t slots;
     struct sonde_buf key, base;
     int64_t now_ms;
-    struct sonde_exchange *x;
+    struct sonde_transfer *x;
     uint64_t rounded;
 };
 
@@ -75,7 +75,7 @@ static int rehash(struct reader *r)
 
 static struct plain *add(struct reader *r, const struct sonde_exposition_sample *s, uint64_t hash)
 {
-    struct sonde_exchange one = { 0 };
+    struct sonde_transfer one = { 0 };
     const struct sonde_store_series spec = { .name = s->name, .help = s->help, .unit = s->unit,
                                              .labels = r->key.len ? r->key.data : "", .scale = 1 };
     if (r->count == r->cap) {
@@ -86,8 +86,8 @@ static struct plain *add(struct reader *r, const struct sonde_exposition_sample 
         r->cap = cap;
     }
     if (r->count * 2 >= r->slots && rehash(r) != 0) return NULL;
-    if (!sonde_exchange_add(&one, &spec)) {
-        sonde_exchange_release(&one);
+    if (!sonde_transfer_add(&one, &spec)) {
+        sonde_transfer_release(&one);
         return NULL;
     }
     struct plain *p = &r->at[r->count++];
@@ -132,7 +132,7 @@ static int note_created(struct reader *r, const struct sonde_exposition_sample *
     struct plain *p = find(r, &total);
     if (!p) return SONDE_ENOMEM;
     if (!p->s.count) return 0;
-    struct sonde_exchange_point *last = &p->s.point[p->s.count - 1];
+    struct sonde_transfer_point *last = &p->s.point[p->s.count - 1];
     if (llround(s->value * 1e3) == last->time_ms) last->start = SONDE_START_ZERO;
     return 0;
 }
@@ -159,12 +159,12 @@ static int on_sample(const struct sonde_exposition_sample *s, void *arg)
         if (!p->base) return SONDE_ENOMEM;
         if (sonde_exposition_number(le, le + strlen(le), &p->le)) p->le = NAN;
     }
-    const struct sonde_exchange_point point = {
+    const struct sonde_transfer_point point = {
         .time_ms = s->has_time ? llround(s->time_s * 1e3) : r->now_ms,
-        .value = sonde_exchange_bits(s->value),
+        .value = sonde_transfer_bits(s->value),
         .start = p->s.count ? SONDE_START_NONE : SONDE_START_BASE,
     };
-    return sonde_exchange_point(&p->s, &point);
+    return sonde_transfer_point(&p->s, &point);
 }
 
 /* ---- What counters count --------------------------------------------------------------------------- */
@@ -172,14 +172,14 @@ static int on_sample(const struct sonde_exposition_sample *s, void *arg)
 static const double scales[] = { 1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-12 };
 
 /* The coarsest of which all values are whole numbers; 0 = none. */
-static double scale_of(const struct sonde_exchange_series *s, int negative)
+static double scale_of(const struct sonde_transfer_series *s, int negative)
 {
     for (size_t i = 0; i < sizeof(scales) / sizeof(scales[0]); i++) {
         size_t k = 0;
         for (; k < s->count; k++) {
-            const double v = sonde_exchange_double(s->point[k].value), raw = rint(v / scales[i]);
+            const double v = sonde_transfer_double(s->point[k].value), raw = rint(v / scales[i]);
             if (!(raw >= (negative ? -0x1p53 : 0) && raw < (i ? 0x1p53 : 0x1p63))) break;
-            const double back = sonde_exchange_value(raw, scales[i]);
+            const double back = sonde_transfer_value(raw, scales[i]);
             if (back < v || back > v) break;
         }
         if (k == s->count) return scales[i];
@@ -189,12 +189,12 @@ static double scale_of(const struct sonde_exchange_series *s, int negative)
 
 static int take_counter(struct reader *r, struct plain *p)
 {
-    struct sonde_exchange_series *s = &p->s;
+    struct sonde_transfer_series *s = &p->s;
     double scale = scale_of(s, 0), most = 0;
     s->spec.type = SONDE_COUNTER;
     s->spec.kind = SONDE_KIND_COUNTER;
     for (size_t i = 0; i < s->count; i++) {
-        const double v = sonde_exchange_double(s->point[i].value);
+        const double v = sonde_transfer_double(s->point[i].value);
         if (!(v >= 0 && v < 0x1p63)) { /* it can be no counter's */
             s->spec.type = SONDE_GAUGE;
             for (size_t k = 0; k < s->count; k++) s->point[k].start = SONDE_START_NONE;
@@ -208,7 +208,7 @@ static int take_counter(struct reader *r, struct plain *p)
     }
     s->spec.scale = scale;
     for (size_t i = 0; i < s->count; i++) {
-        s->point[i].value = (uint64_t)rint(sonde_exchange_double(s->point[i].value) / scale);
+        s->point[i].value = (uint64_t)rint(sonde_transfer_double(s->point[i].value) / scale);
     }
     return 0;
 }
@@ -256,7 +256,7 @@ static int same_times(const struct plain *a, const struct plain *b)
     return 1;
 }
 
-static double at(const struct plain *p, size_t i) { return sonde_exchange_double(p->s.point[i].value); }
+static double at(const struct plain *p, size_t i) { return sonde_transfer_double(p->s.point[i].value); }
 
 /* The bucket that has this bound; -1: none of ours has. 0 is -2. */
 static int bucket_of(double le)
@@ -291,9 +291,9 @@ static int is_ours(const struct group *g)
     return 1;
 }
 
-static int fold_tick(const struct group *g, size_t i, double scale, struct sonde_exchange_series *out)
+static int fold_tick(const struct group *g, size_t i, double scale, struct sonde_transfer_series *out)
 {
-    struct sonde_exchange_point p = { .time_ms = g->total->s.point[i].time_ms,
+    struct sonde_transfer_point p = { .time_ms = g->total->s.point[i].time_ms,
                                       .first = (uint32_t)out->bucket_count };
     const double sum = rint(at(g->sum, i) / scale), was = i ? rint(at(g->sum, i - 1) / scale) : 0;
     p.sum_raw = (uint64_t)((int64_t)sum - (int64_t)was);
@@ -304,10 +304,10 @@ static int fold_tick(const struct group *g, size_t i, double scale, struct sonde
         const int which = bucket_of(g->bucket[b]->le);
         if (which == -2) p.zero = n;
         if (which < 0 || !n) continue;
-        if (sonde_exchange_bucket(out, (uint16_t)which, n)) return SONDE_ENOMEM;
+        if (sonde_transfer_bucket(out, (uint16_t)which, n)) return SONDE_ENOMEM;
         p.count++;
     }
-    return sonde_exchange_point(out, &p);
+    return sonde_transfer_point(out, &p);
 }
 
 static int fold(struct reader *r, const struct group *g)
@@ -319,7 +319,7 @@ static int fold(struct reader *r, const struct group *g)
     const struct sonde_store_series spec = { .name = name, .help = first->s.spec.help,
                                              .unit = first->s.spec.unit, .labels = first->base,
                                              .type = SONDE_HISTOGRAM, .scale = scale };
-    struct sonde_exchange_series *out = sonde_exchange_add(r->x, &spec);
+    struct sonde_transfer_series *out = sonde_transfer_add(r->x, &spec);
     sonde__free(name);
     int rc = out ? 0 : SONDE_ENOMEM;
     for (size_t i = 0; i < g->total->s.count && !rc; i++) rc = fold_tick(g, i, scale, out);
@@ -367,7 +367,7 @@ static int take_plain(struct reader *r, struct plain *p)
     } else {
         for (size_t i = 0; i < p->s.count; i++) p->s.point[i].start = SONDE_START_NONE;
     }
-    struct sonde_exchange_series *s = sonde_exchange_add(r->x, &p->s.spec);
+    struct sonde_transfer_series *s = sonde_transfer_add(r->x, &p->s.spec);
     if (!s) return SONDE_ENOMEM;
     s->point = p->s.point; /* taken over */
     s->count = p->s.count;
@@ -377,7 +377,7 @@ static int take_plain(struct reader *r, struct plain *p)
     return 0;
 }
 
-int sonde_exchange_text_read(const char *text, size_t len, int openmetrics, struct sonde_exchange *x,
+int sonde_transfer_text_read(const char *text, size_t len, int openmetrics, struct sonde_transfer *x,
                              uint64_t *rounded, struct sonde_err *err)
 {
     struct reader r = { .x = x, .now_ms = (int64_t)(sonde_clock_ns(CLOCK_REALTIME) / 1000000) };
@@ -388,7 +388,7 @@ int sonde_exchange_text_read(const char *text, size_t len, int openmetrics, stru
     if (!rc && r.count) rc = fold_all(&r);
     for (size_t i = 0; i < r.count && !rc; i++) rc = take_plain(&r, &r.at[i]);
     for (size_t i = 0; i < r.count; i++) {
-        sonde_exchange_series_release(&r.at[i].s);
+        sonde_transfer_series_release(&r.at[i].s);
         sonde__free(r.at[i].base);
     }
     sonde__free(r.at);

@@ -13,7 +13,7 @@ enum { GRIDS_MAX = 64, FLUSH_TICKS = 100 };
 
 /* ---- The table ----------------------------------------------------------------------------------- */
 
-void sonde_exchange_series_release(struct sonde_exchange_series *s)
+void sonde_transfer_series_release(struct sonde_transfer_series *s)
 {
     const char *const texts[] = { s->spec.name, s->spec.help, s->spec.unit, s->spec.source,
                                   s->spec.labels, s->spec.program };
@@ -22,14 +22,14 @@ void sonde_exchange_series_release(struct sonde_exchange_series *s)
     }
     sonde__free(s->point);
     sonde__free(s->bucket);
-    *s = (struct sonde_exchange_series){ 0 };
+    *s = (struct sonde_transfer_series){ 0 };
 }
 
-void sonde_exchange_release(struct sonde_exchange *x)
+void sonde_transfer_release(struct sonde_transfer *x)
 {
-    for (size_t i = 0; i < x->count; i++) sonde_exchange_series_release(&x->at[i]);
+    for (size_t i = 0; i < x->count; i++) sonde_transfer_series_release(&x->at[i]);
     sonde__free(x->at);
-    *x = (struct sonde_exchange){ 0 };
+    *x = (struct sonde_transfer){ 0 };
 }
 
 static void *grow(void *array, size_t *cap, size_t count, size_t item)
@@ -41,23 +41,23 @@ static void *grow(void *array, size_t *cap, size_t count, size_t item)
     return grown;
 }
 
-static int series_init(struct sonde_exchange_series *s, const struct sonde_store_series *spec)
+static int series_init(struct sonde_transfer_series *s, const struct sonde_store_series *spec)
 {
     const char *const in[] = { spec->name, spec->help, spec->unit, spec->source, spec->labels,
                                spec->program };
     const char **const out[] = { &s->spec.name, &s->spec.help, &s->spec.unit, &s->spec.source,
                                  &s->spec.labels, &s->spec.program };
-    *s = (struct sonde_exchange_series){ .spec = *spec };
+    *s = (struct sonde_transfer_series){ .spec = *spec };
     int rc = 0;
     for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++) {
         *out[i] = sonde__strdup(in[i] ? in[i] : "");
         if (!*out[i]) rc = SONDE_ENOMEM;
     }
-    if (rc) sonde_exchange_series_release(s);
+    if (rc) sonde_transfer_series_release(s);
     return rc;
 }
 
-struct sonde_exchange_series *sonde_exchange_add(struct sonde_exchange *x,
+struct sonde_transfer_series *sonde_transfer_add(struct sonde_transfer *x,
                                                  const struct sonde_store_series *spec)
 {
     void *grown = grow(x->at, &x->cap, x->count, sizeof(*x->at));
@@ -67,7 +67,7 @@ struct sonde_exchange_series *sonde_exchange_add(struct sonde_exchange *x,
     return &x->at[x->count++];
 }
 
-int sonde_exchange_point(struct sonde_exchange_series *s, const struct sonde_exchange_point *p)
+int sonde_transfer_point(struct sonde_transfer_series *s, const struct sonde_transfer_point *p)
 {
     void *grown = grow(s->point, &s->cap, s->count, sizeof(*s->point));
     if (!grown) return SONDE_ENOMEM;
@@ -76,20 +76,20 @@ int sonde_exchange_point(struct sonde_exchange_series *s, const struct sonde_exc
     return 0;
 }
 
-int sonde_exchange_bucket(struct sonde_exchange_series *s, uint16_t p, uint64_t n)
+int sonde_transfer_bucket(struct sonde_transfer_series *s, uint16_t p, uint64_t n)
 {
     void *grown = grow(s->bucket, &s->bucket_cap, s->bucket_count, sizeof(*s->bucket));
     if (!grown) return SONDE_ENOMEM;
     s->bucket = grown;
-    s->bucket[s->bucket_count++] = (struct sonde_exchange_bucket){ p, n };
+    s->bucket[s->bucket_count++] = (struct sonde_transfer_bucket){ p, n };
     return 0;
 }
 
-int sonde_exchange_format(const char *name)
+int sonde_transfer_format(const char *name)
 {
     static const char *const names[] = {
-        [SONDE_EXCHANGE_JSON] = "json", [SONDE_EXCHANGE_CSV] = "csv",
-        [SONDE_EXCHANGE_OPENMETRICS] = "openmetrics", [SONDE_EXCHANGE_PROMETHEUS] = "prometheus",
+        [SONDE_TRANSFER_JSON] = "json", [SONDE_TRANSFER_CSV] = "csv",
+        [SONDE_TRANSFER_OPENMETRICS] = "openmetrics", [SONDE_TRANSFER_PROMETHEUS] = "prometheus",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) return (int)i;
@@ -97,7 +97,7 @@ int sonde_exchange_format(const char *name)
     return -1;
 }
 
-int sonde_exchange_type(const char *name)
+int sonde_transfer_type(const char *name)
 {
     for (int t = SONDE_COUNTER; t <= SONDE_HISTOGRAM; t++) {
         if (strcmp(name, sonde_type_name((enum sonde_type)t)) == 0) return t;
@@ -105,7 +105,7 @@ int sonde_exchange_type(const char *name)
     return -1;
 }
 
-int sonde_exchange_kind(const char *name)
+int sonde_transfer_kind(const char *name)
 {
     for (int k = SONDE_KIND_CUSTOM; k <= SONDE_KIND_PERCENTAGE; k++) {
         if (strcmp(name, sonde_kind_name((enum sonde_kind)k)) == 0) return k;
@@ -113,20 +113,20 @@ int sonde_exchange_kind(const char *name)
     return -1;
 }
 
-double sonde_exchange_value(double raw, double scale)
+double sonde_transfer_value(double raw, double scale)
 {
     const double divisor = 1 / scale, whole = rint(divisor);
     return whole >= 1 && fabs(divisor - whole) < 1e-9 * whole ? raw / whole : raw * scale;
 }
 
-double sonde_exchange_double(uint64_t bits)
+double sonde_transfer_double(uint64_t bits)
 {
     double d;
     memcpy(&d, &bits, sizeof(d));
     return d;
 }
 
-uint64_t sonde_exchange_bits(double d)
+uint64_t sonde_transfer_bits(double d)
 {
     uint64_t bits;
     memcpy(&bits, &d, sizeof(bits));
@@ -136,22 +136,22 @@ uint64_t sonde_exchange_bits(double d)
 /* ---- Out of a store ------------------------------------------------------------------------------- */
 
 struct exporting {
-    struct sonde_exchange_writer w;
-    struct sonde_exchange_series series; /* at hand; spec.name NULL = none */
+    struct sonde_transfer_writer w;
+    struct sonde_transfer_series series; /* at hand; spec.name NULL = none */
     uint64_t points;
     int error;
 };
 
 static int by_time(const void *a, const void *b)
 {
-    const struct sonde_exchange_point *x = a, *y = b;
+    const struct sonde_transfer_point *x = a, *y = b;
     return (x->time_ms > y->time_ms) - (x->time_ms < y->time_ms);
 }
 
 /* In order, each time once; and where a counter does not go on from the point before. */
 static void tidy(struct exporting *e)
 {
-    struct sonde_exchange_series *s = &e->series;
+    struct sonde_transfer_series *s = &e->series;
     /* A counter's increase has come along in sum_raw, which is of histograms. */
     int ordered = 1;
     for (size_t i = 1; i < s->count; i++) ordered &= s->point[i].time_ms > s->point[i - 1].time_ms;
@@ -165,7 +165,7 @@ static void tidy(struct exporting *e)
         s->count = kept;
     }
     for (size_t i = 0; s->spec.type == SONDE_COUNTER && i < s->count; i++) {
-        struct sonde_exchange_point *p = &s->point[i];
+        struct sonde_transfer_point *p = &s->point[i];
         const uint64_t before = i ? s->point[i - 1].value : 0, increase = p->sum_raw;
         /* One that went down is told to begin again: who reads it cannot know whether there was a tick
          * without it in between. */
@@ -181,55 +181,55 @@ static void finish_series(struct exporting *e)
     tidy(e);
     if (!e->error) {
         switch (e->w.format) {
-        case SONDE_EXCHANGE_JSON: sonde_exchange_json_write(&e->w, &e->series); break;
-        case SONDE_EXCHANGE_CSV: sonde_exchange_csv_write(&e->w, &e->series); break;
-        default: sonde_exchange_text_write(&e->w, &e->series); break;
+        case SONDE_TRANSFER_JSON: sonde_transfer_json_write(&e->w, &e->series); break;
+        case SONDE_TRANSFER_CSV: sonde_transfer_csv_write(&e->w, &e->series); break;
+        default: sonde_transfer_text_write(&e->w, &e->series); break;
         }
         e->points += e->series.count;
     }
-    sonde_exchange_series_release(&e->series);
+    sonde_transfer_series_release(&e->series);
 }
 
 static int on_raw(const struct sonde_store_series *s, const struct sonde_store_raw *p, void *arg)
 {
     struct exporting *e = arg;
-    struct sonde_exchange_series *x = &e->series;
+    struct sonde_transfer_series *x = &e->series;
     if (!x->spec.name || x->spec.id != s->id) {
         finish_series(e);
         e->error = series_init(x, s);
     }
     if (e->error || e->w.out->error) return 1;
-    const struct sonde_exchange_point point = {
+    const struct sonde_transfer_point point = {
         .time_ms = p->time_ms, .value = p->value, .zero = p->zero,
         .sum_raw = s->type == SONDE_COUNTER ? p->increase : p->sum_raw,
         .first = (uint32_t)x->bucket_count, .count = p->bucket_count,
     };
     for (uint32_t i = 0; i < p->bucket_count && !e->error; i++) {
-        e->error = sonde_exchange_bucket(x, p->p[i], p->n[i]);
+        e->error = sonde_transfer_bucket(x, p->p[i], p->n[i]);
     }
-    if (!e->error) e->error = sonde_exchange_point(x, &point);
+    if (!e->error) e->error = sonde_transfer_point(x, &point);
     return e->error != 0;
 }
 
-int sonde_exchange_export(const struct sonde_store_ops *ops, struct sonde_store *s,
-                          const struct sonde_store_query *q, enum sonde_exchange_format format,
-                          struct sonde_buf *out, struct sonde_exchange_result *result,
+int sonde_transfer_export(const struct sonde_store_ops *ops, struct sonde_store *s,
+                          const struct sonde_store_query *q, enum sonde_transfer_format format,
+                          struct sonde_buf *out, struct sonde_transfer_result *result,
                           struct sonde_err *err)
 {
     struct exporting e = { .w = { .out = out, .format = format } };
     const struct sonde_store_sink sink = { .raw = on_raw, .arg = &e };
     struct sonde_store_query all = *q;
     if (!all.series_max) all.series_max = UINT32_MAX;
-    if (format == SONDE_EXCHANGE_JSON) {
+    if (format == SONDE_TRANSFER_JSON) {
         sonde_buf_puts(out, "{\"format\":\"sonde-series\",\"version\":1,\"series\":[");
-    } else if (format == SONDE_EXCHANGE_CSV) {
+    } else if (format == SONDE_TRANSFER_CSV) {
         sonde_buf_puts(out, "name,labels,type,kind,unit,source,program,pid,scale,help,time_ms,value,"
                             "start,zero,sum,buckets\r\n");
     }
     int rc = ops->query(s, &all, &sink, err);
     finish_series(&e);
-    if (format == SONDE_EXCHANGE_JSON) sonde_buf_puts(out, "\n]}\n");
-    if (format == SONDE_EXCHANGE_OPENMETRICS) sonde_buf_puts(out, "# EOF\n");
+    if (format == SONDE_TRANSFER_JSON) sonde_buf_puts(out, "\n]}\n");
+    if (format == SONDE_TRANSFER_OPENMETRICS) sonde_buf_puts(out, "# EOF\n");
     sonde_buf_add(out, "", 0);
     sonde__free(e.w.name);
     if (e.error || out->error) {
@@ -237,22 +237,22 @@ int sonde_exchange_export(const struct sonde_store_ops *ops, struct sonde_store 
         return sonde_err_set(err, rc, rc == SONDE_EFULL ? "that is too much for one file: ask for a "
                              "shorter time or fewer series" : "no memory for what is exported");
     }
-    *result = (struct sonde_exchange_result){ e.w.series, e.points, e.w.left_out };
+    *result = (struct sonde_transfer_result){ e.w.series, e.points, e.w.left_out };
     return rc;
 }
 
-int sonde_exchange_read(const char *text, size_t len, enum sonde_exchange_format format,
-                        struct sonde_exchange *x, struct sonde_exchange_result *result,
+int sonde_transfer_read(const char *text, size_t len, enum sonde_transfer_format format,
+                        struct sonde_transfer *x, struct sonde_transfer_result *result,
                         struct sonde_err *err)
 {
     int rc;
-    *result = (struct sonde_exchange_result){ 0 };
-    if (format == SONDE_EXCHANGE_JSON) rc = sonde_exchange_json_read(text, len, x, err);
-    else if (format == SONDE_EXCHANGE_CSV) rc = sonde_exchange_csv_read(text, len, x, err);
-    else rc = sonde_exchange_text_read(text, len, format == SONDE_EXCHANGE_OPENMETRICS, x,
+    *result = (struct sonde_transfer_result){ 0 };
+    if (format == SONDE_TRANSFER_JSON) rc = sonde_transfer_json_read(text, len, x, err);
+    else if (format == SONDE_TRANSFER_CSV) rc = sonde_transfer_csv_read(text, len, x, err);
+    else rc = sonde_transfer_text_read(text, len, format == SONDE_TRANSFER_OPENMETRICS, x,
                                        &result->left_out, err);
     for (size_t i = 0; i < x->count && !rc; i++) {
-        const struct sonde_exchange_series *s = &x->at[i];
+        const struct sonde_transfer_series *s = &x->at[i];
         for (size_t k = 1; k < s->count && !rc; k++) {
             if (s->point[k].time_ms > s->point[k - 1].time_ms) continue;
             rc = sonde_err_set(err, SONDE_EFORMAT, "%.100s{%.100s}: times must ascend, and %lld comes "
@@ -286,7 +286,7 @@ static size_t lower_bound(const struct grid *g, int64_t time_ms)
 }
 
 /* 1 if all its times within the grid's are the grid's, and few of those are missing. */
-static int fits(const struct grid *g, const struct sonde_exchange_series *s)
+static int fits(const struct grid *g, const struct sonde_transfer_series *s)
 {
     if (!g->count || !s->count) return 1;
     size_t at = lower_bound(g, s->point[0].time_ms), gaps = 0;
@@ -308,7 +308,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int join(struct grid *g, const struct sonde_exchange_series *s)
+static int join(struct grid *g, const struct sonde_transfer_series *s)
 {
     const size_t had = g->count;
     for (size_t i = 0; i < s->count; i++) {
@@ -326,8 +326,8 @@ static int join(struct grid *g, const struct sonde_exchange_series *s)
 /* The longest has most of the times that there are. */
 static int longest_first(const void *a, const void *b)
 {
-    const struct sonde_exchange_series *x = *(const struct sonde_exchange_series *const *)a,
-                                       *y = *(const struct sonde_exchange_series *const *)b;
+    const struct sonde_transfer_series *x = *(const struct sonde_transfer_series *const *)a,
+                                       *y = *(const struct sonde_transfer_series *const *)b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
     return (x > y) - (x < y);
 }
@@ -335,7 +335,7 @@ static int longest_first(const void *a, const void *b)
 struct importing {
     const struct sonde_store_ops *ops;
     struct sonde_store *store;
-    const struct sonde_exchange *x;
+    const struct sonde_transfer *x;
     const uint8_t *grid_of;
     size_t *next;                    /* of each series: its next point */
     uint32_t *slot;                  /* + 1; 0 = none */
@@ -345,10 +345,10 @@ struct importing {
 };
 
 /* As sonde_chunk_put_entry, whose counts are of a tick and so have 32 bits. */
-static void put_entry(struct importing *m, const struct sonde_exchange_series *s,
-                      const struct sonde_exchange_point *p)
+static void put_entry(struct importing *m, const struct sonde_transfer_series *s,
+                      const struct sonde_transfer_point *p)
 {
-    const struct sonde_exchange_bucket *b = s->bucket + p->first;
+    const struct sonde_transfer_bucket *b = s->bucket + p->first;
     sonde_chunk_put_varint(&m->data, p->zero);
     sonde_chunk_put_varint(&m->data, sonde_zigzag(p->sum_raw));
     sonde_chunk_put_varint(&m->data, p->count);
@@ -365,9 +365,9 @@ static int add_tick(struct importing *m, int64_t time_ms, uint8_t grid, struct s
     struct sonde_store_tick t = { .time_ms = time_ms, .values = m->values };
     sonde_buf_reset(&m->data);
     for (size_t i = 0; i < m->x->count; i++) {
-        const struct sonde_exchange_series *s = &m->x->at[i];
+        const struct sonde_transfer_series *s = &m->x->at[i];
         if (m->grid_of[i] != grid || m->next[i] == s->count) continue;
-        const struct sonde_exchange_point *p = &s->point[m->next[i]];
+        const struct sonde_transfer_point *p = &s->point[m->next[i]];
         if (p->time_ms != time_ms) {
             m->slot[i] = 0; /* a tick without it: it is another from then on */
             continue;
@@ -419,8 +419,8 @@ static int import_grid(struct importing *m, const struct grid *g, uint8_t grid, 
     return rc;
 }
 
-int sonde_exchange_import(const struct sonde_store_ops *ops, const char *path, const char *name,
-                          const struct sonde_exchange *x, struct sonde_err *err)
+int sonde_transfer_import(const struct sonde_store_ops *ops, const char *path, const char *name,
+                          const struct sonde_transfer *x, struct sonde_err *err)
 {
     struct grid grids[GRIDS_MAX] = { { 0 } };
     uint8_t *grid_of = sonde__calloc(x->count + 1, 1);
@@ -431,7 +431,7 @@ int sonde_exchange_import(const struct sonde_store_ops *ops, const char *path, c
     sonde_buf_init(&m.data, (size_t)64 << 20);
     int rc = grid_of && m.next && m.slot && m.values ? 0 : SONDE_ENOMEM;
     uint8_t used = 0;
-    const struct sonde_exchange_series **order = sonde__calloc(x->count + 1, sizeof(*order));
+    const struct sonde_transfer_series **order = sonde__calloc(x->count + 1, sizeof(*order));
     if (!order) rc = SONDE_ENOMEM;
     for (size_t i = 0; i < x->count && !rc; i++) order[i] = &x->at[i];
     if (!rc && x->count) qsort(order, x->count, sizeof(*order), longest_first);

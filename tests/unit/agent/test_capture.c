@@ -61,9 +61,9 @@ static void tell_model(void)
 }
 
 /* Skips the test where nothing may be sampled. */
-static struct sonde_taking *begin(const struct sonde_taking_options *o)
+static struct sonde_capture *begin(const struct sonde_capture_options *o)
 {
-    struct sonde_taking *t = NULL;
+    struct sonde_capture *t = NULL;
     struct sonde_err err = { "" };
     const int rc = sonde_profiler_begin(profiler, o, &t, &err);
     if (rc == SONDE_EACCES || rc == SONDE_EOFF) {
@@ -74,7 +74,7 @@ static struct sonde_taking *begin(const struct sonde_taking_options *o)
     return t;
 }
 
-static struct sonde_profile *end(struct sonde_taking *t)
+static struct sonde_profile *end(struct sonde_capture *t)
 {
     struct sonde_profile *p = NULL;
     struct sonde_err err = { "" };
@@ -82,15 +82,15 @@ static struct sonde_profile *end(struct sonde_taking *t)
     return p;
 }
 
-static double rate_of(struct sonde_taking *t)
+static double rate_of(struct sonde_capture *t)
 {
-    struct sonde_taking_status s;
-    sonde_profiler_taking_status(profiler, t, &s);
+    struct sonde_capture_status s;
+    sonde_profiler_capture_status(profiler, t, &s);
     return s.rate_hz;
 }
 
 /* Until it has CPU time. */
-static void wait_for_samples(struct sonde_taking *t)
+static void wait_for_samples(struct sonde_capture *t)
 {
     uint64_t weight = 0;
     for (int i = 0; !weight && i < WAIT_ROUNDS; i++) {
@@ -115,9 +115,9 @@ static void check_times(const struct sonde_profile *p)
 static void test_nobody(void **state)
 {
     (void)state;
-    struct sonde_taking *t = NULL;
+    struct sonde_capture *t = NULL;
     struct sonde_err err = { "" };
-    struct sonde_taking_options o = { 0 };
+    struct sonde_capture_options o = { 0 };
     assert_int_equal(sonde_profiler_begin(profiler, &o, &t, &err), SONDE_ENOENT);
     assert_non_null(strstr(err.text, "no process"));
     o.wait = 1;
@@ -127,22 +127,22 @@ static void test_nobody(void **state)
     assert_int_equal(p->samples_count, 0);
     check_times(p);
     sonde_profile_destroy(p);
-    o = (struct sonde_taking_options){ .no_cpu = 1, .memory = 1 };
+    o = (struct sonde_capture_options){ .no_cpu = 1, .memory = 1 };
     sonde_profile_destroy(end(begin(&o)));
 }
 
 static void test_limit(void **state)
 {
     (void)state;
-    struct sonde_taking *t[SONDE_TAKINGS_MAX], *more = NULL;
-    const struct sonde_taking_options o = { .wait = 1 };
+    struct sonde_capture *t[SONDE_CAPTURES_MAX], *more = NULL;
+    const struct sonde_capture_options o = { .wait = 1 };
     struct sonde_err err = { "" };
-    for (size_t i = 0; i < SONDE_TAKINGS_MAX; i++) t[i] = begin(&o);
+    for (size_t i = 0; i < SONDE_CAPTURES_MAX; i++) t[i] = begin(&o);
     assert_int_equal(sonde_profiler_begin(profiler, &o, &more, &err), SONDE_EBUSY);
     assert_non_null(strstr(err.text, "limit"));
     sonde_profiler_end(profiler, t[3], NULL, NULL);
     t[3] = begin(&o);
-    for (size_t i = 0; i < SONDE_TAKINGS_MAX; i++) sonde_profiler_end(profiler, t[i], NULL, NULL);
+    for (size_t i = 0; i < SONDE_CAPTURES_MAX; i++) sonde_profiler_end(profiler, t[i], NULL, NULL);
 }
 
 /* The highest rate that is asked for, and back. Each has what was in its time. */
@@ -151,10 +151,10 @@ static void test_shared(void **state)
     (void)state;
     start_child();
     tell_model();
-    struct sonde_taking *slow = begin(&(struct sonde_taking_options){ .rate_hz = 50 });
+    struct sonde_capture *slow = begin(&(struct sonde_capture_options){ .rate_hz = 50 });
     assert_true(rate_of(slow) == 50);
     wait_for_samples(slow);
-    struct sonde_taking *fast = begin(&(struct sonde_taking_options){ .rate_hz = 500 });
+    struct sonde_capture *fast = begin(&(struct sonde_capture_options){ .rate_hz = 500 });
     assert_true(rate_of(slow) == 500 && rate_of(fast) == 500);
     wait_for_samples(fast);
     struct sonde_profile *p = end(fast), *q = NULL;
@@ -172,7 +172,7 @@ static void test_shared(void **state)
     sonde_profile_destroy(q);
 }
 
-/* The engine that runs anyway keeps what it has; what takings saw of it stays when it ends. */
+/* The engine that runs anyway keeps what it has; what captures saw of it stays when it ends. */
 static void test_running(void **state)
 {
     (void)state;
@@ -185,8 +185,8 @@ static void test_running(void **state)
         skip();
     }
     sonde_profiler_use(profiler, cpu);
-    struct sonde_taking *t = begin(&(struct sonde_taking_options){ 0 });
-    struct sonde_taking *u = begin(&(struct sonde_taking_options){ .rate_hz = 400 });
+    struct sonde_capture *t = begin(&(struct sonde_capture_options){ 0 });
+    struct sonde_capture *u = begin(&(struct sonde_capture_options){ .rate_hz = 400 });
     assert_true(rate_of(t) == 400);
     wait_for_samples(t);
     sonde_profiler_use(profiler, NULL);
@@ -212,7 +212,7 @@ static void test_context(void **state)
 {
     (void)state;
     struct sonde_model *m = sonde_collector_model(collector);
-    struct sonde_taking *t = begin(&(struct sonde_taking_options){ .wait = 1 });
+    struct sonde_capture *t = begin(&(struct sonde_capture_options){ .wait = 1 });
     const struct sonde_model_span span = { .name = "work", .program = "x", .start_ns = unix_ns(),
                                            .duration_ns = 1000 };
     const struct sonde_infer_request r = {
@@ -222,8 +222,8 @@ static void test_context(void **state)
     sonde_model_span(m, &span);
     sonde_profiler_on_done(profiler, &r);
     pthread_rwlock_unlock(&m->lock);
-    struct sonde_taking_status s;
-    sonde_profiler_taking_status(profiler, t, &s);
+    struct sonde_capture_status s;
+    sonde_profiler_capture_status(profiler, t, &s);
     assert_int_equal(s.spans, 1);
     assert_int_equal(s.requests, 1);
     struct sonde_profile *p = end(t);
@@ -241,10 +241,10 @@ static void test_context(void **state)
 static void test_stopped(void **state)
 {
     (void)state;
-    struct sonde_taking *t = begin(&(struct sonde_taking_options){ .wait = 1 }), *more = NULL;
+    struct sonde_capture *t = begin(&(struct sonde_capture_options){ .wait = 1 }), *more = NULL;
     struct sonde_err err = { "" };
     sonde_profiler_cancel(profiler);
-    assert_int_equal(sonde_profiler_begin(profiler, &(struct sonde_taking_options){ .wait = 1 },
+    assert_int_equal(sonde_profiler_begin(profiler, &(struct sonde_capture_options){ .wait = 1 },
                                           &more, &err), SONDE_EOFF);
     sonde_profile_destroy(end(t)); /* what was begun can be ended */
 }

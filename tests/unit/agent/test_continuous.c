@@ -346,8 +346,8 @@ static void test_sampling(void **state)
     /* What is in the store is what was counted: nothing twice, nothing lost on the way. */
     assert_int_equal(events, c->parts.samples);
     assert_int_equal(c->parts.dropped, 0);
-    assert_null(c->taking);
-    assert_null(c->heap_taking);
+    assert_null(c->capture);
+    assert_null(c->heap_capture);
 }
 
 /* What was sampled is there when it is asked for, long before it is written by itself. */

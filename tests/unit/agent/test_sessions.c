@@ -122,7 +122,7 @@ static void test_limit(void **state)
     (void)state;
     struct sonde_err err = { "" };
     char name[16];
-    for (int i = 0; i < SONDE_TAKINGS_MAX; i++) {
+    for (int i = 0; i < SONDE_CAPTURES_MAX; i++) {
         snprintf(name, sizeof(name), "s%d", i);
         assert_int_equal(begin(name, 0, &err), 0);
     }

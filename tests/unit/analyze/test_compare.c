@@ -51,12 +51,12 @@ static struct sonde_comparison *compare_programs(const struct build_program *bef
     return c;
 }
 
-static const struct sonde_figure *find(const struct sonde_comparison *c,
-                                       enum sonde_figure_group group, const char *measure,
+static const struct sonde_compare_measure *find(const struct sonde_comparison *c,
+                                       enum sonde_compare_measure_group group, const char *measure,
                                        const char *subject)
 {
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
+        const struct sonde_compare_measure *f = &c->figures[i];
         if (f->group == group && !strcmp(f->measure, measure) && !strcmp(f->subject, subject)) {
             return f;
         }
@@ -67,7 +67,7 @@ static const struct sonde_figure *find(const struct sonde_comparison *c,
 static int changed_count(const struct sonde_comparison *c)
 {
     int n = 0;
-    for (size_t i = 0; i < c->count; i++) n += sonde_figure_changed(&c->figures[i]);
+    for (size_t i = 0; i < c->count; i++) n += sonde_compare_measure_changed(&c->figures[i]);
     return n;
 }
 
@@ -119,7 +119,7 @@ static void test_faster_program(void **state)
     int found = 0, latency_held = 0, share_held = 0, function_found = 0;
     for (int i = 0; i < PAIRS; i++) {
         struct sonde_comparison *c = compare_programs(&a, &b, 1, NULL);
-        const struct sonde_figure *p50 = find(c, SONDE_FIGURE_REQUESTS, "p50", "");
+        const struct sonde_compare_measure *p50 = find(c, SONDE_MEASURE_REQUESTS, "p50", "");
         assert_non_null(p50);
         found += p50->verdict == SONDE_VERDICT_FASTER && c->verdict == SONDE_VERDICT_FASTER;
         latency_held += p50->d.relative_low <= -0.2 && p50->d.relative_high >= -0.2;
@@ -128,7 +128,7 @@ static void test_faster_program(void **state)
         struct sonde_profile *x = build_run(&a), *y = build_run(&b);
         const struct sonde_compare_options shares = { .kind = -1, .basis = SONDE_BASIS_SHARE };
         c = compare(&x, 1, &y, 1, &shares, NULL);
-        const struct sonde_figure *f = find(c, SONDE_FIGURE_FUNCTIONS, "self", "f0");
+        const struct sonde_compare_measure *f = find(c, SONDE_MEASURE_FUNCTIONS, "self", "f0");
         assert_non_null(f);
         function_found += f->verdict == SONDE_VERDICT_LESS;
         share_held += f->d.low <= share[1] - share[0] && f->d.high >= share[1] - share[0];
@@ -157,10 +157,10 @@ static void test_repeated_runs(void **state)
         struct sonde_comparison *c = compare_programs(&a, &b, 6, NULL);
         assert_true(c->by_runs);
         assert_int_equal(c->parts[0], 6);
-        const struct sonde_figure *p50 = find(c, SONDE_FIGURE_REQUESTS, "p50", "");
+        const struct sonde_compare_measure *p50 = find(c, SONDE_MEASURE_REQUESTS, "p50", "");
         slower += p50->verdict == SONDE_VERDICT_SLOWER;
         held += p50->d.relative_low <= 0.25 && p50->d.relative_high >= 0.25;
-        assert_non_null(find(c, SONDE_FIGURE_RUN, "cpu", ""));
+        assert_non_null(find(c, SONDE_MEASURE_RUN, "cpu", ""));
         sonde_comparison_destroy(c);
     }
     assert_true(slower >= 48);
@@ -179,8 +179,8 @@ static void test_few_requests(void **state)
         struct sonde_comparison *c = compare_programs(&a, &b, 1, NULL);
         assert_true(c->requests[0] > 0 && c->requests[1] > 0);
         for (size_t i = 0; i < c->count; i++) {
-            const struct sonde_figure *f = &c->figures[i];
-            const int time = f->group == SONDE_FIGURE_REQUESTS && !strcmp(f->unit, "seconds");
+            const struct sonde_compare_measure *f = &c->figures[i];
+            const int time = f->group == SONDE_MEASURE_REQUESTS && !strcmp(f->unit, "seconds");
             if (time && f->verdict == SONDE_VERDICT_SAME) fail_msg("%s: not different", f->measure);
         }
         if (n == 6) assert_true(c->requests_unknown);
@@ -204,31 +204,31 @@ static void test_figures(void **state)
     static const char *const wanted[] = { "p50", "p95", "p99", "ttft.p50", "ttft.p95", "itl.p99",
                                           "requests", "tokens", "prompt" };
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        const struct sonde_figure *f = find(c, SONDE_FIGURE_REQUESTS, wanted[i], "");
+        const struct sonde_compare_measure *f = find(c, SONDE_MEASURE_REQUESTS, wanted[i], "");
         if (!f) fail_msg("no %s", wanted[i]);
         assert_true(f->before == f->after && f->d.change == 0);
         assert_true(f->d.p == 1);
         const int bounded = isfinite(f->d.low) && isfinite(f->d.high);
         assert_int_equal(f->verdict, bounded ? SONDE_VERDICT_SAME : SONDE_VERDICT_UNKNOWN);
     }
-    assert_int_equal(find(c, SONDE_FIGURE_REQUESTS, "p50", "")->verdict, SONDE_VERDICT_SAME);
-    assert_null(find(c, SONDE_FIGURE_REQUESTS, "errors", ""));
-    const struct sonde_figure *prefill = find(c, SONDE_FIGURE_PHASES, "phase.p50", "prefill");
+    assert_int_equal(find(c, SONDE_MEASURE_REQUESTS, "p50", "")->verdict, SONDE_VERDICT_SAME);
+    assert_null(find(c, SONDE_MEASURE_REQUESTS, "errors", ""));
+    const struct sonde_compare_measure *prefill = find(c, SONDE_MEASURE_PHASES, "phase.p50", "prefill");
     assert_non_null(prefill);
-    const struct sonde_figure *rate = find(c, SONDE_FIGURE_REQUESTS, "requests", "");
+    const struct sonde_compare_measure *rate = find(c, SONDE_MEASURE_REQUESTS, "requests", "");
     assert_true(fabs(rate->before - (double)p->infer->request_count / 5) < 1e-9);
-    const struct sonde_figure *tokens = find(c, SONDE_FIGURE_REQUESTS, "tokens", "");
+    const struct sonde_compare_measure *tokens = find(c, SONDE_MEASURE_REQUESTS, "tokens", "");
     assert_true(fabs(tokens->before - 20 * rate->before) < 1e-9);
-    const struct sonde_figure *cpu = find(c, SONDE_FIGURE_RUN, "cpu", "");
+    const struct sonde_compare_measure *cpu = find(c, SONDE_MEASURE_RUN, "cpu", "");
     assert_true(fabs(cpu->before - 5 / (double)p->infer->request_count) < 0.001);
     /* main is in every sample, never by itself. */
-    const struct sonde_figure *main_total = find(c, SONDE_FIGURE_FUNCTIONS, "total", "main");
+    const struct sonde_compare_measure *main_total = find(c, SONDE_MEASURE_FUNCTIONS, "total", "main");
     assert_true(fabs(main_total->before - cpu->before) < 1e-9);
-    assert_null(find(c, SONDE_FIGURE_FUNCTIONS, "self", "main"));
+    assert_null(find(c, SONDE_MEASURE_FUNCTIONS, "self", "main"));
     double self = 0;
     for (size_t i = 0; i < c->count; i++) {
-        const struct sonde_figure *f = &c->figures[i];
-        if (f->group == SONDE_FIGURE_FUNCTIONS && !strcmp(f->measure, "self")) self += f->before;
+        const struct sonde_compare_measure *f = &c->figures[i];
+        if (f->group == SONDE_MEASURE_FUNCTIONS && !strcmp(f->measure, "self")) self += f->before;
     }
     assert_true(fabs(self - cpu->before) < 1e-9);
     sonde_comparison_destroy(c);
@@ -244,8 +244,8 @@ static void test_spans_are_requests(void **state)
     struct sonde_comparison *c = compare(&p, 1, &p, 1, &plain, NULL);
     assert_int_equal(c->basis, SONDE_BASIS_SHARE);
     assert_true(fabs(c->whole[0] - 1) < 1e-12);
-    const struct sonde_figure *p95 = find(c, SONDE_FIGURE_SPANS, "p95", "handle");
-    const struct sonde_figure *cpu = find(c, SONDE_FIGURE_SPANS, "cpu", "handle");
+    const struct sonde_compare_measure *p95 = find(c, SONDE_MEASURE_SPANS, "p95", "handle");
+    const struct sonde_compare_measure *cpu = find(c, SONDE_MEASURE_SPANS, "cpu", "handle");
     assert_true(p95 && cpu && cpu->before > 0);
     sonde_comparison_destroy(c);
     c = compare(&p, 1, &p, 1, &plain, "hand*");
@@ -291,16 +291,16 @@ static void test_memory(void **state)
         struct sonde_profile *a = heap_run(cases[i].before, cases[i].mean, cases[i].full);
         struct sonde_profile *b = heap_run(cases[i].after, cases[i].mean, cases[i].full);
         struct sonde_comparison *c = compare(&a, 1, &b, 1, &plain, NULL);
-        const struct sonde_figure *f = find(c, SONDE_FIGURE_MEMORY, "peak", "");
+        const struct sonde_compare_measure *f = find(c, SONDE_MEASURE_MEMORY, "peak", "");
         assert_int_equal(f->verdict, cases[i].peak);
-        f = find(c, SONDE_FIGURE_MEMORY, "alloc", "");
+        f = find(c, SONDE_MEASURE_MEMORY, "alloc", "");
         assert_true(fabs(f->before - (double)cases[i].before * 5) < 1);
-        f = find(c, SONDE_FIGURE_FUNCTIONS, "total", "load");
+        f = find(c, SONDE_MEASURE_FUNCTIONS, "total", "load");
         assert_true(fabs(f->before - (double)cases[i].before / 2) < 1);
         assert_int_equal(f->verdict, cases[i].peak);
-        f = find(c, SONDE_FIGURE_FUNCTIONS, "total", "keep");
+        f = find(c, SONDE_MEASURE_FUNCTIONS, "total", "keep");
         assert_int_equal(f->verdict, SONDE_VERDICT_SAME);
-        assert_null(find(c, SONDE_FIGURE_MEMORY, "rss", ""));
+        assert_null(find(c, SONDE_MEASURE_MEMORY, "rss", ""));
         sonde_comparison_destroy(c);
         sonde_profile_destroy(a);
         sonde_profile_destroy(b);
@@ -320,13 +320,13 @@ static void test_without_times(void **state)
     struct sonde_comparison *c = compare(p, 1, p + 2, 1, &plain, NULL);
     assert_int_equal(c->verdict, SONDE_VERDICT_UNKNOWN);
     assert_false(c->timed);
-    const struct sonde_figure *f = find(c, SONDE_FIGURE_FUNCTIONS, "self", "a");
+    const struct sonde_compare_measure *f = find(c, SONDE_MEASURE_FUNCTIONS, "self", "a");
     assert_int_equal(f->verdict, SONDE_VERDICT_UNKNOWN);
     assert_true(f->before == 0.5 && isnan(f->d.p));
     sonde_comparison_destroy(c);
     c = compare(p, 2, p + 2, 2, &plain, NULL);
     assert_true(c->by_runs);
-    f = find(c, SONDE_FIGURE_FUNCTIONS, "self", "a");
+    f = find(c, SONDE_MEASURE_FUNCTIONS, "self", "a");
     assert_true(f->d.p >= 0);
     sonde_comparison_destroy(c);
     for (int i = 0; i < 4; i++) sonde_profile_destroy(p[i]);
@@ -345,7 +345,7 @@ static void test_time_range(void **state)
     assert_int_equal(sonde_compare(&early, 1, &late, 1, &plain, &c, &err), 0);
     assert_true(c->requests[0] > 150 && c->requests[1] > 150);
     assert_int_equal(c->requests[0] + c->requests[1], p->infer->request_count);
-    const struct sonde_figure *f = find(c, SONDE_FIGURE_RUN, "cores", "");
+    const struct sonde_compare_measure *f = find(c, SONDE_MEASURE_RUN, "cores", "");
     assert_true(fabs(f->before - 1) < 0.02 && fabs(f->after - 1) < 0.02);
     sonde_comparison_destroy(c);
     sonde_profile_destroy(p);

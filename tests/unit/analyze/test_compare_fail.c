@@ -62,10 +62,10 @@ static void test_parse(void **state)
     assert_non_null(strstr(err.text, "1GB"));
 }
 
-static struct sonde_figure figure(enum sonde_figure_group group, const char *measure,
+static struct sonde_compare_measure figure(enum sonde_compare_measure_group group, const char *measure,
                                   const char *subject, double relative, enum sonde_verdict v)
 {
-    return (struct sonde_figure){ .group = group, .measure = measure, .subject = subject,
+    return (struct sonde_compare_measure){ .group = group, .measure = measure, .subject = subject,
                                   .title = measure, .unit = "seconds", .before = 1,
                                   .after = 1 + relative, .verdict = v,
                                   .d = { .change = relative, .relative = relative } };
@@ -74,14 +74,14 @@ static struct sonde_figure figure(enum sonde_figure_group group, const char *mea
 static void test_check(void **state)
 {
     (void)state;
-    struct sonde_figure figures[] = {
-        figure(SONDE_FIGURE_REQUESTS, "p95", "", 0.08, SONDE_VERDICT_SLOWER),
-        figure(SONDE_FIGURE_REQUESTS, "p99", "", 0.30, SONDE_VERDICT_SAME),
-        figure(SONDE_FIGURE_REQUESTS, "requests", "", -0.1, SONDE_VERDICT_SLOWER),
-        figure(SONDE_FIGURE_SPANS, "p95", "load", 0.5, SONDE_VERDICT_SLOWER),
-        figure(SONDE_FIGURE_SPANS, "p95", "store", -0.2, SONDE_VERDICT_FASTER),
-        figure(SONDE_FIGURE_SPANS, "spans", "store", 0.2, SONDE_VERDICT_UNKNOWN),
-        figure(SONDE_FIGURE_FUNCTIONS, "self", "new", 0.2, SONDE_VERDICT_MORE),
+    struct sonde_compare_measure figures[] = {
+        figure(SONDE_MEASURE_REQUESTS, "p95", "", 0.08, SONDE_VERDICT_SLOWER),
+        figure(SONDE_MEASURE_REQUESTS, "p99", "", 0.30, SONDE_VERDICT_SAME),
+        figure(SONDE_MEASURE_REQUESTS, "requests", "", -0.1, SONDE_VERDICT_SLOWER),
+        figure(SONDE_MEASURE_SPANS, "p95", "load", 0.5, SONDE_VERDICT_SLOWER),
+        figure(SONDE_MEASURE_SPANS, "p95", "store", -0.2, SONDE_VERDICT_FASTER),
+        figure(SONDE_MEASURE_SPANS, "spans", "store", 0.2, SONDE_VERDICT_UNKNOWN),
+        figure(SONDE_MEASURE_FUNCTIONS, "self", "new", 0.2, SONDE_VERDICT_MORE),
     };
     figures[2].unit = "per second";
     figures[6].d.relative = NAN; /* it was not there before */
@@ -102,7 +102,7 @@ static void test_check(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sonde_fail_on f;
         struct sonde_err err = { "" };
-        const struct sonde_figure *found = NULL;
+        const struct sonde_compare_measure *found = NULL;
         assert_true(sonde_fail_on_parse(cases[i].text, &f, &err) == 0);
         const int rc = sonde_fail_on_check(&f, &c, 0, &found, &err);
         if (rc != cases[i].rc) fail_msg("%s: wanted %d, got %d", cases[i].text, cases[i].rc, rc);
@@ -110,7 +110,7 @@ static void test_check(void **state)
         if (rc < 0) assert_non_null(strstr(err.text, cases[i].text));
     }
     struct sonde_fail_on f;
-    const struct sonde_figure *found = NULL;
+    const struct sonde_compare_measure *found = NULL;
     struct sonde_err err = { "" };
     assert_true(sonde_fail_on_parse("rss>1GB", &f, &err) == 0);
     assert_int_equal(sonde_fail_on_check(&f, &c, 0, &found, &err), SONDE_ENOENT);

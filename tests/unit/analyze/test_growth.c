@@ -167,12 +167,12 @@ static const struct {
     { "shrinks", shrinks, V(SHRINKING), 1, 0 },
 };
 
-static struct sonde_series draw(double (*curve)(double, double), uint32_t ticks, uint64_t seed)
+static struct sonde_curve draw(double (*curve)(double, double), uint32_t ticks, uint64_t seed)
 {
-    struct sonde_series s = { .count = 0 };
+    struct sonde_curve s = { .count = 0 };
     rng = seed * 7919 + 1;
     memset(state_of, 0, sizeof(state_of));
-    for (uint32_t t = 0; t < ticks; t++) sonde_series_add(&s, curve(t, ticks));
+    for (uint32_t t = 0; t < ticks; t++) sonde_curve_add(&s, curve(t, ticks));
     return s;
 }
 
@@ -186,7 +186,7 @@ static void verdicts_are_right(void **state)
         for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
             unsigned got[SONDE_HEAP_VERDICT_COUNT] = { 0 }, right = 0;
             for (uint64_t seed = 0; seed < DRAWS; seed++) {
-                const struct sonde_series s = draw(cases[i].curve, lengths[l], seed);
+                const struct sonde_curve s = draw(cases[i].curve, lengths[l], seed);
                 struct sonde_growth g;
                 sonde_growth_judge(&s, 1, 0, cases[i].noise, &g);
                 got[g.verdict]++;
@@ -213,7 +213,7 @@ static void walks_are_no_leaks(void **state)
     for (uint32_t ticks = 16; ticks < 400; ticks += ticks / 3) {
         unsigned leaks = 0;
         for (uint64_t seed = 0; seed < 1000; seed++) {
-            const struct sonde_series s = draw(random_walk, ticks, seed);
+            const struct sonde_curve s = draw(random_walk, ticks, seed);
             const uint32_t skip = sonde_growth_warm_up(&s);
             struct sonde_growth g;
             sonde_growth_judge(&s, 1, seed % 2 && skip != UINT32_MAX ? skip : 0, 0, &g);
@@ -228,14 +228,14 @@ static void short_runs_are_unknown(void **state)
 {
     (void)state;
     for (uint32_t ticks = 0; ticks < 16; ticks++) {
-        const struct sonde_series s = draw(leak_linear, ticks, 1);
+        const struct sonde_curve s = draw(leak_linear, ticks, 1);
         struct sonde_growth g;
         sonde_growth_judge(&s, 1, 0, 0, &g);
         assert_int_equal(g.verdict, SONDE_HEAP_UNKNOWN);
         assert_int_equal(sonde_growth_warm_up(&s), UINT32_MAX);
     }
     /* All of it is warm-up, or begins after the end. */
-    const struct sonde_series s = draw(leak_linear, 60, 1);
+    const struct sonde_curve s = draw(leak_linear, 60, 1);
     struct sonde_growth g;
     sonde_growth_judge(&s, 1, 50, 0, &g);
     assert_int_equal(g.verdict, SONDE_HEAP_UNKNOWN);
@@ -256,7 +256,7 @@ static void slope_is_by_seconds(void **state)
     static const uint32_t lengths[] = { 20, 60, 64, 65, 500, 4000 };
     (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        const struct sonde_series s = draw(leak_linear, lengths[i], 1);
+        const struct sonde_curve s = draw(leak_linear, lengths[i], 1);
         struct sonde_growth g;
         sonde_growth_judge(&s, 0.25, 0, 0, &g);
         const double expected = MB / lengths[i] / 0.25;
@@ -266,7 +266,7 @@ static void slope_is_by_seconds(void **state)
     /* And 95 of 100 intervals hold the truth. */
     unsigned held = 0;
     for (uint64_t seed = 0; seed < 1000; seed++) {
-        const struct sonde_series s = draw(leak_noise, 64, seed);
+        const struct sonde_curve s = draw(leak_noise, 64, seed);
         struct sonde_growth g;
         sonde_growth_judge(&s, 1, 0, 0, &g);
         held += g.slope_low <= MB / 64 && MB / 64 <= g.slope_high;
@@ -300,7 +300,7 @@ static void warm_up_ends(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (uint32_t ticks = 40; ticks < 3000; ticks *= 3) {
-            struct sonde_series s = draw(rows[i].curve, ticks, ticks);
+            struct sonde_curve s = draw(rows[i].curve, ticks, ticks);
             s.first = 100;
             const uint32_t tick = sonde_growth_warm_up(&s);
             if (rows[i].from < 0) {
@@ -315,7 +315,7 @@ static void warm_up_ends(void **state)
             }
         }
     }
-    struct sonde_series s = draw(start_then_leak, 200, 1);
+    struct sonde_curve s = draw(start_then_leak, 200, 1);
     struct sonde_growth g;
     sonde_growth_judge(&s, 1, sonde_growth_warm_up(&s), 0, &g);
     assert_int_equal(g.verdict, SONDE_HEAP_LEAK);
@@ -361,11 +361,11 @@ static struct sonde_profile *profile_of_sites(void)
         double all = 0;
         for (uint32_t i = 0; i < SITES; i++) {
             const double v = sites[i].curve(t, TICKS);
-            sonde_series_add(&h->sites[i].growth, v);
+            sonde_curve_add(&h->sites[i].growth, v);
             h->sites[i].live_bytes = exactly(v > 0 ? v : 0);
             all += v;
         }
-        sonde_series_add(&h->growth, all);
+        sonde_curve_add(&h->growth, all);
     }
     for (uint32_t i = 0; i < SITES; i++) {
         h->sites[i].stack = build_stack(p, sites[i].stack);
@@ -431,7 +431,7 @@ static void lows_that_stay_are_no_leaks(void **state)
     (void)state;
     unsigned leaks = 0;
     for (uint64_t seed = 0; seed < 1000; seed++) {
-        const struct sonde_series s = draw(in_flight_more, 60, seed);
+        const struct sonde_curve s = draw(in_flight_more, 60, seed);
         struct sonde_growth g;
         sonde_growth_judge(&s, 1, 0, 0, &g);
         leaks += g.verdict == SONDE_HEAP_LEAK;

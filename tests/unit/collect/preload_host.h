@@ -18,7 +18,7 @@ static int host_ignores;          /* of the sampler's signals, so many are ignor
 static inline void host_main(int in, const char *path, char *const *argv)
 {
     size_t size = 0;
-    static char env[SONDE_PRELOADED_ENV_MAX];
+    static char env[SONDE_PRELOAD_ENV_MAX];
     if (read(in, &size, sizeof(size)) != (ssize_t)sizeof(size) || size > sizeof(env)) _exit(126);
     if (size && read(in, env, size) != (ssize_t)size) _exit(126);
     for (char *at = env; at < env + size; at += strlen(at) + 1) putenv(at);

@@ -264,10 +264,10 @@ static void step_for_ms(struct sonde_collector *c, int ms)
 static void children_that_ended(void **state)
 {
     (void)state;
-    struct sonde_preloaded reader;
+    struct sonde_preload_targets reader;
     struct sonde_err err;
     const uint32_t me = (uint32_t)getpid();
-    assert_int_equal(sonde_preloaded_init(&reader, dir, me, 1, 0, sizeof(*reader.targets[0]), &err),
+    assert_int_equal(sonde_preload_init(&reader, dir, me, 1, 0, sizeof(*reader.targets[0]), &err),
                      0);
     struct sonde_collector *c = collector(1, 1000, me);
     const pid_t pid = child_start(1);
@@ -277,22 +277,22 @@ static void children_that_ended(void **state)
     step_for_ms(c, 2500);
     assert_int_equal(count_files(0), 1);
 
-    sonde_preloaded_scan(&reader);
+    sonde_preload_scan(&reader);
     assert_int_equal(reader.target_count, 1);
     for (int i = 0; i < 300 && count_files(0) > 0; i++) step_for_ms(c, 100);
     assert_int_equal(count_files(0), 0);
     check_child(c, pid, SONDE_PROCESS_EXITED); /* still known */
 
-    sonde_preloaded_scan(&reader);
+    sonde_preload_scan(&reader);
     assert_int_equal(reader.target_count, 1); /* it is not done with */
     assert_non_null(reader.targets[0]->segment);
-    sonde_preloaded_look(&reader, reader.targets[0]);
+    sonde_preload_look(&reader, reader.targets[0]);
     assert_int_equal(reader.targets[0]->gone, 1);
-    sonde_preloaded_close(reader.targets[0]);
-    sonde_preloaded_scan(&reader);
+    sonde_preload_close(reader.targets[0]);
+    sonde_preload_scan(&reader);
     assert_int_equal(reader.target_count, 0);
-    sonde_preloaded_release(&reader);
-    assert_true(sonde_preloaded_scanned_ns() == UINT64_MAX);
+    sonde_preload_release(&reader);
+    assert_true(sonde_preload_scanned_ns() == UINT64_MAX);
     sonde_collector_destroy(c);
 }
 

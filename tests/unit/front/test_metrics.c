@@ -14,7 +14,7 @@
 #include "sonde/sonde.h"
 
 static struct sonde_model *model;
-static struct sonde_figures *figures;
+static struct sonde_front_metrics *figures;
 static struct sonde_front_observer observer;
 
 static int setup(void **state)
@@ -24,15 +24,15 @@ static int setup(void **state)
     const struct sonde_infer_options none = { 0 };
     if (sonde_model_create(&limits, &model) != 0) return -1;
     if (sonde_infer_attach(model, &none) != 0) return -1;
-    if (sonde_figures_create(model, &figures) != 0) return -1;
-    observer = sonde_figures_observer(figures);
+    if (sonde_front_metrics_create(model, &figures) != 0) return -1;
+    observer = sonde_front_metrics_observer(figures);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    sonde_figures_destroy(figures);
+    sonde_front_metrics_destroy(figures);
     sonde_model_destroy(model);
     return 0;
 }
@@ -352,8 +352,8 @@ static void test_no_memory(void **state)
         sonde__alloc_fail_nth(0);
     }
     sonde__alloc_fail_nth(1);
-    struct sonde_figures *none = NULL;
-    assert_int_equal(sonde_figures_create(model, &none), SONDE_ENOMEM);
+    struct sonde_front_metrics *none = NULL;
+    assert_int_equal(sonde_front_metrics_create(model, &none), SONDE_ENOMEM);
     assert_null(none);
 }
 

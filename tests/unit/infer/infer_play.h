@@ -14,7 +14,7 @@
 struct play {
     struct sonde_model *m;
     struct sonde_model_process *p;
-    struct sonde_infer *x;
+    struct sonde_infer_tracker *x;
 };
 
 static inline void play_init(struct play *g, const struct sonde_infer_options *o)

@@ -15,7 +15,7 @@
 
 /* ---- Events of other threads ------------------------------------------------------------------ */
 
-struct poster { struct sonde_infer *x; uint64_t first; };
+struct poster { struct sonde_infer_tracker *x; uint64_t first; };
 
 static void *post_many(void *arg)
 {

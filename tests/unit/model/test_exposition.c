@@ -19,7 +19,7 @@ static int note(const struct sonde_exposition_sample *s, void *arg)
     static const char *const types[] = { "unknown", "counter", "gauge", "histogram", "summary",
                                          "info", "stateset", "gaugehistogram" };
     struct sonde_buf *b = arg;
-    struct sonde_foreign_point p;
+    struct sonde_ingest_point p;
     sonde_buf_printf(b, "%s %s|%s{", types[s->type], s->family, s->name);
     for (size_t i = 0; i < s->label_count; i++) {
         sonde_buf_printf(b, "%s%s=%s", i ? "," : "", s->labels[i].name, s->labels[i].value);

@@ -85,11 +85,11 @@ static inline struct sonde_profile *heap_sample(double share)
         double all = 0;
         for (uint32_t i = 0; i < HEAP_SAMPLE_SITES; i++) {
             const double v = heap_sample_bytes(i, t);
-            sonde_series_add(&h->sites[i].growth, v);
+            sonde_curve_add(&h->sites[i].growth, v);
             h->sites[i].live_bytes = heap_sample_amount(v, share);
             all += v;
         }
-        sonde_series_add(&h->growth, all);
+        sonde_curve_add(&h->growth, all);
         h->live_bytes = heap_sample_amount(all, share);
         h->points[t] = (struct sonde_heap_point){
             .time_ns = HEAP_SAMPLE_START + t * 1000000000ull, .live_bytes = (uint64_t)all,

@@ -76,8 +76,8 @@ static inline struct sonde_heap *build_heap_facts(struct sonde_profile *p)
             .lost_bytes = i ? k : -1, .lost_count = i ? 2 : -1,
         };
         s->growth.first = 5 * i;
-        for (uint32_t t = 0; t < 50 * i + 3; t++) sonde_series_add(&s->growth, i == 1 ? 7 : t);
-        for (uint32_t t = 0; t < 77; t++) sonde_series_add(&h->growth, t * 0.5);
+        for (uint32_t t = 0; t < 50 * i + 3; t++) sonde_curve_add(&s->growth, i == 1 ? 7 : t);
+        for (uint32_t t = 0; t < 77; t++) sonde_curve_add(&h->growth, t * 0.5);
     }
     for (uint32_t i = 0; i < 2; i++) {
         h->points[i] = (struct sonde_heap_point){ h->tick0_ns + i, 1 + i, 2 + i, 3 + i, 4 + i, 5 + i };

@@ -59,11 +59,11 @@ static void test_parts_add_up(void **state)
     struct sonde_profile *all = hundred();
     for (uint64_t cut = 0; cut <= 100; cut += 7) {
         struct sonde_profile *p = new_profile();
-        const struct sonde_fold_part before = { .to_ns = START + cut * S };
-        const struct sonde_fold_part after = { .from_ns = START + cut * S };
-        assert_int_equal(sonde_fold_add(p, all, &before), 0);
+        const struct sonde_compact_part before = { .to_ns = START + cut * S };
+        const struct sonde_compact_part after = { .from_ns = START + cut * S };
+        assert_int_equal(sonde_compact_add(p, all, &before), 0);
         assert_int_equal(events(p), cut);
-        assert_int_equal(sonde_fold_add(p, all, &after), 0);
+        assert_int_equal(sonde_compact_add(p, all, &after), 0);
         assert_int_equal(events(p), 100);
         assert_int_equal(weight(p), 5050);
         assert_int_equal(p->start_ns, START);
@@ -77,15 +77,15 @@ static void test_one_process(void **state)
 {
     (void)state;
     struct sonde_profile *all = hundred(), *p = new_profile();
-    assert_int_equal(sonde_fold_add(p, all, &(struct sonde_fold_part){ .pid = 10 }), 0);
+    assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ .pid = 10 }), 0);
     assert_int_equal(events(p), 50);
     assert_int_equal(weight(p), 2500); /* odd numbers to 99 */
     assert_int_equal(p->threads_count, 2);
-    assert_int_equal(sonde_fold_add(p, all, &(struct sonde_fold_part){ .pid = 20 }), 0);
+    assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ .pid = 20 }), 0);
     assert_int_equal(weight(p), 5050);
     sonde_profile_destroy(p);
     p = new_profile();
-    assert_int_equal(sonde_fold_add(p, all, &(struct sonde_fold_part){ .pid = 30 }), 0);
+    assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ .pid = 30 }), 0);
     assert_int_equal(p->samples_count, 0);
     assert_int_equal(p->stacks_count, 1); /* nothing that is not needed */
     assert_int_equal(p->locations_count, 1);
@@ -98,9 +98,9 @@ static void test_lost(void **state)
 {
     (void)state;
     struct sonde_profile *all = hundred(), *p = new_profile();
-    assert_int_equal(sonde_fold_add(p, all, &(struct sonde_fold_part){ .to_ns = START + S }), 0);
+    assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ .to_ns = START + S }), 0);
     assert_int_equal(p->lost_records, 0);
-    assert_int_equal(sonde_fold_add(p, all, &(struct sonde_fold_part){ 0 }), 0);
+    assert_int_equal(sonde_compact_add(p, all, &(struct sonde_compact_part){ 0 }), 0);
     assert_int_equal(p->lost_records, 7);
     sonde_profile_destroy(p);
     sonde_profile_destroy(all);
@@ -110,17 +110,17 @@ static void test_steps(void **state)
 {
     (void)state;
     struct sonde_profile *p = hundred();
-    assert_int_equal(sonde_fold_steps(p, 10 * S, SONDE_FOLD_THREADS_KEEP), 0);
+    assert_int_equal(sonde_compact_steps(p, 10 * S, SONDE_COMPACT_THREADS_KEEP), 0);
     assert_int_equal(events(p), 100);
     assert_int_equal(weight(p), 5050);
     assert_int_equal(p->samples_count, 10 * 6); /* steps × stacks × threads */
     for (uint32_t i = 0; i < p->samples_count; i++) {
         assert_int_equal(p->samples[i].time_ns % (10 * S), 0);
     }
-    assert_int_equal(sonde_fold_steps(p, 100 * S, SONDE_FOLD_THREADS_KEEP), 0);
+    assert_int_equal(sonde_compact_steps(p, 100 * S, SONDE_COMPACT_THREADS_KEEP), 0);
     assert_int_equal(p->samples_count, 6);
     assert_int_equal(weight(p), 5050);
-    assert_int_equal(sonde_fold_steps(p, 100 * S, SONDE_FOLD_THREADS_KEEP), 0); /* again */
+    assert_int_equal(sonde_compact_steps(p, 100 * S, SONDE_COMPACT_THREADS_KEEP), 0); /* again */
     assert_int_equal(p->samples_count, 6);
     assert_int_equal(events(p), 100);
     sonde_profile_destroy(p);
@@ -135,10 +135,10 @@ static void test_threads(void **state)
                                                 i % 2 ? "odd" : "even");
         assert_int_equal(build_sample(p, "main", 5, t, START), 0);
     }
-    assert_int_equal(sonde_fold_steps(p, S, SONDE_FOLD_THREADS_NAME), 0);
+    assert_int_equal(sonde_compact_steps(p, S, SONDE_COMPACT_THREADS_NAME), 0);
     assert_int_equal(p->samples_count, 6);
     assert_int_equal(weight(p), 300);
-    assert_int_equal(sonde_fold_steps(p, S, SONDE_FOLD_THREADS_ALL), 0);
+    assert_int_equal(sonde_compact_steps(p, S, SONDE_COMPACT_THREADS_ALL), 0);
     assert_int_equal(p->samples_count, 2);
     assert_int_equal(weight(p), 300);
     for (uint32_t i = 0; i < 2; i++) {
@@ -160,7 +160,7 @@ static void test_large_counts(void **state)
         assert_int_equal(sonde_profile_add_sample(p, &(struct sonde_profile_sample){
             .stack = stack, .count = UINT32_MAX, .weight = 1ull << 61, .time_ns = START }), 0);
     }
-    assert_int_equal(sonde_fold_steps(p, S, SONDE_FOLD_THREADS_KEEP), 0);
+    assert_int_equal(sonde_compact_steps(p, S, SONDE_COMPACT_THREADS_KEEP), 0);
     assert_int_equal(p->samples_count, 3);
     assert_int_equal(events(p), 3ull * UINT32_MAX);
     sonde_profile_destroy(p);
@@ -182,14 +182,14 @@ static void test_rebase(void **state)
             sonde_profile_stack(p, 0, sonde_profile_location(p, module, start + 0x123));
         assert_int_equal(sonde_profile_add_sample(p, &(struct sonde_profile_sample){
             .stack = stack, .count = 1, .weight = 3, .time_ns = START }), 0);
-        assert_int_equal(sonde_fold_add(all, p, &(struct sonde_fold_part){ .rebase = 1 }), 0);
+        assert_int_equal(sonde_compact_add(all, p, &(struct sonde_compact_part){ .rebase = 1 }), 0);
         sonde_profile_destroy(p);
     }
     assert_int_equal(all->modules_count, 2);
     assert_int_equal(all->locations_count, 2);
     const struct sonde_profile_module *m = &all->modules[1];
     assert_int_equal(all->locations[1].address - m->start + m->offset, 0x2123);
-    assert_int_equal(sonde_fold_steps(all, S, SONDE_FOLD_THREADS_KEEP), 0);
+    assert_int_equal(sonde_compact_steps(all, S, SONDE_COMPACT_THREADS_KEEP), 0);
     assert_int_equal(all->samples_count, 1);
     assert_int_equal(weight(all), 6);
     sonde_profile_destroy(all);
@@ -231,12 +231,12 @@ static void test_spans(void **state)
     add_span(second, "long", t, 5, 15);
     second->start_ns = START + 10 * S;
     second->end_ns = START + 20 * S;
-    assert_int_equal(sonde_fold_add(all, first, &(struct sonde_fold_part){
+    assert_int_equal(sonde_compact_add(all, first, &(struct sonde_compact_part){
         .from_ns = START, .to_ns = START + 10 * S, .spans = 1 }), 0);
     assert_int_equal(all->spans_count, 2);
     assert_int_equal(inside(all, "whole"), 4);
     assert_int_equal(inside(all, "inner"), 2);
-    assert_int_equal(sonde_fold_add(all, second, &(struct sonde_fold_part){
+    assert_int_equal(sonde_compact_add(all, second, &(struct sonde_compact_part){
         .from_ns = START + 10 * S, .to_ns = START + 20 * S, .spans = 1 }), 0);
     assert_int_equal(all->spans_count, 3);
     assert_int_equal(inside(all, "long"), 10);
@@ -297,9 +297,9 @@ static void test_spans_of_others(void **state)
     add_child(p, "elsewhere", main, 50, 60, 8, 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct sonde_profile *all = new_profile();
-        const struct sonde_fold_part part = { .pid = cases[i].pid ? cases[i].pid : 1, .spans = 1,
+        const struct sonde_compact_part part = { .pid = cases[i].pid ? cases[i].pid : 1, .spans = 1,
                                               .others_max = cases[i].others_max };
-        assert_int_equal(sonde_fold_add(all, p, &part), 0);
+        assert_int_equal(sonde_compact_add(all, p, &part), 0);
         for (int k = 0; k < 6 && cases[i].wanted[k]; k++) {
             if (!has_span(all, cases[i].wanted[k])) {
                 fail_msg("%s: no %s", cases[i].name, cases[i].wanted[k]);
@@ -323,7 +323,7 @@ static void test_no_room(void **state)
     assert_int_equal(sonde_profile_create(16384, &p), 0);
     int rc = 0;
     for (int i = 0; i < 1000 && !rc; i++) {
-        rc = sonde_fold_add(p, all, &(struct sonde_fold_part){ 0 });
+        rc = sonde_compact_add(p, all, &(struct sonde_compact_part){ 0 });
     }
     assert_int_equal(rc, SONDE_ENOMEM);
     sonde_profile_destroy(p);

@@ -7,7 +7,7 @@
 
 #include "profile/curve.h"
 
-static double mean_of(const struct sonde_series *s)
+static double mean_of(const struct sonde_curve *s)
 {
     double sum = 0;
     for (uint32_t i = 0; i < s->count; i++) sum += (double)s->value[i] * s->per_point;
@@ -22,10 +22,10 @@ static void near(double got, double wanted)
 
 static void test_first_points_are_ticks(void **state)
 {
-    struct sonde_series s = { 0 };
+    struct sonde_curve s = { 0 };
     (void)state;
-    for (uint32_t i = 0; i < SONDE_SERIES_POINTS; i++) {
-        sonde_series_add(&s, 10 * i);
+    for (uint32_t i = 0; i < SONDE_CURVE_POINTS; i++) {
+        sonde_curve_add(&s, 10 * i);
         assert_int_equal(s.count, i + 1);
         near((double)s.value[i], 10 * i);
     }
@@ -35,26 +35,26 @@ static void test_first_points_are_ticks(void **state)
 
 static void test_joins_when_full(void **state)
 {
-    struct sonde_series s = { 0 };
+    struct sonde_curve s = { 0 };
     (void)state;
-    for (uint32_t i = 0; i < SONDE_SERIES_POINTS + 1; i++) sonde_series_add(&s, i);
-    assert_int_equal(s.count, SONDE_SERIES_POINTS / 2);
+    for (uint32_t i = 0; i < SONDE_CURVE_POINTS + 1; i++) sonde_curve_add(&s, i);
+    assert_int_equal(s.count, SONDE_CURVE_POINTS / 2);
     assert_int_equal(s.per_point, 2);
     assert_int_equal(s.pending, 1);
-    near(s.pending_sum, SONDE_SERIES_POINTS);
+    near(s.pending_sum, SONDE_CURVE_POINTS);
     for (uint32_t i = 0; i < s.count; i++) near((double)s.value[i], 2 * i + 0.5);
 }
 
 /* However long it goes on, all of it is there and points are as long as each other. */
 static void test_covers_everything(void **state)
 {
-    struct sonde_series s = { 0 };
+    struct sonde_curve s = { 0 };
     (void)state;
     for (uint32_t n = 1; n <= 100000; n++) {
-        sonde_series_add(&s, n);
+        sonde_curve_add(&s, n);
         assert_int_equal(s.count * s.per_point + s.pending, n);
-        assert_true(s.count <= SONDE_SERIES_POINTS && s.pending < s.per_point);
-        assert_true(n < SONDE_SERIES_POINTS || s.count >= SONDE_SERIES_POINTS / 2);
+        assert_true(s.count <= SONDE_CURVE_POINTS && s.pending < s.per_point);
+        assert_true(n < SONDE_CURVE_POINTS || s.count >= SONDE_CURVE_POINTS / 2);
         assert_int_equal(s.per_point & (s.per_point - 1), 0);
         if (n % 977 == 0) near(mean_of(&s), (n + 1) / 2.0);
     }
@@ -73,9 +73,9 @@ static void test_coarser(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct sonde_series s = { .first = cases[i].first };
-        for (uint32_t k = 0; k < cases[i].count; k++) sonde_series_add(&s, k + 1);
-        sonde_series_coarsen(&s);
+        struct sonde_curve s = { .first = cases[i].first };
+        for (uint32_t k = 0; k < cases[i].count; k++) sonde_curve_add(&s, k + 1);
+        sonde_curve_coarsen(&s);
         assert_int_equal(s.first, cases[i].then_first);
         assert_int_equal(s.count, cases[i].then_count);
         for (uint32_t k = 0; k < s.count; k++) near((double)s.value[k], (double)cases[i].values[k]);
@@ -84,13 +84,13 @@ static void test_coarser(void **state)
 
 static void test_sum_of_equal_ones(void **state)
 {
-    struct sonde_series a = { 0 }, b = { 0 };
+    struct sonde_curve a = { 0 }, b = { 0 };
     (void)state;
     for (uint32_t i = 0; i < 1000; i++) {
-        sonde_series_add(&a, i);
-        sonde_series_add(&b, 3);
+        sonde_curve_add(&a, i);
+        sonde_curve_add(&b, 3);
     }
-    sonde_series_sum(&a, &b);
+    sonde_curve_sum(&a, &b);
     near(mean_of(&a), 999 / 2.0 + 3);
     assert_int_equal(a.count * a.per_point + a.pending, 1000);
 }
@@ -105,7 +105,7 @@ static void test_sum_is_that_of_its_parts(void **state)
     enum { CASES = sizeof(cases) / sizeof(cases[0]) };
     (void)state;
     for (int i = 0; i < CASES * CASES; i++) {
-        struct sonde_series s[2] = { 0 };
+        struct sonde_curve s[2] = { 0 };
         double all = 0;
         uint32_t first = UINT32_MAX, end = 0;
         for (int k = 0; k < 2; k++) {
@@ -113,22 +113,22 @@ static void test_sum_is_that_of_its_parts(void **state)
             s[k].first = cases[k ? i / CASES : i % CASES].first;
             for (uint32_t t = 0; t < n; t++) {
                 const double v = k ? 5 : s[k].first + t;
-                sonde_series_add(&s[k], v);
+                sonde_curve_add(&s[k], v);
                 all += v;
             }
             if (n && s[k].first < first) first = s[k].first;
             if (n && s[k].first + n > end) end = s[k].first + n;
         }
-        sonde_series_sum(&s[0], &s[1]);
+        sonde_curve_sum(&s[0], &s[1]);
         if (end == 0) {
             assert_int_equal(s[0].count + s[0].pending, 0);
             continue;
         }
         assert_int_equal(s[0].first, first);
         assert_int_equal(s[0].count * s[0].per_point + s[0].pending, end - first);
-        assert_true(s[0].count <= SONDE_SERIES_POINTS && s[0].pending < s[0].per_point);
+        assert_true(s[0].count <= SONDE_CURVE_POINTS && s[0].pending < s[0].per_point);
         near(mean_of(&s[0]) * (end - first), all);
-        sonde_series_add(&s[0], 1); /* goes on */
+        sonde_curve_add(&s[0], 1); /* goes on */
         assert_int_equal(s[0].count * s[0].per_point + s[0].pending, end - first + 1);
     }
 }

@@ -28,14 +28,14 @@ static void test_size_classes(void **state)
 {
     uint64_t low, high, end = 0;
     (void)state;
-    assert_int_equal(SONDE_HEAP_SIZES, SONDE__MEM_SIZES);
-    assert_int_equal(SONDE_HEAP_LIFETIMES, SONDE__MEM_LIFETIMES);
+    assert_int_equal(SONDE_HEAP_SIZES, SONDE__HEAP_SIZES);
+    assert_int_equal(SONDE_HEAP_LIFETIMES, SONDE__HEAP_LIFETIMES);
     for (uint32_t i = 0; i < SONDE_HEAP_SIZES; i++) {
         sonde_heap_size_bounds(i, &low, &high);
         assert_int_equal(low, end);
         assert_true(high > low);
-        assert_int_equal(sonde__mem_size_class(low), i);
-        assert_int_equal(sonde__mem_size_class(high - 1), i);
+        assert_int_equal(sonde__heap_size_class(low), i);
+        assert_int_equal(sonde__heap_size_class(high - 1), i);
         end = high;
     }
     assert_true(end == UINT64_MAX);

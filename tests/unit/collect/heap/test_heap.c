@@ -24,7 +24,7 @@ struct process {                 /* a child that sleeps, and its segment */
     pid_t pid;
     char name[64];
     struct build b;
-    struct sonde__mem *m;
+    struct sonde__heap *m;
     uint32_t module, load, serve, load_site, serve_site;
 };
 
@@ -32,7 +32,7 @@ struct fixture {
     char dir[64];
     int dirfd;
     struct process p;
-    struct sonde_mem *mem;
+    struct sonde_heap_reader *reader;
     struct sonde_profile *profile;
 };
 
@@ -115,19 +115,19 @@ static void fixture_init(struct fixture *f, uint32_t mode)
     segment_init(&f->p, mode, "");
 }
 
-static void fixture_start(struct fixture *f, struct sonde_mem_options o)
+static void fixture_start(struct fixture *f, struct sonde_heap_reader_options o)
 {
     struct sonde_err err = { "" };
     o.pid = (uint32_t)f->p.pid;
     o.dir = f->dir;
-    if (sonde_mem_start(&o, &f->mem, &err) != 0) fail_msg("%s", err.text);
+    if (sonde_heap_reader_start(&o, &f->reader, &err) != 0) fail_msg("%s", err.text);
 }
 
 static void fixture_snapshot(struct fixture *f)
 {
     sonde_profile_destroy(f->profile);
     f->profile = NULL;
-    assert_int_equal(sonde_mem_snapshot(f->mem, &f->profile), 0);
+    assert_int_equal(sonde_heap_reader_snapshot(f->reader, &f->profile), 0);
     assert_non_null(f->profile->heap);
 }
 
@@ -135,13 +135,13 @@ static void fixture_stop(struct fixture *f)
 {
     sonde_profile_destroy(f->profile);
     f->profile = NULL;
-    assert_int_equal(sonde_mem_stop(f->mem, &f->profile), 0);
-    f->mem = NULL;
+    assert_int_equal(sonde_heap_reader_stop(f->reader, &f->profile), 0);
+    f->reader = NULL;
 }
 
 static void fixture_release(struct fixture *f)
 {
-    if (f->mem) fixture_stop(f);
+    if (f->reader) fixture_stop(f);
     sonde_profile_destroy(f->profile);
     end_process(&f->p);
     build_free(&f->p.b);
@@ -201,23 +201,23 @@ static void check_amount(struct sonde_heap_amount a, double value)
 static void test_full(void **state)
 {
     struct fixture f;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 0, f.p.load_site, 10, 0, 1000);
     build_allocs(&f.p.b, 1, f.p.serve_site, 100, 60, 50);
     build_allocs(&f.p.b, 2, f.p.serve_site, 1, 1, 7);
-    struct sonde__mem_row *r = build_row(&f.p.b, 1, f.p.serve_site);
+    struct sonde__heap_row *r = build_row(&f.p.b, 1, f.p.serve_site);
     r->temps = 5;
     r->temp_bytes = 250;
     r->lifetime_us = 61 * 2000000ull;
     r->mapped_bytes = 100;
-    f.p.m->arena = (struct sonde__mem_arena){ 1, 2, 30000, 12000, 18000, 4000, 3000, 2 };
+    f.p.m->arena = (struct sonde__heap_arena){ 1, 2, 30000, 12000, 18000, 4000, 3000, 2 };
     f.p.m->truncated = 3;
     f.p.m->unmatched = 4;
     f.p.m->failed = 5;
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     const struct sonde_profile *p = f.profile;
     const struct sonde_heap *h = p->heap;
@@ -251,13 +251,13 @@ static void test_full(void **state)
     assert_true(h->full && !h->ended && !h->scanned && h->arena_known);
     assert_int_equal(h->arena_trim, 3000);
     assert_int_equal(h->truncated * 100 + h->unmatched * 10 + h->failed, 345);
-    assert_true(h->size_class[sonde__mem_size_class(50)] == 100);
+    assert_true(h->size_class[sonde__heap_size_class(50)] == 100);
     assert_string_equal(sonde_profile_str(p, h->allocator), "libc.so.6");
     assert_string_equal(sonde_profile_str(p, p->engine), "heap");
     assert_true(h->rss_bytes > POOL_BYTES && h->rss_peak_bytes >= h->rss_bytes);
     assert_true(h->point_count > 0 && h->points[0].live_bytes == 12000);
 
-    sonde_mem_status(f.mem, &st);
+    sonde_heap_reader_status(f.reader, &st);
     assert_true(st.running);
     assert_int_equal(st.live_bytes, 12000);
     assert_int_equal(st.alloc_count, 111);
@@ -276,18 +276,18 @@ static void test_peak_and_scan(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 0, f.p.load_site, 10, 9, 1000);
     build_allocs(&f.p.b, 0, f.p.serve_site, 10, 5, 100);
-    *build_peak(&f.p.b, 1, f.p.load_site) = (struct sonde__mem_peak){ 8, 8000, 0, 0 };
-    *build_peak(&f.p.b, 1, f.p.serve_site) = (struct sonde__mem_peak){ 2, 200, 0, 0 };
+    *build_peak(&f.p.b, 1, f.p.load_site) = (struct sonde__heap_peak){ 8, 8000, 0, 0 };
+    *build_peak(&f.p.b, 1, f.p.serve_site) = (struct sonde__heap_peak){ 2, 200, 0, 0 };
     f.p.m->peak_seq = 1;
     f.p.m->peak_ticks = monotonic();
     f.p.m->scanned = 1;
     build_row(&f.p.b, 0, f.p.serve_site)->lost = 3;
     build_row(&f.p.b, 0, f.p.serve_site)->lost_bytes = 300;
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     check_sum(f.profile, SONDE_SAMPLE_PEAK, 0x402000, 8000, 8);
     check_sum(f.profile, SONDE_SAMPLE_PEAK, 0x403000, 200, 2);
@@ -310,17 +310,17 @@ static void test_events(void **state)
     const uint64_t now = monotonic();
     uint64_t count, by_main = 0, by_other = 0, last = 0;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 0, f.p.load_site, 7, 0, 1000);
     build_allocs(&f.p.b, 0, f.p.serve_site, 1001, 1001, 64);
     for (uint32_t i = 0; i < 10; i++) {
-        build_event(&f.p.b, SONDE__MEM_ALLOC, now + i, i % 4 ? 71 : 72, 64, f.p.serve);
-        build_event(&f.p.b, SONDE__MEM_FREE, now + i, 71, 64, f.p.serve);
+        build_event(&f.p.b, SONDE__HEAP_ALLOC, now + i, i % 4 ? 71 : 72, 64, f.p.serve);
+        build_event(&f.p.b, SONDE__HEAP_FREE, now + i, 71, 64, f.p.serve);
     }
-    build_event(&f.p.b, SONDE__MEM_ALLOC, now, 71, 64, 9999); /* of no node that there is */
+    build_event(&f.p.b, SONDE__HEAP_ALLOC, now, 71, 64, 9999); /* of no node that there is */
     build_mem_thread(&f.p.b, 72, 64 * 300, 300, "ended");
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     const struct sonde_profile *p = f.profile;
     check_sum(p, SONDE_SAMPLE_ALLOC, 0x402000, 7000, 7);
@@ -359,7 +359,7 @@ static void test_lanes(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 1, f.p.load_site, 7, 0, 1000);
     build_allocs(&f.p.b, 2, f.p.serve_site, 3, 0, 10);
     f.p.m->lane[1].tid = (uint32_t)f.p.pid;
@@ -367,7 +367,7 @@ static void test_lanes(void **state)
     f.p.m->lane[2].tid = 99999;
     f.p.m->lane[2].claims = 2;
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     const struct sonde_heap *h = f.profile->heap;
     assert_int_equal(h->thread_count, 1); /* of the other nothing is known for certain */
@@ -385,7 +385,7 @@ static void build_samples(struct process *p, uint32_t site, uint64_t samples, ui
 {
     const double chance = -expm1(-(size + 1) / (double)p->m->mean);
     const double var = (1 - chance) / (chance * chance);
-    struct sonde__mem_row *r = build_row(&p->b, 0, site);
+    struct sonde__heap_row *r = build_row(&p->b, 0, site);
     r->allocs += samples * (uint64_t)(65536 / chance + 0.5);
     r->alloc_bytes += samples * (uint64_t)(size / chance + 0.5);
     r->alloc_bytes_var += samples * (uint64_t)(var * size * size / 4096 + 0.5);
@@ -402,11 +402,11 @@ static void test_sampled(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_SAMPLED);
+    fixture_init(&f, SONDE__HEAP_SAMPLED);
     build_samples(&f.p, f.p.load_site, 100, 0, 1024);
     build_samples(&f.p, f.p.serve_site, 50, 50, 64 << 20); /* all of these are seen */
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     const struct sonde_heap_site *load = site_at(f.profile, 0x402000);
     const struct sonde_heap_site *serve = site_at(f.profile, 0x403000);
@@ -435,10 +435,10 @@ static void test_growth(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 0, f.p.serve_site, 1, 0, 5);
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     const struct sonde_heap *h = NULL;
     for (int i = 0; i < 3000; i++) {
         build_allocs(&f.p.b, 0, f.p.load_site, 1, 0, 1000);
@@ -449,9 +449,9 @@ static void test_growth(void **state)
         if (h->growth.count >= 8 && h->point_count >= 4) break;
         nap();
     }
-    assert_in_range(h->growth.count, 8, SONDE_SERIES_POINTS);
+    assert_in_range(h->growth.count, 8, SONDE_CURVE_POINTS);
     assert_true(h->tick_s >= 1.0 / 16 && h->tick0_ns > 0 && h->point_count >= 4);
-    const struct sonde_series *g = &site_at(f.profile, 0x402000)->growth;
+    const struct sonde_curve *g = &site_at(f.profile, 0x402000)->growth;
     assert_int_equal(g->first + g->count, h->growth.first + h->growth.count);
     for (uint32_t i = 1; i < g->count; i++) assert_true(g->value[i] >= g->value[i - 1]);
     assert_true(g->value[g->count - 1] > g->value[0]);
@@ -470,11 +470,11 @@ static void test_mark(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 0, f.p.load_site, 10, 0, 1000);
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
-    sonde_mem_mark(f.mem);
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
+    sonde_heap_reader_mark(f.reader);
     build_allocs(&f.p.b, 0, f.p.load_site, 5, 1, 1000);
     build_allocs(&f.p.b, 0, f.p.serve_site, 1, 0, 10);
     segment_update(&f, &f.p);
@@ -502,14 +502,14 @@ static void test_exec(void **state)
     struct fixture f;
     struct process second = { 0 };
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 0, f.p.load_site, 10, 0, 1000);
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     check_sum(f.profile, SONDE_SAMPLE_LIVE, 0, 10000, 10);
     second.pid = f.p.pid;
-    segment_init(&second, SONDE__MEM_FULL, ".1");
+    segment_init(&second, SONDE__HEAP_FULL, ".1");
     build_allocs(&second.b, 0, second.serve_site, 3, 1, 10);
     segment_write(&f, &second);
     for (int ended = 0; ended <= 1; ended++) {
@@ -534,23 +534,23 @@ static void test_children(void **state)
     for (int children = 0; children <= 1; children++) {
         struct fixture f;
         struct process child = { 0 };
-        struct sonde_mem_status st;
-        fixture_init(&f, SONDE__MEM_FULL);
+        struct sonde_heap_reader_status st;
+        fixture_init(&f, SONDE__HEAP_FULL);
         build_allocs(&f.p.b, 0, f.p.load_site, 10, 0, 1000);
         segment_write(&f, &f.p);
         child.pid = sleeper();
-        segment_init(&child, SONDE__MEM_FULL, "");
+        segment_init(&child, SONDE__HEAP_FULL, "");
         build_allocs(&child.b, 0, child.load_site, 2, 0, 100);
         build_allocs(&child.b, 0, child.serve_site, 1, 0, 5);
         segment_write(&f, &child);
-        fixture_start(&f, (struct sonde_mem_options){ .children = children });
+        fixture_start(&f, (struct sonde_heap_reader_options){ .children = children });
         fixture_snapshot(&f);
         /* The same code at the same place is the same site. */
         assert_int_equal(f.profile->heap->site_count, children ? 2 : 1);
         check_sum(f.profile, SONDE_SAMPLE_LIVE, 0x402000, children ? 10200 : 10000,
                   children ? 12 : 10);
         end_process(&child);
-        sonde_mem_status(f.mem, &st);
+        sonde_heap_reader_status(f.reader, &st);
         assert_int_equal(st.live_bytes, 10000); /* what it had is nobody's now */
         assert_int_equal(st.alloc_bytes, children ? 10205 : 10000);
         fixture_snapshot(&f);
@@ -574,12 +574,12 @@ static void test_pools(void **state)
     struct fixture f;
     static const char *const labels[] = { "pool", NULL }, *const kv[] = { "kv", NULL };
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     const uint32_t family =
         build_family(&f.p.b, SONDE_GAUGE, "sonde_memory_pool_bytes", 1, labels, NULL);
     build_gauge(&f.p.b, build_series(&f.p.b, family, kv), 4096);
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     int named = 0, own = 0;
     fixture_snapshot(&f);
     const struct sonde_heap *h = f.profile->heap;
@@ -600,16 +600,16 @@ static void test_truncated_stacks(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
-    const uint32_t cut = build_node(&f.p.b, SONDE__MEM_NODE_TRUNCATED, f.p.module, 0x404000);
+    fixture_init(&f, SONDE__HEAP_FULL);
+    const uint32_t cut = build_node(&f.p.b, SONDE__HEAP_NODE_TRUNCATED, f.p.module, 0x404000);
     uint32_t deep = build_node(&f.p.b, 0, f.p.module, 0x405000);
     for (uint32_t i = 0; i < 1500; i++) deep = build_node(&f.p.b, deep, f.p.module, 0x406000);
     build_allocs(&f.p.b, 0, build_site(&f.p.b, cut), 1, 0, 11);
     build_allocs(&f.p.b, 0, build_site(&f.p.b, deep), 1, 0, 22);
-    build_allocs(&f.p.b, 0, build_site(&f.p.b, SONDE__MEM_NODE_TRUNCATED), 1, 0, 33);
+    build_allocs(&f.p.b, 0, build_site(&f.p.b, SONDE__HEAP_NODE_TRUNCATED), 1, 0, 33);
     build_allocs(&f.p.b, 0, f.p.load_site, 1, 0, 44);
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     const struct sonde_profile *p = f.profile;
     check_sum(p, SONDE_SAMPLE_LIVE, 0, 110, 4);
@@ -635,19 +635,19 @@ static void test_damaged(void **state)
     for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
         for (int late = 0; late <= 1; late++) {
             struct fixture f;
-            struct sonde_mem_status st;
-            fixture_init(&f, SONDE__MEM_FULL);
+            struct sonde_heap_reader_status st;
+            fixture_init(&f, SONDE__HEAP_FULL);
             build_allocs(&f.p.b, 0, f.p.load_site, 10, 0, 1000);
             if (!late) damages[i](&f.p);
             segment_write(&f, &f.p);
-            fixture_start(&f, (struct sonde_mem_options){ 0 });
+            fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
             if (late) {
-                sonde_mem_status(f.mem, &st);
+                sonde_heap_reader_status(f.reader, &st);
                 damages[i](&f.p);
                 segment_update(&f, &f.p);
             }
             fixture_snapshot(&f);
-            sonde_mem_status(f.mem, &st);
+            sonde_heap_reader_status(f.reader, &st);
             /* Modules and nodes are read once; sites that are fewer are what they are at first. */
             const int harmless = (damages[i] == damage_modules && late) ||
                                  (damages[i] == damage_counts && !late);
@@ -663,20 +663,20 @@ static void test_damaged(void **state)
 static void test_notes(void **state)
 {
     struct fixture f;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     f.p.m->refused = 11;
     f.p.m->reentrant = 22;
     f.p.m->scanned = 2;
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     for (int ended = 0; ended <= 1; ended++) {
         if (ended) end_process(&f.p);
-        sonde_mem_status(f.mem, &st);
+        sonde_heap_reader_status(f.reader, &st);
         assert_non_null(strstr(st.note, "11 allocations were not recorded: there was no memory"));
         assert_non_null(strstr(st.note, "the scan for lost memory was given up"));
-        assert_true(strlen(st.note) < SONDE_MEM_NOTE_MAX);
+        assert_true(strlen(st.note) < SONDE_HEAP_NOTE_MAX);
     }
     fixture_release(&f);
 }
@@ -685,19 +685,19 @@ static void test_notes(void **state)
 static void test_little_memory(void **state)
 {
     struct fixture f;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     enum { NODES = 4000 };
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     f.p.m->site_count = 1;
     for (uint32_t i = 0; i < NODES; i++) {
         const uint32_t node = build_node(&f.p.b, 2, f.p.module, 0x410000 + i);
         build_allocs(&f.p.b, 0, build_site(&f.p.b, node), 1, 0, 1000 + i);
     }
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ .bytes_max = 1 }); /* as little as possible */
+    fixture_start(&f, (struct sonde_heap_reader_options){ .bytes_max = 1 }); /* as little as possible */
     end_process(&f.p);
-    sonde_mem_status(f.mem, &st);
+    sonde_heap_reader_status(f.reader, &st);
     fixture_stop(&f);
     const struct sonde_heap *h = f.profile->heap;
     if (h->site_count < NODES) assert_non_null(strstr(st.note, "for lack of memory"));
@@ -714,16 +714,16 @@ static void test_failed_allocations(void **state)
     struct fixture f;
     int rc = SONDE_ENOMEM;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.p.b, 0, f.p.load_site, 10, 0, 1000);
-    build_event(&f.p.b, SONDE__MEM_ALLOC, monotonic(), 71, 1000, f.p.load);
+    build_event(&f.p.b, SONDE__HEAP_ALLOC, monotonic(), 71, 1000, f.p.load);
     segment_write(&f, &f.p);
-    fixture_start(&f, (struct sonde_mem_options){ 0 });
+    fixture_start(&f, (struct sonde_heap_reader_options){ 0 });
     fixture_snapshot(&f);
     for (uint64_t nth = 1, good = 0; good < 5 && nth < 1000; nth++) {
         struct sonde_profile *p = NULL;
         sonde__alloc_fail_nth(nth); /* also the thread's, which tries again */
-        rc = sonde_mem_snapshot(f.mem, &p);
+        rc = sonde_heap_reader_snapshot(f.reader, &p);
         sonde__alloc_fail_nth(0);
         assert_true(rc == 0 || rc == SONDE_ENOMEM);
         assert_int_equal(p != NULL, rc == 0);
@@ -745,14 +745,14 @@ static void test_environment(void **state)
     char library[128];
     size_t size;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     snprintf(library, sizeof(library), "%s/libsonde_preload.so", f.dir);
     close(open(library, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     setenv("SONDE_PRELOAD", library, 1);
-    const struct sonde_mem_options o = { .pid = (uint32_t)f.p.pid, .dir = f.dir, .full = 1,
+    const struct sonde_heap_reader_options o = { .pid = (uint32_t)f.p.pid, .dir = f.dir, .full = 1,
                                          .mean = 4096, .scan = 1, .seed = 77 };
-    if (sonde_mem_start_on_exec(&o, &f.mem, &err) != 0) fail_msg("%s", err.text);
-    const char *env = sonde_mem_environment(f.mem, &size);
+    if (sonde_heap_reader_start_on_exec(&o, &f.reader, &err) != 0) fail_msg("%s", err.text);
+    const char *env = sonde_heap_reader_environment(f.reader, &size);
     assert_int_equal(strncmp(env, "LD_PRELOAD=/", 12), 0);
     const char *heap = env + strlen(env) + 1;
     assert_int_equal(strncmp(heap, "SONDE_HEAP=session=", 19), 0);
@@ -761,13 +761,13 @@ static void test_environment(void **state)
     assert_int_equal(heap + strlen(heap) + 1 - env, size);
 
     /* A segment of another session is none of its business; the right one is. */
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     segment_write(&f, &f.p);
-    sonde_mem_status(f.mem, &st);
+    sonde_heap_reader_status(f.reader, &st);
     assert_true(!st.running && strstr(st.note, "has not loaded libsonde_preload"));
     f.p.m->session = strtoull(heap + 19, NULL, 16);
     segment_update(&f, &f.p);
-    sonde_mem_status(f.mem, &st);
+    sonde_heap_reader_status(f.reader, &st);
     assert_true(st.running);
     assert_string_equal(st.note, "");
     unsetenv("SONDE_PRELOAD");
@@ -776,11 +776,11 @@ static void test_environment(void **state)
     fixture_release(&f);
 }
 
-static void refused(struct sonde_mem_options o, int rc, const char *text)
+static void refused(struct sonde_heap_reader_options o, int rc, const char *text)
 {
-    struct sonde_mem *m = NULL;
+    struct sonde_heap_reader *m = NULL;
     struct sonde_err err = { "" };
-    assert_int_equal(sonde_mem_start(&o, &m, &err), rc);
+    assert_int_equal(sonde_heap_reader_start(&o, &m, &err), rc);
     assert_null(m);
     if (!strstr(err.text, text)) fail_msg("\"%s\" is not in \"%s\"", text, err.text);
 }
@@ -789,24 +789,24 @@ static void test_refusals(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     const uint32_t pid = (uint32_t)f.p.pid;
-    refused((struct sonde_mem_options){ .dir = f.dir }, SONDE_EINVAL, "no process");
-    refused((struct sonde_mem_options){ .pid = pid, .dir = f.dir, .mean = 1ull << 50 },
+    refused((struct sonde_heap_reader_options){ .dir = f.dir }, SONDE_EINVAL, "no process");
+    refused((struct sonde_heap_reader_options){ .pid = pid, .dir = f.dir, .mean = 1ull << 50 },
             SONDE_EINVAL, "bytes between samples");
-    refused((struct sonde_mem_options){ .pid = pid, .dir = f.dir, .depth_max = 5000 },
+    refused((struct sonde_heap_reader_options){ .pid = pid, .dir = f.dir, .depth_max = 5000 },
             SONDE_EINVAL, "5000 frames");
-    refused((struct sonde_mem_options){ .pid = pid, .dir = f.dir }, SONDE_EOFF,
+    refused((struct sonde_heap_reader_options){ .pid = pid, .dir = f.dir }, SONDE_EOFF,
             "was not started with the heap profiler");
-    f.p.b.h->mem = 0; /* recorded, but without a heap profile */
+    f.p.b.h->heap = 0; /* recorded, but without a heap profile */
     segment_write(&f, &f.p);
-    refused((struct sonde_mem_options){ .pid = pid, .dir = f.dir }, SONDE_EOFF,
+    refused((struct sonde_heap_reader_options){ .pid = pid, .dir = f.dir }, SONDE_EOFF,
             "was not started with the heap profiler");
     setenv("SONDE_PRELOAD", "/nowhere/at/all.so", 1);
-    struct sonde_mem *m = NULL;
+    struct sonde_heap_reader *m = NULL;
     struct sonde_err err = { "" };
-    const struct sonde_mem_options o = { .pid = pid, .dir = f.dir };
-    assert_int_equal(sonde_mem_start_on_exec(&o, &m, &err), SONDE_EOFF);
+    const struct sonde_heap_reader_options o = { .pid = pid, .dir = f.dir };
+    assert_int_equal(sonde_heap_reader_start_on_exec(&o, &m, &err), SONDE_EOFF);
     assert_non_null(strstr(err.text, "/nowhere/at/all.so"));
     unsetenv("SONDE_PRELOAD");
     fixture_release(&f);

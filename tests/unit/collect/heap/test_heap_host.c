@@ -19,34 +19,34 @@
 
 /* ---- Running programs ------------------------------------------------------------------------ */
 
-static struct sonde_mem *host_start(struct burn *b, const char *program, const char *const *args,
-                                    struct sonde_mem_options o)
+static struct sonde_heap_reader *host_start(struct burn *b, const char *program, const char *const *args,
+                                    struct sonde_heap_reader_options o)
 {
-    struct sonde_mem *m = NULL;
+    struct sonde_heap_reader *m = NULL;
     struct sonde_err err = { "" };
     size_t size;
     host_fork(b, program, args);
     o.pid = (uint32_t)b->pid;
     o.dir = host_dir;
-    if (sonde_mem_start_on_exec(&o, &m, &err)) fail_msg("%s", err.text);
-    const char *env = sonde_mem_environment(m, &size);
+    if (sonde_heap_reader_start_on_exec(&o, &m, &err)) fail_msg("%s", err.text);
+    const char *env = sonde_heap_reader_environment(m, &size);
     host_go(b, env, size);
     return m;
 }
 
 static struct sonde_profile *host_profile(struct burn *b, const char *program,
-                                          const char *const *args, struct sonde_mem_options o,
-                                          struct sonde_mem_status *st)
+                                          const char *const *args, struct sonde_heap_reader_options o,
+                                          struct sonde_heap_reader_status *st)
 {
     struct sonde_profile *p = NULL;
-    struct sonde_mem *m = host_start(b, program, args, o);
+    struct sonde_heap_reader *m = host_start(b, program, args, o);
     burn_end(b);
-    sonde_mem_status(m, st);
-    assert_int_equal(sonde_mem_stop(m, &p), 0);
+    sonde_heap_reader_status(m, st);
+    assert_int_equal(sonde_heap_reader_stop(m, &p), 0);
     return p;
 }
 
-static const struct sonde_mem_options full = { .full = 1 };
+static const struct sonde_heap_reader_options full = { .full = 1 };
 
 /* ---- The program's own truth ----------------------------------------------------------------- */
 
@@ -143,7 +143,7 @@ static void test_full(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *const args[] = { cases[i].mode, cases[i].n, NULL };
         struct burn b;
-        struct sonde_mem_status st;
+        struct sonde_heap_reader_status st;
         struct sonde_profile *p = host_profile(&b, "mem_host", args, full, &st);
         print_message("%s: %u sites, %u stacks, %u threads, %llu bytes, peak %llu, %s\n",
                       cases[i].mode, p->heap->site_count, p->stacks_count, p->heap->thread_count,
@@ -166,7 +166,7 @@ static void test_peak(void **state)
     static const char *const args[] = { "hill", "800", NULL };
     struct burn b;
     struct truth t;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     uint64_t count;
     (void)state;
     NEED_LIBRARY();
@@ -204,7 +204,7 @@ static void test_sampled(void **state)
     static const char *const places[] = { "one", "two", "deep" };
     enum { RUNS = 15 };
     struct burn b;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     uint32_t asked = 0, held = 0;
     double sum = 0, sum_truth = 0;
     (void)state;
@@ -213,7 +213,7 @@ static void test_sampled(void **state)
     const double total = exact->heap->alloc_bytes.value, live = exact->heap->live_bytes.value;
     sonde_profile_destroy(exact);
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
-        const struct sonde_mem_options o = { .mean = 8192, .seed = seed };
+        const struct sonde_heap_reader_options o = { .mean = 8192, .seed = seed };
         struct sonde_profile *p = host_profile(&b, "mem_host", args, o, &st);
         const struct sonde_heap *h = p->heap;
         assert_true(!h->full && h->mean == 8192 && h->ended);
@@ -249,7 +249,7 @@ static void test_exec(void **state)
 {
     static const char *const args[] = { "exec", "500", NULL };
     struct burn b;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     (void)state;
     NEED_LIBRARY();
     struct sonde_profile *p = host_profile(&b, "mem_host", args, full, &st);
@@ -271,8 +271,8 @@ static void test_children(void **state)
     NEED_LIBRARY();
     for (int children = 0; children <= 1; children++) {
         struct burn b;
-        struct sonde_mem_status st;
-        const struct sonde_mem_options o = { .full = 1, .children = children };
+        struct sonde_heap_reader_status st;
+        const struct sonde_heap_reader_options o = { .full = 1, .children = children };
         struct sonde_profile *p = host_profile(&b, "mem_host", args, o, &st);
         uint32_t others = 0;
         assert_non_null(strstr(b.text, "children 8\n"));
@@ -294,22 +294,22 @@ static void test_killed(void **state)
     static const char *const args[] = { "wait", "1000", NULL };
     struct burn b;
     struct sonde_profile *p = NULL, *same = NULL;
-    struct sonde_mem *second = NULL;
+    struct sonde_heap_reader *second = NULL;
     struct sonde_err err = { "" };
     (void)state;
     NEED_LIBRARY();
-    struct sonde_mem *m = host_start(&b, "mem_host", args, full);
+    struct sonde_heap_reader *m = host_start(&b, "mem_host", args, full);
     assert_true(burn_read_until(&b, "waiting"));
-    assert_int_equal(sonde_mem_snapshot(m, &p), 0);
+    assert_int_equal(sonde_heap_reader_snapshot(m, &p), 0);
     const double bytes = p->heap->alloc_bytes.value;
     assert_true(p->heap->live_bytes.value >= 100000 && !p->heap->ended);
     sonde_profile_destroy(p);
-    const struct sonde_mem_options o = { .pid = (uint32_t)b.pid, .dir = host_dir };
-    if (sonde_mem_start(&o, &second, &err) != 0) fail_msg("%s", err.text);
+    const struct sonde_heap_reader_options o = { .pid = (uint32_t)b.pid, .dir = host_dir };
+    if (sonde_heap_reader_start(&o, &second, &err) != 0) fail_msg("%s", err.text);
     kill(b.pid, SIGKILL);
     burn_end(&b);
-    assert_int_equal(sonde_mem_stop(m, &p), 0);
-    assert_int_equal(sonde_mem_stop(second, &same), 0);
+    assert_int_equal(sonde_heap_reader_stop(m, &p), 0);
+    assert_int_equal(sonde_heap_reader_stop(second, &same), 0);
     assert_true(p->heap->ended && p->heap->alloc_bytes.value == bytes);
     assert_true(same->heap->ended && same->heap->alloc_bytes.value == bytes);
     sonde_profile_destroy(p);
@@ -321,7 +321,7 @@ static void test_plugin(void **state)
 {
     char plugin[4352];
     struct burn b;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     uint64_t bytes = 0;
     (void)state;
     NEED_LIBRARY();
@@ -344,7 +344,7 @@ static void test_plugin(void **state)
 static void test_static(void **state)
 {
     struct burn b;
-    struct sonde_mem_status st;
+    struct sonde_heap_reader_status st;
     (void)state;
     NEED_LIBRARY();
     struct sonde_profile *p = host_profile(&b, "unwind_steps_static", NULL, full, &st);

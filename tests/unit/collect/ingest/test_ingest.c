@@ -16,22 +16,22 @@
 #include "sonde/sonde.h"
 
 static struct sonde_model *model;
-static struct sonde_foreign *source;
+static struct sonde_ingest *source;
 
 static int set_up(void **state)
 {
     (void)state;
     const struct sonde_label labels[] = { { "job", "j" }, { "instance", "i" } };
-    const struct sonde_foreign_options o = { .labels = labels, .label_count = 2, .series_max = 8 };
+    const struct sonde_ingest_options o = { .labels = labels, .label_count = 2, .series_max = 8 };
     assert_int_equal(sonde_model_create(NULL, &model), 0);
-    assert_int_equal(sonde_foreign_create(model, &o, &source), 0);
+    assert_int_equal(sonde_ingest_create(model, &o, &source), 0);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    sonde_foreign_destroy(source);
+    sonde_ingest_destroy(source);
     sonde_model_destroy(model);
     return 0;
 }
@@ -39,9 +39,9 @@ static int tear_down(void **state)
 static int put(const char *name, enum sonde_type type, const struct sonde_label *labels, size_t count,
                double value)
 {
-    const struct sonde_foreign_point p = { .name = name, .type = type, .labels = labels,
+    const struct sonde_ingest_point p = { .name = name, .type = type, .labels = labels,
                                            .label_count = count, .value = value, .now_s = 1 };
-    return sonde_foreign_put(source, &p);
+    return sonde_ingest_put(source, &p);
 }
 
 static const struct sonde_model_series *only(const char *name)
@@ -122,16 +122,16 @@ static void test_not_theirs(void **state)
 static void test_rounds(void **state)
 {
     (void)state;
-    sonde_foreign_begin(source);
+    sonde_ingest_begin(source);
     assert_int_equal(put("a", SONDE_GAUGE, NULL, 0, 1), 0);
     assert_int_equal(put("b", SONDE_GAUGE, NULL, 0, 1), 0);
     assert_int_equal(put("b", SONDE_GAUGE, NULL, 0, 2), SONDE_EEXIST);
-    sonde_foreign_end(source);
-    assert_int_equal(sonde_foreign_count(source), 2);
+    sonde_ingest_end(source);
+    assert_int_equal(sonde_ingest_count(source), 2);
     assert_true(only("b")->gauge == 1);
-    sonde_foreign_begin(source);
+    sonde_ingest_begin(source);
     assert_int_equal(put("b", SONDE_GAUGE, NULL, 0, 3), 0);
-    sonde_foreign_end(source);
+    sonde_ingest_end(source);
     assert_null(sonde_model_family_find(model, "a"));
     assert_true(only("b")->gauge == 3);
 }
@@ -182,11 +182,11 @@ static void test_histogram_shown(void **state)
     };
     for (size_t i = 0; i < 4; i++) {
         const struct sonde_label l[] = { { "le", part[i].le } };
-        const struct sonde_foreign_point p = {
+        const struct sonde_ingest_point p = {
             .name = part[i].name, .help = "H.", .type = SONDE_COUNTER,
             .shown = SONDE_SHOWN_HISTOGRAM, .stem = 1, .labels = l,
             .label_count = part[i].le ? 1 : 0, .value = part[i].value, .now_s = 1 };
-        assert_int_equal(sonde_foreign_put(source, &p), 0);
+        assert_int_equal(sonde_ingest_put(source, &p), 0);
     }
     expect("prometheus", "# HELP h H.\n# TYPE h histogram\n"
                          "h_bucket{instance=\"i\",job=\"j\",le=\"1\"} 2\n"
@@ -225,22 +225,22 @@ static void test_own_only(void **state)
 static void test_stale(void **state)
 {
     (void)state;
-    struct sonde_foreign *f;
-    const struct sonde_foreign_options o = { .series_max = 8, .stale_s = 60 };
-    assert_int_equal(sonde_foreign_create(model, &o, &f), 0);
-    struct sonde_foreign_point p = { .name = "a", .type = SONDE_COUNTER, .value = 2, .delta = 1,
+    struct sonde_ingest *f;
+    const struct sonde_ingest_options o = { .series_max = 8, .stale_s = 60 };
+    assert_int_equal(sonde_ingest_create(model, &o, &f), 0);
+    struct sonde_ingest_point p = { .name = "a", .type = SONDE_COUNTER, .value = 2, .delta = 1,
                                      .now_s = 1000 };
-    assert_int_equal(sonde_foreign_put(f, &p), 0);
-    assert_int_equal(sonde_foreign_put(f, &p), 0);
+    assert_int_equal(sonde_ingest_put(f, &p), 0);
+    assert_int_equal(sonde_ingest_put(f, &p), 0);
     assert_true(only("a")->gauge == 4);
     sonde_model_tick(model, 1000);
     assert_true(last_increase(only("a")) == 4);
-    sonde_foreign_tick(model, 1060);
-    assert_int_equal(sonde_foreign_count(f), 1);
-    sonde_foreign_tick(model, 1061);
-    assert_int_equal(sonde_foreign_count(f), 0);
+    sonde_ingest_tick(model, 1060);
+    assert_int_equal(sonde_ingest_count(f), 1);
+    sonde_ingest_tick(model, 1061);
+    assert_int_equal(sonde_ingest_count(f), 0);
     assert_int_equal(model->family_count, 0);
-    sonde_foreign_destroy(f);
+    sonde_ingest_destroy(f);
 }
 
 static void test_no_memory(void **state)

@@ -20,7 +20,7 @@ enum {
     BUILD_STRINGS = 4096,
     BUILD_LANES = 4,
     BUILD_LANE_STRIDE = 4096,
-    BUILD_HEAP = 1 << 20,
+    BUILD_BLOCKS = 1 << 20,
 };
 
 struct build {
@@ -35,8 +35,8 @@ static inline void build_init(struct build *b, uint32_t pid, uint64_t start, con
 {
     uint64_t family_off = SONDE__PAGE, series_off = family_off + SONDE__PAGE;
     uint64_t string_off = series_off + SONDE__PAGE, lane_off = string_off + BUILD_STRINGS;
-    uint64_t heap_off = lane_off + BUILD_LANES * BUILD_LANE_STRIDE;
-    b->bytes = heap_off + BUILD_HEAP;
+    uint64_t block_off = lane_off + BUILD_LANES * BUILD_LANE_STRIDE;
+    b->bytes = block_off + BUILD_BLOCKS;
     b->base = aligned_alloc(SONDE__PAGE, b->bytes);
     if (!b->base) abort();
     memset(b->base, 0, b->bytes);
@@ -59,8 +59,8 @@ static inline void build_init(struct build *b, uint32_t pid, uint64_t start, con
     h->string_max = BUILD_STRINGS;
     h->lane_off = lane_off;
     h->lane_stride = BUILD_LANE_STRIDE;
-    h->heap_off = heap_off;
-    h->heap_max = BUILD_HEAP;
+    h->block_off = block_off;
+    h->block_max = BUILD_BLOCKS;
     h->family_max = BUILD_FAMILIES;
     h->series_max = BUILD_SERIES;
     h->lane_max = BUILD_LANES;
@@ -73,7 +73,7 @@ static inline void build_init(struct build *b, uint32_t pid, uint64_t start, con
     h->string_ready = BUILD_STRINGS;
     h->family_ready = BUILD_FAMILIES * sizeof(struct sonde__family);
     h->series_ready = BUILD_SERIES * sizeof(struct sonde__series);
-    h->heap_ready = BUILD_HEAP;
+    h->block_ready = BUILD_BLOCKS;
     h->populated_bytes = b->bytes;
     build_seal(b);
 }
@@ -183,9 +183,9 @@ static inline uint64_t *build_cell(struct build *b, uint32_t lane, uint32_t seri
 
 static inline uint64_t build_heap(struct build *b, uint64_t bytes)
 {
-    uint64_t at = b->h->heap_off + b->h->heap_used;
-    b->h->heap_used += (bytes + 63) & ~63ull;
-    if (b->h->heap_used > b->h->heap_max) abort();
+    uint64_t at = b->h->block_off + b->h->block_used;
+    b->h->block_used += (bytes + 63) & ~63ull;
+    if (b->h->block_used > b->h->block_max) abort();
     return at;
 }
 
@@ -317,18 +317,18 @@ static inline void build_thread(struct sonde__sampler *s, uint32_t tid, const ch
 
 /* ---- The heap profile, as libsonde_preload keeps it --------------------------------------- */
 
-static inline struct sonde__mem *build_mem_at(struct build *b)
+static inline struct sonde__heap *build_mem_at(struct build *b)
 {
-    return (struct sonde__mem *)(void *)(b->base + b->h->mem);
+    return (struct sonde__heap *)(void *)(b->base + b->h->heap);
 }
 
-static inline struct sonde__mem *build_mem(struct build *b, uint32_t mode, uint32_t chunks)
+static inline struct sonde__heap *build_mem(struct build *b, uint32_t mode, uint32_t chunks)
 {
-    b->h->mem = build_heap(b, sizeof(struct sonde__mem));
-    struct sonde__mem *m = build_mem_at(b);
+    b->h->heap = build_heap(b, sizeof(struct sonde__heap));
+    struct sonde__heap *m = build_mem_at(b);
     m->session = 0xabc;
     m->mode = mode;
-    m->count_shift = mode == SONDE__MEM_SAMPLED ? 16 : 0;
+    m->count_shift = mode == SONDE__HEAP_SAMPLED ? 16 : 0;
     m->mean = 512u << 10;
     m->depth_max = 128;
     m->chunk_count = chunks;
@@ -336,24 +336,24 @@ static inline struct sonde__mem *build_mem(struct build *b, uint32_t mode, uint3
     strcpy(m->allocator, "libc.so.6");
     m->node_count = 2; /* none, and "callers unknown" */
     m->site_count = m->module_count = m->lane_count = 1;
-    m->node_chunk[0] = build_heap(b, SONDE__MEM_NODES * sizeof(struct sonde__mem_node));
+    m->node_chunk[0] = build_heap(b, SONDE__HEAP_NODES * sizeof(struct sonde__heap_node));
     return m;
 }
 
-static inline struct sonde__mem_node *build_node_at(struct build *b, uint32_t id)
+static inline struct sonde__heap_node *build_node_at(struct build *b, uint32_t id)
 {
-    return (struct sonde__mem_node *)(void *)(b->base +
-                                              build_mem_at(b)->node_chunk[id / SONDE__MEM_NODES]) +
-           id % SONDE__MEM_NODES;
+    return (struct sonde__heap_node *)(void *)(b->base +
+                                              build_mem_at(b)->node_chunk[id / SONDE__HEAP_NODES]) +
+           id % SONDE__HEAP_NODES;
 }
 
 static inline uint32_t build_node(struct build *b, uint32_t parent, uint32_t module, uint64_t ip)
 {
-    struct sonde__mem *m = build_mem_at(b);
+    struct sonde__heap *m = build_mem_at(b);
     const uint32_t id = m->node_count;
-    uint64_t *chunk = &m->node_chunk[id / SONDE__MEM_NODES];
-    if (!*chunk) *chunk = build_heap(b, SONDE__MEM_NODES * sizeof(struct sonde__mem_node));
-    *build_node_at(b, id) = (struct sonde__mem_node){ ip | (uint64_t)module << 48, parent, 0 };
+    uint64_t *chunk = &m->node_chunk[id / SONDE__HEAP_NODES];
+    if (!*chunk) *chunk = build_heap(b, SONDE__HEAP_NODES * sizeof(struct sonde__heap_node));
+    *build_node_at(b, id) = (struct sonde__heap_node){ ip | (uint64_t)module << 48, parent, 0 };
     m->node_count++;
     return id;
 }
@@ -363,55 +363,55 @@ static inline uint32_t build_site(struct build *b, uint32_t node)
     return build_node_at(b, node)->site = build_mem_at(b)->site_count++;
 }
 
-static inline struct sonde__mem_module *build_module_at(struct build *b, uint32_t id)
+static inline struct sonde__heap_module *build_module_at(struct build *b, uint32_t id)
 {
-    return (struct sonde__mem_module *)(void *)(
-               b->base + build_mem_at(b)->module_chunk[id / SONDE__MEM_MODULES]) +
-           id % SONDE__MEM_MODULES;
+    return (struct sonde__heap_module *)(void *)(
+               b->base + build_mem_at(b)->module_chunk[id / SONDE__HEAP_MODULES]) +
+           id % SONDE__HEAP_MODULES;
 }
 
 static inline uint32_t build_module(struct build *b, uint64_t start, uint64_t end, uint64_t offset,
                                     const char *path)
 {
-    struct sonde__mem *m = build_mem_at(b);
+    struct sonde__heap *m = build_mem_at(b);
     const uint32_t id = m->module_count++, len = (uint32_t)strlen(path);
-    uint64_t *chunk = &m->module_chunk[id / SONDE__MEM_MODULES];
-    if (!*chunk) *chunk = build_heap(b, SONDE__MEM_MODULES * sizeof(struct sonde__mem_module));
-    const uint64_t text = build_heap(b, sizeof(struct sonde__mem_path) + len);
-    struct sonde__mem_path *p = (struct sonde__mem_path *)(void *)(b->base + text);
+    uint64_t *chunk = &m->module_chunk[id / SONDE__HEAP_MODULES];
+    if (!*chunk) *chunk = build_heap(b, SONDE__HEAP_MODULES * sizeof(struct sonde__heap_module));
+    const uint64_t text = build_heap(b, sizeof(struct sonde__heap_path) + len);
+    struct sonde__heap_path *p = (struct sonde__heap_path *)(void *)(b->base + text);
     p->len = len;
     memcpy(p->text, path, len);
-    *build_module_at(b, id) = (struct sonde__mem_module){ start, end, offset, text };
+    *build_module_at(b, id) = (struct sonde__heap_module){ start, end, offset, text };
     return id;
 }
 
 /* An entry of a directory of rows of so many bytes; both are made when they are missing. */
 static inline void *build_row_in(struct build *b, uint64_t *directory, uint32_t site, size_t bytes)
 {
-    if (!*directory) *directory = build_heap(b, SONDE__MEM_ROW_CHUNKS * sizeof(uint64_t));
-    uint64_t *chunk = (uint64_t *)(void *)(b->base + *directory) + site / SONDE__MEM_ROWS;
-    if (!*chunk) *chunk = build_heap(b, SONDE__MEM_ROWS * bytes);
-    return b->base + *chunk + site % SONDE__MEM_ROWS * bytes;
+    if (!*directory) *directory = build_heap(b, SONDE__HEAP_ROW_CHUNKS * sizeof(uint64_t));
+    uint64_t *chunk = (uint64_t *)(void *)(b->base + *directory) + site / SONDE__HEAP_ROWS;
+    if (!*chunk) *chunk = build_heap(b, SONDE__HEAP_ROWS * bytes);
+    return b->base + *chunk + site % SONDE__HEAP_ROWS * bytes;
 }
 
-static inline struct sonde__mem_row *build_row(struct build *b, uint32_t lane, uint32_t site)
+static inline struct sonde__heap_row *build_row(struct build *b, uint32_t lane, uint32_t site)
 {
-    struct sonde__mem *m = build_mem_at(b);
+    struct sonde__heap *m = build_mem_at(b);
     if (lane >= m->lane_count) m->lane_count = lane + 1;
-    return build_row_in(b, &m->lane[lane].rows, site, sizeof(struct sonde__mem_row));
+    return build_row_in(b, &m->lane[lane].rows, site, sizeof(struct sonde__heap_row));
 }
 
-static inline struct sonde__mem_peak *build_peak(struct build *b, uint32_t table, uint32_t site)
+static inline struct sonde__heap_peak *build_peak(struct build *b, uint32_t table, uint32_t site)
 {
-    return build_row_in(b, &build_mem_at(b)->peak[table], site, sizeof(struct sonde__mem_peak));
+    return build_row_in(b, &build_mem_at(b)->peak[table], site, sizeof(struct sonde__heap_peak));
 }
 
 /* count allocations of size bytes at a site, and as many frees as told; exact. */
 static inline void build_allocs(struct build *b, uint32_t lane, uint32_t site, uint64_t count,
                                 uint64_t freed, uint64_t size)
 {
-    struct sonde__mem_row *r = build_row(b, lane, site);
-    struct sonde__mem_lane *l = &build_mem_at(b)->lane[lane];
+    struct sonde__heap_row *r = build_row(b, lane, site);
+    struct sonde__heap_lane *l = &build_mem_at(b)->lane[lane];
     r->allocs += count;
     r->alloc_bytes += count * size;
     r->frees += freed;
@@ -420,12 +420,12 @@ static inline void build_allocs(struct build *b, uint32_t lane, uint32_t site, u
     l->alloc_bytes += count * size;
     l->frees += freed;
     l->free_bytes += freed * size;
-    l->size_class[sonde__mem_size_class(size)] += count;
+    l->size_class[sonde__heap_size_class(size)] += count;
 }
 
 static inline struct sonde__chunk *build_mem_chunk(struct build *b, uint32_t type)
 {
-    struct sonde__mem *m = build_mem_at(b);
+    struct sonde__heap *m = build_mem_at(b);
     const uint64_t index = m->reserve++;
     struct sonde__chunk *c =
         (struct sonde__chunk *)(void *)(b->base + m->ring) + index % m->chunk_count;
@@ -443,13 +443,13 @@ static inline void build_event(struct build *b, uint32_t type, uint64_t ticks, u
     c->word[2] = size;
     c->word[3] = node;
     c->word[4] = 0x7000;
-    if (type == SONDE__MEM_FREE) c->word[5] = ticks - 100;
+    if (type == SONDE__HEAP_FREE) c->word[5] = ticks - 100;
 }
 
 static inline void build_mem_thread(struct build *b, uint32_t tid, uint64_t bytes, uint64_t allocs,
                                     const char *name)
 {
-    struct sonde__chunk *c = build_mem_chunk(b, SONDE__MEM_THREAD);
+    struct sonde__chunk *c = build_mem_chunk(b, SONDE__HEAP_THREAD);
     c->word[0] = tid;
     c->word[1] = bytes;
     c->word[2] = allocs;

@@ -17,7 +17,7 @@ struct fixture {
     char dir[64];
     int dirfd;
     struct build b;
-    struct sonde__mem *mem;       /* in b; NULL = none */
+    struct sonde__heap *mem;       /* in b; NULL = none */
     uint32_t site;
     struct sonde_model *m;
     struct sonde_model_process *p;
@@ -80,7 +80,7 @@ static void full_mode(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     build_allocs(&f.b, 0, f.site, 10, 4, 100);
     f.mem->peak_bytes = 900;
     f.mem->refused = 2;
@@ -97,7 +97,7 @@ static void full_mode(void **state)
 
     /* More; the allocator has been asked; the peak lags behind. */
     build_allocs(&f.b, 0, f.site, 10, 0, 100);
-    f.mem->arena = (struct sonde__mem_arena){ 9, 1, 2000, 1500, 500, 4096, 300, 2 };
+    f.mem->arena = (struct sonde__heap_arena){ 9, 1, 2000, 1500, 500, 4096, 300, 2 };
     assert_int_equal(fixture_read(&f), 0);
     assert_true(gauge(&f, "sonde_heap_live_bytes", "") == 1600);
     assert_true(gauge(&f, "sonde_heap_peak_bytes", "") == 1600);
@@ -113,7 +113,7 @@ static void sampled_mode(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_SAMPLED);
+    fixture_init(&f, SONDE__HEAP_SAMPLED);
     build_allocs(&f.b, 0, f.site, 10u << 16, 4u << 16, 1);
     assert_int_equal(fixture_read(&f), 0);
     assert_true(gauge(&f, "sonde_heap_live_allocations", "") == 6);
@@ -135,7 +135,7 @@ static void damaged(void **state)
 {
     struct fixture f;
     (void)state;
-    fixture_init(&f, SONDE__MEM_FULL);
+    fixture_init(&f, SONDE__HEAP_FULL);
     f.mem->mean = 0;
     assert_int_equal(fixture_read(&f), SONDE_EFORMAT);
     assert_non_null(strstr(f.err.text, "heap profile"));

@@ -246,7 +246,7 @@ static void h_pid(struct build *b) { b->h->pid++; build_seal(b); }
 static void h_start(struct build *b) { b->h->start_time++; build_seal(b); }
 static void h_program(struct build *b) { memset(b->h->program, 'x', 64); build_seal(b); }
 static void h_program8(struct build *b) { b->h->program[0] = (char)0xff; build_seal(b); }
-static void h_size(struct build *b) { b->h->file_bytes += 4096; b->h->heap_max += 4096; build_seal(b); }
+static void h_size(struct build *b) { b->h->file_bytes += 4096; b->h->block_max += 4096; build_seal(b); }
 static void h_size_less(struct build *b) { b->h->file_bytes -= 4096; build_seal(b); }
 static void h_size_huge(struct build *b) { b->h->file_bytes = UINT64_MAX; build_seal(b); }
 static void h_families(struct build *b) { b->h->family_max = UINT32_MAX; build_seal(b); }
@@ -263,9 +263,9 @@ static void h_series_off(struct build *b) { b->h->series_off = b->h->family_off;
 static void h_string_off(struct build *b) { b->h->string_off = b->h->series_off; build_seal(b); }
 static void h_string_max(struct build *b) { b->h->string_max = UINT64_MAX; build_seal(b); }
 static void h_lane_off(struct build *b) { b->h->lane_off = b->h->string_off; build_seal(b); }
-static void h_heap_off(struct build *b) { b->h->heap_off = b->h->lane_off; build_seal(b); }
-static void h_heap_far(struct build *b) { b->h->heap_off = 1ull << 62; build_seal(b); }
-static void h_heap_max(struct build *b) { b->h->heap_max = UINT64_MAX - 64; build_seal(b); }
+static void h_heap_off(struct build *b) { b->h->block_off = b->h->lane_off; build_seal(b); }
+static void h_heap_far(struct build *b) { b->h->block_off = 1ull << 62; build_seal(b); }
+static void h_heap_max(struct build *b) { b->h->block_max = UINT64_MAX - 64; build_seal(b); }
 
 static void c_families(struct build *b) { b->h->family_count = BUILD_FAMILIES + 1; }
 static void c_families_huge(struct build *b) { b->h->family_count = UINT32_MAX; }
@@ -280,8 +280,8 @@ static void c_cells(struct build *b) { b->h->cells_ready = 1u << 20; }
 static void c_strings(struct build *b) { b->h->string_used = BUILD_STRINGS + 1; }
 static void c_strings_hole(struct build *b) { b->h->string_ready = 8; }
 static void c_strings_less(struct build *b) { b->h->string_used = 8; }
-static void c_heap(struct build *b) { b->h->heap_ready = UINT64_MAX; }
-static void c_heap_hole(struct build *b) { b->h->heap_ready = 0; }
+static void c_heap(struct build *b) { b->h->block_ready = UINT64_MAX; }
+static void c_heap_hole(struct build *b) { b->h->block_ready = 0; }
 
 static void f_bit(struct build *b) { build_family_at(b, 1)->kind ^= 2; }
 static void f_text(struct build *b) { b->base[b->h->string_off + 2] ^= 1; }
@@ -397,7 +397,7 @@ static const struct damage {
     { "strings over series", h_string_off, SONDE_EFORMAT, "string area overlaps" },
     { "strings endless", h_string_max, SONDE_EFORMAT, "impossible limits" },
     { "lanes over strings", h_lane_off, SONDE_EFORMAT, "lanes overlaps" },
-    { "heap over lanes", h_heap_off, SONDE_EFORMAT, "heap overlaps" },
+    { "heap over lanes", h_heap_off, SONDE_EFORMAT, "block area overlaps" },
     { "heap far", h_heap_far, SONDE_EFORMAT, "past the end" },
     { "heap endless", h_heap_max, SONDE_EFORMAT, "impossible limits" },
     { "family count", c_families, SONDE_EFORMAT, "families where 32" },
@@ -413,8 +413,8 @@ static const struct damage {
     { "string count", c_strings, SONDE_EFORMAT, "bytes of text where" },
     { "strings in a hole", c_strings_hole, SONDE_EFORMAT, "bytes of text where 8" },
     { "strings less", c_strings_less, SONDE_EFORMAT, "outside the string area" },
-    { "heap count", c_heap, SONDE_EFORMAT, "bytes of heap where" },
-    { "heap in a hole", c_heap_hole, SONDE_EFORMAT, "outside the heap" },
+    { "heap count", c_heap, SONDE_EFORMAT, "bytes of blocks where" },
+    { "heap in a hole", c_heap_hole, SONDE_EFORMAT, "outside the block area" },
     { "family bit", f_bit, SONDE_EFORMAT, "family 1 has a wrong check sum" },
     { "family text bit", f_text, SONDE_EFORMAT, "family 1 has a wrong check sum" },
     { "family type", f_type, SONDE_EFORMAT, "no known type" },
@@ -443,16 +443,16 @@ static const struct damage {
     { "values short", s_values_short, SONDE_EFORMAT, "not well-formed" },
     { "values not UTF-8", s_values8, SONDE_EFORMAT, "not well-formed" },
     { "values missing", s_values_none, SONDE_EFORMAT, "not well-formed" },
-    { "block out", v_block_out, SONDE_EFORMAT, "outside the heap" },
-    { "block low", v_block_low, SONDE_EFORMAT, "outside the heap" },
-    { "block odd", v_block_odd, SONDE_EFORMAT, "outside the heap" },
-    { "block at the end", v_block_end, SONDE_EFORMAT, "outside the heap" },
-    { "block huge", v_block_huge, SONDE_EFORMAT, "outside the heap" },
-    { "octave out", v_octave_out, SONDE_EFORMAT, "outside the heap" },
-    { "octave low", v_octave_low, SONDE_EFORMAT, "outside the heap" },
-    { "ring out", r_out, SONDE_EFORMAT, "outside the heap" },
-    { "ring low", r_low, SONDE_EFORMAT, "outside the heap" },
-    { "ring odd", r_odd, SONDE_EFORMAT, "outside the heap" },
+    { "block out", v_block_out, SONDE_EFORMAT, "outside the block area" },
+    { "block low", v_block_low, SONDE_EFORMAT, "outside the block area" },
+    { "block odd", v_block_odd, SONDE_EFORMAT, "outside the block area" },
+    { "block at the end", v_block_end, SONDE_EFORMAT, "outside the block area" },
+    { "block huge", v_block_huge, SONDE_EFORMAT, "outside the block area" },
+    { "octave out", v_octave_out, SONDE_EFORMAT, "outside the block area" },
+    { "octave low", v_octave_low, SONDE_EFORMAT, "outside the block area" },
+    { "ring out", r_out, SONDE_EFORMAT, "outside the block area" },
+    { "ring low", r_low, SONDE_EFORMAT, "outside the block area" },
+    { "ring odd", r_odd, SONDE_EFORMAT, "outside the block area" },
     { "ring index at the end", r_reserve, 0, NULL },
     { "ring index far", r_reserve_far, 0, NULL },
     { "span name unknown", r_name, 0, NULL },
@@ -501,7 +501,7 @@ static void truncation(void **state)
         close(fd);
         int rc = fixture_read(&f, 1);
         assert_true(rc == 0 || rc == SONDE_EFORMAT);
-        if (bytes <= f.b.h->heap_off) assert_int_equal(rc, SONDE_EFORMAT);
+        if (bytes <= f.b.h->block_off) assert_int_equal(rc, SONDE_EFORMAT);
         sonde_segment_close(f.s);
         f.s = NULL;
     }

@@ -125,7 +125,7 @@ static struct truth truth_of(const struct run *r, const char *name)
     return t;
 }
 
-static inline struct sonde__mem_row row_of(const struct run *r, const char *name)
+static inline struct sonde__heap_row row_of(const struct run *r, const char *name)
 {
     const struct truth t = truth_of(r, name);
     return view_range(&r->v, t.start, t.stop);

@@ -21,12 +21,12 @@ enum { PLACES = sizeof(places) / sizeof(places[0]) };
 static void check_nodes(const struct view *v)
 {
     for (uint32_t i = 1; i < v->m->node_count; i++) {
-        const struct sonde__mem_node *n = view_node(v, i);
+        const struct sonde__heap_node *n = view_node(v, i);
         assert_true(n->parent < i);
         assert_true(n->site < v->m->site_count);
         assert_true(n->ip >> 48 < v->m->module_count);
         if (n->ip >> 48) {
-            const struct sonde__mem_module *m = view_module(v, (uint32_t)(n->ip >> 48));
+            const struct sonde__heap_module *m = view_module(v, (uint32_t)(n->ip >> 48));
             assert_true(view_ip(v, i) >= m->start && view_ip(v, i) < m->end);
         }
     }
@@ -34,24 +34,24 @@ static void check_nodes(const struct view *v)
 
 static void check_sums(const struct view *v)
 {
-    struct sonde__mem_row rows;
+    struct sonde__heap_row rows;
     uint64_t sum[6] = { 0 };
     memset(&rows, 0, sizeof(rows));
     for (uint32_t i = 1; i < v->m->site_count; i++) {
-        const struct sonde__mem_row r = view_row(v, i);
+        const struct sonde__heap_row r = view_row(v, i);
         for (size_t k = 0; k < VIEW_WORDS; k++) {
             ((uint64_t *)&rows)[k] += ((const uint64_t *)&r)[k];
         }
         assert_true(r.frees <= r.allocs && r.free_bytes <= r.alloc_bytes && r.temps <= r.frees);
     }
     for (uint32_t i = 0; i < v->m->lane_count; i++) {
-        const struct sonde__mem_lane *l = &v->m->lane[i];
+        const struct sonde__heap_lane *l = &v->m->lane[i];
         sum[0] += l->allocs;
         sum[1] += l->alloc_bytes;
         sum[2] += l->frees;
         sum[3] += l->free_bytes;
-        for (uint32_t k = 0; k < SONDE__MEM_SIZES; k++) sum[4] += l->size_class[k];
-        for (uint32_t k = 0; k < SONDE__MEM_LIFETIMES; k++) sum[5] += l->lifetime[k];
+        for (uint32_t k = 0; k < SONDE__HEAP_SIZES; k++) sum[4] += l->size_class[k];
+        for (uint32_t k = 0; k < SONDE__HEAP_LIFETIMES; k++) sum[5] += l->lifetime[k];
     }
     assert_int_equal(sum[0], rows.allocs);
     assert_int_equal(sum[1], rows.alloc_bytes);
@@ -64,7 +64,7 @@ static void check_sums(const struct view *v)
 static void check_place(const struct run *r, const char *name)
 {
     const struct truth t = truth_of(r, name);
-    const struct sonde__mem_row row = row_of(r, name);
+    const struct sonde__heap_row row = row_of(r, name);
     if (row.allocs != t.allocs || row.alloc_bytes != t.bytes || row.frees != t.frees ||
         row.free_bytes != t.freed) {
         fail_msg("%s: %lu allocations, %lu bytes, %lu frees, %lu bytes; wanted %lu, %lu, %lu, %lu",
@@ -75,7 +75,7 @@ static void check_place(const struct run *r, const char *name)
 
 static void check_exact(const struct run *r)
 {
-    assert_int_equal(r->v.m->mode, SONDE__MEM_FULL);
+    assert_int_equal(r->v.m->mode, SONDE__HEAP_FULL);
     assert_int_equal(r->v.m->count_shift, 0);
     assert_int_equal(r->v.m->refused, 0);
     check_nodes(&r->v);
@@ -134,7 +134,7 @@ static void test_more_threads_than_lanes(void **state)
     NEED_LIBRARY();
     run_program(&r, FULL, NULL, (const char *[]){ "mem_host", "crowd", "20", NULL });
     check_exact(&r);
-    assert_int_equal(r.v.m->lane_count, SONDE__MEM_LANES);
+    assert_int_equal(r.v.m->lane_count, SONDE__HEAP_LANES);
     assert_true(r.v.m->lane[0].allocs > 0);
     run_done(&r);
 }
@@ -210,12 +210,12 @@ static void check_new(const char *allocator, const char *heap)
     check_sums(&r.v);
     assert_non_null(strstr(r.text, "1001 1\n"));
     const struct truth t = truth_of(&r, "made");
-    if (r.v.m->mode == SONDE__MEM_FULL) {
+    if (r.v.m->mode == SONDE__HEAP_FULL) {
         /* Stacks begin in the operator, or in what calls it: the library's calls malloc. */
-        struct sonde__mem_row sum;
+        struct sonde__heap_row sum;
         memset(&sum, 0, sizeof(sum));
         for (uint32_t i = 2; i < r.v.m->node_count; i++) {
-            const struct sonde__mem_node *n = view_node(&r.v, i);
+            const struct sonde__heap_node *n = view_node(&r.v, i);
             if (!n->site) continue;
             int in = 0;
             uint32_t up = i;
@@ -223,7 +223,7 @@ static void check_new(const char *allocator, const char *heap)
                 in = view_ip(&r.v, up) >= t.start && view_ip(&r.v, up) < t.stop;
             }
             if (!in) continue;
-            const struct sonde__mem_row row = view_row(&r.v, n->site);
+            const struct sonde__heap_row row = view_row(&r.v, n->site);
             for (size_t k = 0; k < VIEW_WORDS; k++) {
                 ((uint64_t *)&sum)[k] += ((const uint64_t *)&row)[k];
             }
@@ -309,7 +309,7 @@ static void test_signal_handlers(void **state)
     static const char *const all[] = { "one", "two", "four", "deep", "handler" };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         const struct truth t = truth_of(&r, all[i]);
-        const struct sonde__mem_row row = row_of(&r, all[i]);
+        const struct sonde__heap_row row = row_of(&r, all[i]);
         wanted += t.allocs + t.frees;
         got += row.allocs + row.frees;
     }
@@ -328,10 +328,10 @@ static uint32_t depth_of(const struct view *v, uint32_t node, const struct truth
 {
     uint32_t n = 0;
     *inside = 0;
-    for (; node > SONDE__MEM_NODE_TRUNCATED; node = view_node(v, node)->parent, n++) {
+    for (; node > SONDE__HEAP_NODE_TRUNCATED; node = view_node(v, node)->parent, n++) {
         if (*inside == n && view_ip(v, node) >= t->start && view_ip(v, node) < t->stop) ++*inside;
     }
-    *cut = node == SONDE__MEM_NODE_TRUNCATED;
+    *cut = node == SONDE__HEAP_NODE_TRUNCATED;
     return n;
 }
 
@@ -343,7 +343,7 @@ static void check_deep(const char *heap, uint32_t limit)
     check_exact(&r);
     const struct truth t = truth_of(&r, "deep");
     for (uint32_t i = 2; i < r.v.m->node_count; i++) {
-        const struct sonde__mem_node *n = view_node(&r.v, i);
+        const struct sonde__heap_node *n = view_node(&r.v, i);
         uint32_t inside;
         int cut;
         if (!n->site || view_ip(&r.v, i) < t.start || view_ip(&r.v, i) >= t.stop) continue;
@@ -376,7 +376,7 @@ static void test_plugins(void **state)
 {
     struct run r;
     char plugin[4352];
-    struct sonde__mem_row sum;
+    struct sonde__heap_row sum;
     (void)state;
     NEED_LIBRARY();
     snprintf(plugin, sizeof(plugin), "%s/programs/burn_mem.so", build);
@@ -384,12 +384,12 @@ static void test_plugins(void **state)
     check_exact(&r);
     memset(&sum, 0, sizeof(sum));
     for (uint32_t i = 2; i < r.v.m->node_count; i++) {
-        const struct sonde__mem_node *n = view_node(&r.v, i);
+        const struct sonde__heap_node *n = view_node(&r.v, i);
         uint32_t len;
         if (!n->site || !(n->ip >> 48)) continue;
         const char *path = view_module_path(&r.v, (uint32_t)(n->ip >> 48), &len);
         if (len != strlen(plugin) || memcmp(path, plugin, len)) continue;
-        const struct sonde__mem_row row = view_row(&r.v, n->site);
+        const struct sonde__heap_row row = view_row(&r.v, n->site);
         sum.allocs += row.allocs;
         sum.alloc_bytes += row.alloc_bytes;
         sum.frees += row.frees;
@@ -409,24 +409,24 @@ static void test_events(void **state)
     (void)state;
     NEED_LIBRARY();
     run_program(&r, FULL, NULL, (const char *[]){ "mem_host", "threads", "200", NULL });
-    const struct sonde__mem *m = r.v.m;
+    const struct sonde__heap *m = r.v.m;
     const struct sonde__chunk *ring = (const struct sonde__chunk *)(void *)(r.v.base + m->ring);
     assert_in_range(m->reserve, 1, m->chunk_count);
     for (uint64_t i = 0; i < m->reserve; i++) {
         const struct sonde__chunk *c = &ring[i];
         assert_int_equal(c->seq_type >> 8, i + 1);
         switch (c->seq_type & 0xff) {
-        case SONDE__MEM_FREE:
+        case SONDE__HEAP_FREE:
             frees++;
             assert_true(c->word[5] && c->word[5] <= c->word[0]);
             /* fallthrough */
-        case SONDE__MEM_ALLOC:
-            allocs += (c->seq_type & 0xff) == SONDE__MEM_ALLOC;
+        case SONDE__HEAP_ALLOC:
+            allocs += (c->seq_type & 0xff) == SONDE__HEAP_ALLOC;
             assert_true(c->word[0] >= m->start_ticks && c->word[1] && c->word[4]);
             assert_in_range(c->word[3], 1, m->node_count - 1);
             assert_true(view_node(&r.v, (uint32_t)c->word[3])->site);
             break;
-        case SONDE__MEM_THREAD:
+        case SONDE__HEAP_THREAD:
             threads++;
             thread_bytes += c->word[1];
             assert_memory_equal(&c->word[3], "mem_host", 9);
@@ -449,16 +449,16 @@ static void test_events(void **state)
 static uint64_t peak_of(const struct run *r, const char *site)
 {
     uint64_t bytes = 0;
-    const struct sonde__mem *m = r->v.m;
+    const struct sonde__heap *m = r->v.m;
     const uint64_t *directory = (const uint64_t *)(void *)(r->v.base + m->peak[m->peak_seq & 1]);
     const struct truth t = truth_of(r, site);
     for (uint32_t i = 2; i < m->node_count; i++) {
-        const struct sonde__mem_node *n = view_node(&r->v, i);
+        const struct sonde__heap_node *n = view_node(&r->v, i);
         if (!n->site || view_ip(&r->v, i) < t.start || view_ip(&r->v, i) >= t.stop) continue;
-        const uint64_t chunk = directory[n->site / SONDE__MEM_ROWS];
+        const uint64_t chunk = directory[n->site / SONDE__HEAP_ROWS];
         if (chunk) {
-            bytes += ((const struct sonde__mem_peak *)(void *)(r->v.base + chunk))
-                         [n->site % SONDE__MEM_ROWS].bytes;
+            bytes += ((const struct sonde__heap_peak *)(void *)(r->v.base + chunk))
+                         [n->site % SONDE__HEAP_ROWS].bytes;
         }
     }
     return bytes;
@@ -538,7 +538,7 @@ static int within(double estimate, double var, double wanted)
 
 struct tally { int live_bytes, live_count, alloc_bytes, alloc_count; };
 
-static void tally_add(struct tally *t, const struct sonde__mem_row *r, const struct truth *w)
+static void tally_add(struct tally *t, const struct sonde__heap_row *r, const struct truth *w)
 {
     const double bytes = (double)r->alloc_bytes, freed = (double)r->free_bytes;
     const double count = (double)r->allocs / 65536, frees = (double)r->frees / 65536;
@@ -551,7 +551,7 @@ static void tally_add(struct tally *t, const struct sonde__mem_row *r, const str
                             (double)(w->allocs - w->frees));
 }
 
-static void sum_rows(struct sonde__mem_row *to, const struct sonde__mem_row *r)
+static void sum_rows(struct sonde__heap_row *to, const struct sonde__heap_row *r)
 {
     for (size_t k = 0; k < VIEW_WORDS; k++) ((uint64_t *)to)[k] += ((const uint64_t *)r)[k];
 }
@@ -577,18 +577,18 @@ static void test_estimates(void **state)
     NEED_LIBRARY();
     for (int seed = 1; seed <= SEEDS; seed++) {
         char heap[256];
-        struct sonde__mem_row all;
+        struct sonde__heap_row all;
         struct truth all_truth = { 0, 0, 0, 0, 0, 0 };
         memset(&all, 0, sizeof(all));
         snprintf(heap, sizeof(heap),
                  "session=1,mode=sampled,mean=4096,depth=32,children=0,scan=0,seed=%d", seed);
         run_program(&r, heap, NULL, (const char *[]){ "mem_host", "known", "10000", NULL });
-        assert_int_equal(r.v.m->mode, SONDE__MEM_SAMPLED);
+        assert_int_equal(r.v.m->mode, SONDE__HEAP_SAMPLED);
         assert_int_equal(r.v.m->refused, 0);
         if (seed == 1) check_nodes(&r.v);
         if (seed == 1) check_sums(&r.v);
         for (int i = 0; i < 3; i++) {
-            const struct sonde__mem_row row = row_of(&r, known[i]);
+            const struct sonde__heap_row row = row_of(&r, known[i]);
             const struct truth t = truth_of(&r, known[i]);
             tally_add(&tally[i], &row, &t);
             sum_rows(&all, &row);
@@ -615,7 +615,7 @@ static void test_sampled_threads(void **state)
     check_sums(&r.v);
     for (int i = 0; i < PLACES; i++) {
         const struct truth t = truth_of(&r, places[i]);
-        const struct sonde__mem_row row = row_of(&r, places[i]);
+        const struct sonde__heap_row row = row_of(&r, places[i]);
         const double off = (double)row.alloc_bytes - (double)t.bytes;
         /* Six standard deviations. */
         assert_true(off * off <= 36 * ((double)row.alloc_bytes_var * 4096 + 2048.0 * 2048));
@@ -635,7 +635,7 @@ static void test_sampled_ends(void **state)
         assert_int_equal(r.v.m->refused, 0);
         for (int k = 0; k < PLACES; k++) {
             const struct truth t = truth_of(&r, places[k]);
-            const struct sonde__mem_row row = row_of(&r, places[k]);
+            const struct sonde__heap_row row = row_of(&r, places[k]);
             /* With a mean of a byte hardly one is not sampled. */
             assert_in_range(row.samples, t.allocs - t.allocs / 20, t.allocs);
             assert_in_range(row.samples - row.samples_freed, 0, t.allocs - t.frees);

@@ -17,7 +17,7 @@
 
 static int is_in(const struct view *v, uint32_t node, const struct truth *t)
 {
-    return node > SONDE__MEM_NODE_TRUNCATED && view_ip(v, node) >= t->start &&
+    return node > SONDE__HEAP_NODE_TRUNCATED && view_ip(v, node) >= t->start &&
            view_ip(v, node) < t->stop;
 }
 
@@ -33,10 +33,10 @@ static uint32_t way_of(const struct run *r, uint32_t node, uint32_t *above, int 
         way |= (uint32_t)is_right << bit;
     }
     if (is_in(&r->v, node, &left) || is_in(&r->v, node, &right)) fail_msg("too many frames");
-    for (*above = 0; node > SONDE__MEM_NODE_TRUNCATED; ++*above) {
+    for (*above = 0; node > SONDE__HEAP_NODE_TRUNCATED; ++*above) {
         node = view_node(&r->v, node)->parent;
     }
-    *cut = node == SONDE__MEM_NODE_TRUNCATED;
+    *cut = node == SONDE__HEAP_NODE_TRUNCATED;
     return way;
 }
 
@@ -50,13 +50,13 @@ static uint64_t check_ways(const struct run *r, int may_be_cut, uint32_t *most)
     *most = 0;
     assert_int_equal(r->v.m->refused, 0);
     for (uint32_t i = 2; i < r->v.m->node_count; i++) {
-        const struct sonde__mem_node *n = view_node(&r->v, i);
+        const struct sonde__heap_node *n = view_node(&r->v, i);
         int cut;
         if (!n->site || !is_in(&r->v, i, &make)) continue;
-        const struct sonde__mem_row row = view_row(&r->v, n->site);
+        const struct sonde__heap_row row = view_row(&r->v, n->site);
         const uint32_t way = way_of(r, n->parent, &above, &cut);
         if (cut && !may_be_cut) fail_msg("a stack is truncated");
-        if (r->v.m->mode == SONDE__MEM_FULL && row.alloc_bytes != row.allocs * (SIZE + way)) {
+        if (r->v.m->mode == SONDE__HEAP_FULL && row.alloc_bytes != row.allocs * (SIZE + way)) {
             fail_msg("way %#x: %lu bytes in %lu blocks, which ought to be %u each", way,
                      row.alloc_bytes, row.allocs, SIZE + way);
         }

@@ -25,10 +25,10 @@ static void lacks(const char *text, const char *what)
     if (strstr(text, what)) fail_msg("'%s' in:\n%s", what, text);
 }
 
-static struct sonde_figure figure(enum sonde_figure_group group, const char *measure,
+static struct sonde_compare_measure figure(enum sonde_compare_measure_group group, const char *measure,
                                   const char *title, const char *unit, const char *subject)
 {
-    return (struct sonde_figure){
+    return (struct sonde_compare_measure){
         .group = group, .measure = measure, .title = title, .unit = unit, .subject = subject,
         .better = -1, .before = 0.1, .after = 0.088, .adjusted = 0.001,
         .verdict = SONDE_VERDICT_FASTER,
@@ -50,12 +50,12 @@ static char *report(const struct sonde_comparison *c, enum sonde_report_style st
 static void test_faster(void **state)
 {
     (void)state;
-    struct sonde_figure figures[] = {
-        figure(SONDE_FIGURE_REQUESTS, "p50", "request time p50", "seconds", ""),
-        figure(SONDE_FIGURE_SPANS, "p95", "time p95", "seconds", "load\x1b[31m"),
-        figure(SONDE_FIGURE_MEMORY, "peak", "memory in use at the peak", "bytes", ""),
-        figure(SONDE_FIGURE_FUNCTIONS, "self", "by itself", "seconds", "parse"),
-        figure(SONDE_FIGURE_FUNCTIONS, "self", "by itself", "seconds", "|grew*"),
+    struct sonde_compare_measure figures[] = {
+        figure(SONDE_MEASURE_REQUESTS, "p50", "request time p50", "seconds", ""),
+        figure(SONDE_MEASURE_SPANS, "p95", "time p95", "seconds", "load\x1b[31m"),
+        figure(SONDE_MEASURE_MEMORY, "peak", "memory in use at the peak", "bytes", ""),
+        figure(SONDE_MEASURE_FUNCTIONS, "self", "by itself", "seconds", "parse"),
+        figure(SONDE_MEASURE_FUNCTIONS, "self", "by itself", "seconds", "|grew*"),
     };
     figures[2].verdict = SONDE_VERDICT_UNKNOWN;
     figures[3].verdict = SONDE_VERDICT_LESS;
@@ -90,11 +90,11 @@ static void test_faster(void **state)
 static void test_unbounded(void **state)
 {
     (void)state;
-    struct sonde_figure figures[] = {
-        figure(SONDE_FIGURE_REQUESTS, "p50", "request time p50", "seconds", ""),
-        figure(SONDE_FIGURE_REQUESTS, "p99", "request time p99", "seconds", ""),
-        figure(SONDE_FIGURE_SPANS, "p95", "time p95", "seconds", "load"),
-        figure(SONDE_FIGURE_RUN, "cpu", "CPU time a request", "seconds", ""),
+    struct sonde_compare_measure figures[] = {
+        figure(SONDE_MEASURE_REQUESTS, "p50", "request time p50", "seconds", ""),
+        figure(SONDE_MEASURE_REQUESTS, "p99", "request time p99", "seconds", ""),
+        figure(SONDE_MEASURE_SPANS, "p95", "time p95", "seconds", "load"),
+        figure(SONDE_MEASURE_RUN, "cpu", "CPU time a request", "seconds", ""),
     };
     struct sonde_comparison c = { .figures = figures, .count = 4, .timed = 1, .parts = { 16, 16 },
                                   .verdict = SONDE_VERDICT_FASTER, .headline = 0,
@@ -122,10 +122,10 @@ static void test_unbounded(void **state)
 static void test_other_verdicts(void **state)
 {
     (void)state;
-    struct sonde_figure figures[] = {
-        figure(SONDE_FIGURE_SPANS, "p50", "time p50", "seconds", "load"),
-        figure(SONDE_FIGURE_FUNCTIONS, "self", "by itself", "ratio", "parse"),
-        figure(SONDE_FIGURE_FUNCTIONS, "self", "by itself", "ratio", "appeared"),
+    struct sonde_compare_measure figures[] = {
+        figure(SONDE_MEASURE_SPANS, "p50", "time p50", "seconds", "load"),
+        figure(SONDE_MEASURE_FUNCTIONS, "self", "by itself", "ratio", "parse"),
+        figure(SONDE_MEASURE_FUNCTIONS, "self", "by itself", "ratio", "appeared"),
     };
     struct sonde_comparison c = { .figures = figures, .count = 3, .timed = 1, .headline = 3,
                                   .verdict = SONDE_VERDICT_SAME, .basis = SONDE_BASIS_SHARE };

@@ -11,18 +11,18 @@
 
 #include "serve/http/connections.h"
 
-struct pair { int ours, theirs; struct sonde_quiet_one *one; };
+struct pair { int ours, theirs; struct sonde_conn *one; };
 
-static struct pair join(struct sonde_quiet *q)
+static struct pair join(struct sonde_conns *q)
 {
     int fd[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
-    return (struct pair){ fd[0], fd[1], sonde_quiet_add(q, fd[0]) };
+    return (struct pair){ fd[0], fd[1], sonde_conns_add(q, fd[0]) };
 }
 
-static void part(struct sonde_quiet *q, struct pair *p)
+static void part(struct sonde_conns *q, struct pair *p)
 {
-    sonde_quiet_remove(q, p->one);
+    sonde_conns_remove(q, p->one);
     close(p->ours);
     close(p->theirs);
 }
@@ -38,41 +38,41 @@ static int is_gone(const struct pair *p, int ms)
 static void the_quietest_makes_room(void **state)
 {
     (void)state;
-    struct sonde_quiet *q = sonde_quiet_create(3, 1e6, 1e6);
+    struct sonde_conns *q = sonde_conns_create(3, 1e6, 1e6);
     struct pair p[6];
     assert_non_null(q);
     for (int i = 0; i < 3; i++) p[i] = join(q);
-    sonde_quiet_busy(q, p[0].one);
-    sonde_quiet_idle(q, p[1].one); /* it asked after p[2] did */
+    sonde_conns_busy(q, p[0].one);
+    sonde_conns_idle(q, p[1].one); /* it asked after p[2] did */
     p[3] = join(q);
     assert_true(is_gone(&p[2], 0));
     assert_false(is_gone(&p[0], 0));
     assert_false(is_gone(&p[1], 0));
     /* One that reads its answer is not quiet; neither is one that goes on asking. */
-    sonde_quiet_sending(q, p[1].one);
+    sonde_conns_sending(q, p[1].one);
     p[4] = join(q);
     assert_true(is_gone(&p[3], 0));
     assert_false(is_gone(&p[1], 0));
-    sonde_quiet_idle(q, p[1].one);
+    sonde_conns_idle(q, p[1].one);
     p[5] = join(q);
     assert_true(is_gone(&p[4], 0));
     for (int i = 0; i < 6; i++) part(q, &p[i]);
-    sonde_quiet_destroy(q);
+    sonde_conns_destroy(q);
 }
 
 /* Alone, and busy for longer than either may take. */
 static void slow_ones_go(void **state)
 {
     (void)state;
-    struct sonde_quiet *q = sonde_quiet_create(100, 0.2, 0.4);
+    struct sonde_conns *q = sonde_conns_create(100, 0.2, 0.4);
     struct pair asks = join(q), reads = join(q), works = join(q);
-    sonde_quiet_busy(q, reads.one);
-    sonde_quiet_sending(q, reads.one);
-    sonde_quiet_busy(q, works.one);
+    sonde_conns_busy(q, reads.one);
+    sonde_conns_sending(q, reads.one);
+    sonde_conns_busy(q, works.one);
     assert_true(is_gone(&asks, 60000));
     assert_true(is_gone(&reads, 60000));
     assert_false(is_gone(&works, 0));
-    sonde_quiet_sending(q, works.one);
+    sonde_conns_sending(q, works.one);
     assert_true(is_gone(&works, 60000));
     /* And one that comes after all were gone. */
     struct pair late = join(q);
@@ -81,19 +81,19 @@ static void slow_ones_go(void **state)
     part(q, &reads);
     part(q, &works);
     part(q, &late);
-    sonde_quiet_destroy(q);
+    sonde_conns_destroy(q);
 }
 
 static void nothing_is_fine(void **state)
 {
     (void)state;
-    struct sonde_quiet *q = sonde_quiet_create(1, 1, 1);
-    sonde_quiet_busy(q, NULL);
-    sonde_quiet_sending(q, NULL);
-    sonde_quiet_idle(q, NULL);
-    sonde_quiet_remove(q, NULL);
-    sonde_quiet_destroy(q);
-    sonde_quiet_destroy(NULL);
+    struct sonde_conns *q = sonde_conns_create(1, 1, 1);
+    sonde_conns_busy(q, NULL);
+    sonde_conns_sending(q, NULL);
+    sonde_conns_idle(q, NULL);
+    sonde_conns_remove(q, NULL);
+    sonde_conns_destroy(q);
+    sonde_conns_destroy(NULL);
 }
 
 int main(void)

@@ -83,7 +83,7 @@ static void test_is_small(void **state)
     h->site_count = count;
     for (uint32_t i = 0; i < count; i++) {
         h->sites[i].stack = 1;
-        for (int t = 0; t < 60; t++) sonde_series_add(&h->sites[i].growth, i);
+        for (int t = 0; t < 60; t++) sonde_curve_add(&h->sites[i].growth, i);
     }
     save(p);
     FILE *f = fopen(path, "rb");

@@ -37,8 +37,8 @@ static int tear_down(void **state)
 static const struct sonde_store_ops *const ops = &sonde_store_sqlite;
 
 /* All of the store at path. */
-static char *export_all(const char *from, enum sonde_exchange_format format,
-                        struct sonde_exchange_result *result)
+static char *export_all(const char *from, enum sonde_transfer_format format,
+                        struct sonde_transfer_result *result)
 {
     const struct sonde_store_options o = { .path = from, .read_only = 1 };
     const struct sonde_store_query q = { 0 };
@@ -47,67 +47,67 @@ static char *export_all(const char *from, enum sonde_exchange_format format,
     struct sonde_buf out;
     sonde_buf_init(&out, 1 << 26);
     if (ops->open(&o, &s, &err)) fail_msg("%s", err.text);
-    if (sonde_exchange_export(ops, s, &q, format, &out, result, &err)) fail_msg("%s", err.text);
+    if (sonde_transfer_export(ops, s, &q, format, &out, result, &err)) fail_msg("%s", err.text);
     ops->close(s);
     return sonde_buf_take(&out);
 }
 
-static int import(const char *text, enum sonde_exchange_format format, const char *to,
-                  struct sonde_exchange_result *result, struct sonde_err *err)
+static int import(const char *text, enum sonde_transfer_format format, const char *to,
+                  struct sonde_transfer_result *result, struct sonde_err *err)
 {
-    struct sonde_exchange x = { 0 };
-    int rc = sonde_exchange_read(text, strlen(text), format, &x, result, err);
-    if (!rc) rc = sonde_exchange_import(ops, to, "test", &x, err);
-    sonde_exchange_release(&x);
+    struct sonde_transfer x = { 0 };
+    int rc = sonde_transfer_read(text, strlen(text), format, &x, result, err);
+    if (!rc) rc = sonde_transfer_import(ops, to, "test", &x, err);
+    sonde_transfer_release(&x);
     return rc;
 }
 
 /* ---- Everything that there may be ------------------------------------------------------------- */
 
-static void add_numbers(struct sonde_exchange *x, const char *name, const char *labels,
+static void add_numbers(struct sonde_transfer *x, const char *name, const char *labels,
                         enum sonde_type type, double scale, const char *values)
 {
     const struct sonde_store_series spec = { .name = name, .labels = labels, .help = "Help \"\\\n of it.",
                                              .unit = "seconds", .source = "src", .program = "prog",
                                              .pid = 7, .type = type, .kind = SONDE_KIND_TIME,
                                              .scale = scale };
-    struct sonde_exchange_series *s = sonde_exchange_add(x, &spec);
+    struct sonde_transfer_series *s = sonde_transfer_add(x, &spec);
     int64_t time_ms = 1700000000000;
     for (const char *p = values; *p; time_ms += 1000) {
         const size_t n = strcspn(p, " ");
-        struct sonde_exchange_point point = { .time_ms = time_ms };
+        struct sonde_transfer_point point = { .time_ms = time_ms };
         if (*p != '-' || n > 1) { /* a dash: it is not there */
             if (type == SONDE_COUNTER) {
                 char *end;
                 point.value = strtoull(p, &end, 10);
                 point.start = *end == 'z' ? SONDE_START_ZERO : s->count ? SONDE_START_NONE : SONDE_START_BASE;
             } else {
-                point.value = sonde_exchange_bits(strtod(p, NULL));
+                point.value = sonde_transfer_bits(strtod(p, NULL));
             }
-            assert_int_equal(sonde_exchange_point(s, &point), 0);
+            assert_int_equal(sonde_transfer_point(s, &point), 0);
         }
         p += n + (p[n] == ' ');
     }
 }
 
-static void add_histogram(struct sonde_exchange *x)
+static void add_histogram(struct sonde_transfer *x)
 {
     const struct sonde_store_series spec = { .name = "h_seconds", .labels = "a=\"b\"", .unit = "seconds",
                                              .type = SONDE_HISTOGRAM, .scale = 1e-9 };
     static const uint16_t p[] = { 0, 1, 2500, 2501, 6143 };
-    struct sonde_exchange_series *s = sonde_exchange_add(x, &spec);
+    struct sonde_transfer_series *s = sonde_transfer_add(x, &spec);
     for (int i = 0; i < 6; i++) {
-        struct sonde_exchange_point point = { .time_ms = 1700000000000 + 1000 * i, .zero = (uint64_t)i % 3,
+        struct sonde_transfer_point point = { .time_ms = 1700000000000 + 1000 * i, .zero = (uint64_t)i % 3,
                                               .sum_raw = i == 4 ? UINT64_MAX - 4 : 123456789u * (uint64_t)i,
                                               .first = (uint32_t)s->bucket_count };
         for (int b = i; b < 5 && i != 3; b += 2, point.count++) {
-            assert_int_equal(sonde_exchange_bucket(s, p[b], i == 1 ? 1ull << 40 : 1 + (uint64_t)b), 0);
+            assert_int_equal(sonde_transfer_bucket(s, p[b], i == 1 ? 1ull << 40 : 1 + (uint64_t)b), 0);
         }
-        assert_int_equal(sonde_exchange_point(s, &point), 0);
+        assert_int_equal(sonde_transfer_point(s, &point), 0);
     }
 }
 
-static void fill(struct sonde_exchange *x)
+static void fill(struct sonde_transfer *x)
 {
     add_numbers(x, "c_total", "path=\"/a\\\"b\\\\c\\nd\xc3\xa4\"", SONDE_COUNTER, 1, "5 6 6 2 9 12");
     add_numbers(x, "c_total", "path=\"zero\"", SONDE_COUNTER, 1, "5z 6 6 2z 9 12");
@@ -126,13 +126,13 @@ static void fill(struct sonde_exchange *x)
 static void test_round_trips(void **state)
 {
     (void)state;
-    struct sonde_exchange x = { 0 };
+    struct sonde_transfer x = { 0 };
     struct sonde_err err = { "" };
     fill(&x);
-    if (sonde_exchange_import(ops, path[0], "first", &x, &err)) fail_msg("%s", err.text);
-    for (int f = SONDE_EXCHANGE_JSON; f <= SONDE_EXCHANGE_PROMETHEUS; f++) {
-        const enum sonde_exchange_format format = (enum sonde_exchange_format)f;
-        struct sonde_exchange_result a, b, c;
+    if (sonde_transfer_import(ops, path[0], "first", &x, &err)) fail_msg("%s", err.text);
+    for (int f = SONDE_TRANSFER_JSON; f <= SONDE_TRANSFER_PROMETHEUS; f++) {
+        const enum sonde_transfer_format format = (enum sonde_transfer_format)f;
+        struct sonde_transfer_result a, b, c;
         unlink(path[1]);
         char *first = export_all(path[0], format, &a);
         assert_int_equal(a.series, x.count);
@@ -145,20 +145,20 @@ static void test_round_trips(void **state)
         sonde__free(first);
         sonde__free(second);
     }
-    sonde_exchange_release(&x);
+    sonde_transfer_release(&x);
 }
 
 static void test_what_is_written(void **state)
 {
     (void)state;
-    struct sonde_exchange x = { 0 };
+    struct sonde_transfer x = { 0 };
     struct sonde_err err = { "" };
-    struct sonde_exchange_result r;
+    struct sonde_transfer_result r;
     add_numbers(&x, "c_total", "a=\"b\"", SONDE_COUNTER, 1e-9, "300000000z 5");
     add_histogram(&x);
     x.at[1].count = 2;
-    if (sonde_exchange_import(ops, path[0], "first", &x, &err)) fail_msg("%s", err.text);
-    char *text = export_all(path[0], SONDE_EXCHANGE_OPENMETRICS, &r);
+    if (sonde_transfer_import(ops, path[0], "first", &x, &err)) fail_msg("%s", err.text);
+    char *text = export_all(path[0], SONDE_TRANSFER_OPENMETRICS, &r);
     static const char wanted[] =
         "# HELP c Help \\\"\\\\\\n of it.\n# TYPE c counter\n"
         "c_total{a=\"b\"} 0.3 1700000000.000\nc_created{a=\"b\"} 1700000000.000 1700000000.000\n"
@@ -169,7 +169,7 @@ static void test_what_is_written(void **state)
     assert_non_null(strstr(text, "h_seconds_sum{a=\"b\"} 0.123456789 1700000001.000\n"));
     assert_non_null(strstr(text, "\n# EOF\n"));
     sonde__free(text);
-    sonde_exchange_release(&x);
+    sonde_transfer_release(&x);
 }
 
 /* ---- Files of others -------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static void test_other_times(void **state)
 {
     (void)state;
     struct sonde_err err = { "" };
-    struct sonde_exchange_result r;
+    struct sonde_transfer_result r;
     /* Every second, every third second, and at times of its own; columns as they like. */
     struct sonde_buf csv;
     sonde_buf_init(&csv, 1 << 20);
@@ -186,9 +186,9 @@ static void test_other_times(void **state)
     for (int i = 0; i < 60; i++) sonde_buf_printf(&csv, "%d,%d,counter,a,\"x, \"\"y\"\"\"\n", 10 * i, 1000 * i);
     for (int i = 0; i < 20; i++) sonde_buf_printf(&csv, "%d,%d,counter,b,\n", 10 * i, 3000 * i);
     for (int i = 0; i < 20; i++) sonde_buf_printf(&csv, "%d.5,%d,gauge,c,\n", i, 2777 * i);
-    if (import(csv.data, SONDE_EXCHANGE_CSV, path[0], &r, &err)) fail_msg("%s", err.text);
+    if (import(csv.data, SONDE_TRANSFER_CSV, path[0], &r, &err)) fail_msg("%s", err.text);
     assert_int_equal(r.points, 100);
-    char *out = export_all(path[0], SONDE_EXCHANGE_CSV, &r);
+    char *out = export_all(path[0], SONDE_TRANSFER_CSV, &r);
     assert_int_equal(r.points, 100);
     /* No increase got lost: nothing begins anew. */
     assert_null(strstr(out, ",base,"));
@@ -201,46 +201,46 @@ static void test_classic(void **state)
 {
     (void)state;
     struct sonde_err err = { "" };
-    struct sonde_exchange_result r;
+    struct sonde_transfer_result r;
     static const char text[] = "# TYPE h histogram\nh_bucket{le=\"0.3\"} 1 1000\nh_bucket{le=\"+Inf\"} 2 1000\n"
                                "h_sum 0.7 1000\nh_count 2 1000\n";
-    if (import(text, SONDE_EXCHANGE_PROMETHEUS, path[0], &r, &err)) fail_msg("%s", err.text);
+    if (import(text, SONDE_TRANSFER_PROMETHEUS, path[0], &r, &err)) fail_msg("%s", err.text);
     assert_int_equal(r.series, 4);
-    char *out = export_all(path[0], SONDE_EXCHANGE_JSON, &r);
+    char *out = export_all(path[0], SONDE_TRANSFER_JSON, &r);
     assert_non_null(strstr(out, "\"name\":\"h_bucket\",\"type\":\"counter\""));
     assert_non_null(strstr(out, "\"name\":\"h_sum\",\"type\":\"counter\""));
     sonde__free(out);
 }
 
-static const struct { enum sonde_exchange_format format; const char *text, *reason; } bad[] = {
-    { SONDE_EXCHANGE_JSON, "", "not valid JSON" },
-    { SONDE_EXCHANGE_JSON, "{}", "not series as" },
-    { SONDE_EXCHANGE_JSON, "{\"format\":\"sonde-series\",\"version\":2,\"series\":[]}", "a later version" },
+static const struct { enum sonde_transfer_format format; const char *text, *reason; } bad[] = {
+    { SONDE_TRANSFER_JSON, "", "not valid JSON" },
+    { SONDE_TRANSFER_JSON, "{}", "not series as" },
+    { SONDE_TRANSFER_JSON, "{\"format\":\"sonde-series\",\"version\":2,\"series\":[]}", "a later version" },
 #define ONE(rest) "{\"format\":\"sonde-series\",\"version\":1,\"series\":[{\"name\":\"a\"," rest "}]}"
-    { SONDE_EXCHANGE_JSON, ONE("\"points\":[]"), "series 1: its type" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"gauge\""), "it has no points" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"gauge\",\"points\":[1]"), "series 1, point 1: a point is an array" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"gauge\",\"points\":[[1]]"), "must be a number" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"gauge\",\"points\":[[1,2],[1,3]]"), "times must ascend" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"counter\",\"points\":[[1,-2]]"), "must be a whole number" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"counter\",\"points\":[[1,2,3]]"), "\"zero\" or \"base\"" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[6144,1]]]]"), "buckets are" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[5,1],[5,1]]]]"), "buckets are" },
-    { SONDE_EXCHANGE_JSON, ONE("\"type\":\"gauge\",\"scale\":0,\"points\":[]"), "scale" },
-    { SONDE_EXCHANGE_CSV, "", "must name columns" },
-    { SONDE_EXCHANGE_CSV, "name,type,value\n", "must name columns" },
+    { SONDE_TRANSFER_JSON, ONE("\"points\":[]"), "series 1: its type" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\""), "it has no points" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[1]"), "series 1, point 1: a point is an array" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[[1]]"), "must be a number" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"points\":[[1,2],[1,3]]"), "times must ascend" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"counter\",\"points\":[[1,-2]]"), "must be a whole number" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"counter\",\"points\":[[1,2,3]]"), "\"zero\" or \"base\"" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[6144,1]]]]"), "buckets are" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"histogram\",\"points\":[[1,0,0,[[5,1],[5,1]]]]"), "buckets are" },
+    { SONDE_TRANSFER_JSON, ONE("\"type\":\"gauge\",\"scale\":0,\"points\":[]"), "scale" },
+    { SONDE_TRANSFER_CSV, "", "must name columns" },
+    { SONDE_TRANSFER_CSV, "name,type,value\n", "must name columns" },
 #define CSV(rest) "name,type,time_ms,value,buckets,zero,sum,labels\n" rest
-    { SONDE_EXCHANGE_CSV, CSV("a,gauge,1\n"), "line 2: it has more or fewer fields" },
-    { SONDE_EXCHANGE_CSV, CSV("a,gauge,x,1,,,,\n"), "line 2: time_ms is not" },
-    { SONDE_EXCHANGE_CSV, CSV("a,gauge,1,x,,,,\n"), "value is not a number" },
-    { SONDE_EXCHANGE_CSV, CSV("a,thing,1,x,,,,\n"), "type is not" },
-    { SONDE_EXCHANGE_CSV, CSV("a,counter,1,1.5,,,,\n"), "of a counter is not a whole number" },
-    { SONDE_EXCHANGE_CSV, CSV("a,histogram,1,,7,0,0,\n"), "buckets are not" },
-    { SONDE_EXCHANGE_CSV, CSV("a,histogram,1,,7:1 7:1,0,0,\n"), "buckets are not" },
-    { SONDE_EXCHANGE_CSV, CSV("a,gauge,1,1,,,,x\n"), "labels are not" },
-    { SONDE_EXCHANGE_CSV, CSV("\"a,gauge,1,1,,,,\n"), "not closed" },
-    { SONDE_EXCHANGE_OPENMETRICS, "a 1\n", "# EOF" },
-    { SONDE_EXCHANGE_PROMETHEUS, "a 1 1000\na 2 1000\n", "times must ascend" },
+    { SONDE_TRANSFER_CSV, CSV("a,gauge,1\n"), "line 2: it has more or fewer fields" },
+    { SONDE_TRANSFER_CSV, CSV("a,gauge,x,1,,,,\n"), "line 2: time_ms is not" },
+    { SONDE_TRANSFER_CSV, CSV("a,gauge,1,x,,,,\n"), "value is not a number" },
+    { SONDE_TRANSFER_CSV, CSV("a,thing,1,x,,,,\n"), "type is not" },
+    { SONDE_TRANSFER_CSV, CSV("a,counter,1,1.5,,,,\n"), "of a counter is not a whole number" },
+    { SONDE_TRANSFER_CSV, CSV("a,histogram,1,,7,0,0,\n"), "buckets are not" },
+    { SONDE_TRANSFER_CSV, CSV("a,histogram,1,,7:1 7:1,0,0,\n"), "buckets are not" },
+    { SONDE_TRANSFER_CSV, CSV("a,gauge,1,1,,,,x\n"), "labels are not" },
+    { SONDE_TRANSFER_CSV, CSV("\"a,gauge,1,1,,,,\n"), "not closed" },
+    { SONDE_TRANSFER_OPENMETRICS, "a 1\n", "# EOF" },
+    { SONDE_TRANSFER_PROMETHEUS, "a 1 1000\na 2 1000\n", "times must ascend" },
 };
 
 static void test_bad(void **state)
@@ -248,7 +248,7 @@ static void test_bad(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct sonde_err err = { "" };
-        struct sonde_exchange_result r;
+        struct sonde_transfer_result r;
         print_message("%s\n", bad[i].text);
         assert_int_not_equal(import(bad[i].text, bad[i].format, path[0], &r, &err), 0);
         if (!strstr(err.text, bad[i].reason)) fail_msg("%s", err.text);
@@ -260,24 +260,24 @@ static void test_no_memory(void **state)
 {
     (void)state;
     static const char *const text[] = {
-        [SONDE_EXCHANGE_JSON] = ONE("\"type\":\"histogram\",\"labels\":{\"a\":\"b\"},\"points\":[[1,0,0,[[5,1]]]]"),
-        [SONDE_EXCHANGE_CSV] = CSV("a,histogram,1,,7:1,0,0,\nb,gauge,1,1,,,,\n"),
-        [SONDE_EXCHANGE_OPENMETRICS] = "# TYPE h histogram\nh_bucket{le=\"1.0\"} 1 1\nh_bucket{le=\"+Inf\"} 1 1\n"
+        [SONDE_TRANSFER_JSON] = ONE("\"type\":\"histogram\",\"labels\":{\"a\":\"b\"},\"points\":[[1,0,0,[[5,1]]]]"),
+        [SONDE_TRANSFER_CSV] = CSV("a,histogram,1,,7:1,0,0,\nb,gauge,1,1,,,,\n"),
+        [SONDE_TRANSFER_OPENMETRICS] = "# TYPE h histogram\nh_bucket{le=\"1.0\"} 1 1\nh_bucket{le=\"+Inf\"} 1 1\n"
                                        "h_sum 1 1\nh_count 1 1\n# EOF\n",
     };
     for (int f = 0; f < 3; f++) {
         int rc = SONDE_ENOMEM;
         for (uint64_t nth = 1; rc && nth < 200; nth++) {
-            struct sonde_exchange x = { 0 };
-            struct sonde_exchange_result r;
+            struct sonde_transfer x = { 0 };
+            struct sonde_transfer_result r;
             struct sonde_err err;
             const int64_t before = sonde__alloc_live();
             sonde__alloc_fail_nth(nth);
-            rc = sonde_exchange_read(text[f], strlen(text[f]), (enum sonde_exchange_format)f, &x, &r, &err);
+            rc = sonde_transfer_read(text[f], strlen(text[f]), (enum sonde_transfer_format)f, &x, &r, &err);
             sonde__alloc_fail_nth(0);
             assert_true(rc == 0 || rc == SONDE_ENOMEM);
             if (!rc) assert_true(x.count >= 1);
-            sonde_exchange_release(&x);
+            sonde_transfer_release(&x);
             assert_int_equal(sonde__alloc_live(), before);
         }
         assert_int_equal(rc, 0);
