@@ -5,8 +5,8 @@
  * hash agree, and growing needs no look at the rows. Nothing is ever deleted.
  *
  * Both count what they take against a budget, so that a profile's memory has one cap. */
-#ifndef SONDE_PROFILE_INTERN_H
-#define SONDE_PROFILE_INTERN_H
+#ifndef SONDE_BASE_INTERN_H
+#define SONDE_BASE_INTERN_H
 
 #include <stddef.h>
 #include <stdint.h>
