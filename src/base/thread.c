@@ -58,7 +58,18 @@ int sonde_worker_start(struct sonde_worker *w, const char *name, void *(*work)(v
     return w->thread.started ? 0 : sonde_thread_start(&w->thread, name, work, arg, NULL);
 }
 
-void sonde_worker_stop(struct sonde_worker *w, pthread_mutex_t *lock, pthread_cond_t *wake)
+void sonde__worker_stop(struct sonde_worker *w, struct sonde_lock *lock, struct sonde_cond *wake)
+{
+    sonde_lock(lock);
+    struct sonde_thread thread = w->thread;
+    w->stopping = 1;
+    w->thread.started = 0;
+    sonde_cond_broadcast(wake);
+    sonde_unlock(lock);
+    sonde_thread_join(&thread);
+}
+
+void sonde__worker_stop_plain(struct sonde_worker *w, pthread_mutex_t *lock, pthread_cond_t *wake)
 {
     pthread_mutex_lock(lock);
     struct sonde_thread thread = w->thread;
