@@ -191,7 +191,7 @@ void sonde_continuous_flush(struct sonde_continuous *c)
     const struct timespec until = sonde_clock_timespec(now_ns + FLUSH_WAIT_NS);
     pthread_mutex_lock(&c->lock);
     const int recent = c->cut_ns && now_ns - c->cut_ns < FLUSH_AGAIN_NS;
-    if (c->worker.started && !c->worker.stopping && c->settings.enabled && !recent) {
+    if (c->worker.thread.started && !c->worker.stopping && c->settings.enabled && !recent) {
         const uint64_t mine = ++c->cut_asked;
         c->changed = 1;
         pthread_cond_broadcast(&c->wake);

@@ -6,7 +6,7 @@
 
 #include "agent/continuous.h"
 #include "agent/capture.h"
-#include "serve/worker.h"
+#include "base/thread.h"
 #include "store/history.h"
 
 /* Members of a change. */

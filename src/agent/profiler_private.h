@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "profile/symbol/symbolize.h"
 #include "agent/profiler.h"
 #include "agent/profiler_request.h"
 #include "agent/capture.h"
-#include "serve/worker.h"
 
 enum { PROFILER_PROCESSES_MAX = 64 }; /* looked at, at a time */
 

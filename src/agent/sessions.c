@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "agent/session_findings.h"
-#include "serve/worker.h"
+#include "base/thread.h"
 #include "sonde/sonde.h"
 #include "store/run/run.h"
 

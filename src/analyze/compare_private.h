@@ -4,8 +4,8 @@
 #define SONDE_ANALYZE_COMPARE_PRIVATE_H
 
 #include "analyze/compare.h"
+#include "base/intern.h"
 #include "profile/infer.h"
-#include "profile/intern.h"
 
 #define CMP_NO_PART UINT32_MAX
 #define CMP_BYTES_MAX ((size_t)1 << 30)

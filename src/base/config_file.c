@@ -18,9 +18,11 @@
 #include "base/buf.h"
 #include "base/config.h"
 #include "base/config_table.h"
+#include "base/errno.h"
+#include "base/file.h"
 #include "sonde/sonde.h"
 
-enum { FILE_MAX_BYTES = 1 << 20, READ_BYTES = 4096, ORIGIN_SIZE = 320 };
+enum { FILE_MAX_BYTES = 1 << 20, ORIGIN_SIZE = 320 };
 
 /* ---- where a member stands --------------------------------------------------------------- */
 
@@ -237,33 +239,6 @@ int sonde_config_load_json(struct sonde_config_values *c, const char *text, cons
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static int from_errno(int e)
-{
-    switch (e) {
-    case ENOENT:
-    case ENOTDIR: return SONDE_ENOENT;
-    case EACCES:
-    case EPERM: return SONDE_EACCES;
-    case ENOMEM: return SONDE_ENOMEM;
-    default: return SONDE_EIO;
-    }
-}
-
-static int read_all(int fd, struct sonde_buf *b)
-{
-    for (;;) {
-        char bytes[READ_BYTES];
-        const ssize_t n = read(fd, bytes, sizeof(bytes));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return from_errno(errno);
-        if (n == 0) break;
-        sonde_buf_add(b, bytes, (size_t)n);
-        if (b->error) return b->error;
-    }
-    sonde_buf_add(b, "", 0);
-    return b->error;
-}
-
 int sonde_config_load_file(struct sonde_config_values *c, const char *path, struct sonde_err *err)
 {
     /* Not to be kept waiting for whoever may write to a FIFO, or by a terminal. */
@@ -271,7 +246,7 @@ int sonde_config_load_file(struct sonde_config_values *c, const char *path, stru
     struct stat st = { 0 };
     if (fd < 0) {
         const int e = errno;
-        return sonde_err_set(err, from_errno(e), "%s: %s", path, strerror(e));
+        return sonde_err_set(err, sonde__from_errno(e), "%s: %s", path, strerror(e));
     }
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
@@ -283,7 +258,7 @@ int sonde_config_load_file(struct sonde_config_values *c, const char *path, stru
     }
     struct sonde_buf b;
     sonde_buf_init(&b, FILE_MAX_BYTES);
-    int rc = read_all(fd, &b);
+    int rc = sonde_file_read_fd(fd, &b);
     const int e = errno;
     close(fd);
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/utf8.h"
 #include "base/visible.h"
 #include "sonde/sonde.h"
@@ -21,7 +21,7 @@ static const char *const level_names[] = { "error", "warn", "info", "debug" };
 
 static _Atomic int log_level = SONDE_LOG_WARN;
 /* Guards fd between sonde_log_open and writers: a line must not go to a reused descriptor. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sonde_lock lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_LOG);
 static int log_fd = STDERR_FILENO;
 
 static int open_error(int e)
@@ -48,10 +48,10 @@ int sonde_log_open(enum sonde_log_level level, const char *path)
         if (fd < 0) return open_error(errno);
         fcntl(fd, F_SETFL, O_APPEND);
     }
-    pthread_mutex_lock(&lock);
+    sonde_lock(&lock);
     const int old = log_fd;
     log_fd = fd;
-    pthread_mutex_unlock(&lock);
+    sonde_unlock(&lock);
     if (old != STDERR_FILENO) close(old);
     atomic_store(&log_level, (int)level);
     return 0;
@@ -94,12 +94,12 @@ void sonde_log(enum sonde_log_level level, const char *format, ...)
     }
     line[len++] = '\n';
 
-    pthread_mutex_lock(&lock);
+    sonde_lock(&lock);
     /* Nobody could be told about a failure to write the log. */
     ssize_t ignored;
     do {
         ignored = write(log_fd, line, len);
     } while (ignored < 0 && errno == EINTR);
-    pthread_mutex_unlock(&lock);
+    sonde_unlock(&lock);
     errno = saved;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "profile/intern.h"
+#include "base/intern.h"
 #include "profile/profile.h"
 #include "sonde/sonde.h"
 

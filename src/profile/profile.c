@@ -14,10 +14,10 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "base/intern.h"
 #include "profile/engine.h"
 #include "profile/heap.h"
 #include "profile/infer.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 
 #define BYTES_MAX_DEFAULT ((size_t)1 << 30)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/intern.h"
+#include "base/intern.h"
 
 /* Blocked time has a length; what stands for several does not say of which. */
 static int is_interval(const struct sonde_profile_sample *s)

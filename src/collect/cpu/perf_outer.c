@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "profile/intern.h"
+#include "base/intern.h"
 #include "sonde/sonde.h"
 
 #define WORDS 128u          /* remembered of a thread; a power of two */

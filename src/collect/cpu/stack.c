@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "profile/intern.h"
+#include "base/intern.h"
 #include "sonde/sonde.h"
 
 #define PLACES 8192u /* a power of two */

@@ -14,11 +14,11 @@
 
 #include <pthread.h>
 
+#include "base/intern.h"
 #include "collect/heap/heap.h"
 #include "collect/preload_targets.h"
 #include "collect/proc/smaps.h"
 #include "collect/tick_clock.h"
-#include "profile/intern.h"
 
 #define HEAP_EVENTS_MAX (256u << 10)   /* kept of all targets; then every second one is dropped */
 #define HEAP_THREADS_MAX 65536u        /* of a target */

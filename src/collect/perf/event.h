@@ -28,8 +28,8 @@
 #define SONDE_COLLECT_PERF_EVENT_H
 
 #include "base/err.h"
+#include "base/intern.h"
 #include "collect/perf/ring.h"
-#include "profile/intern.h"
 
 #define SONDE_PERF_STACK_MAX 65528u /* the kernel's limit: 16 bits, whole words */
 #define SONDE_PERF_STACK_USUAL 16384u /* enough for nearly all programs */

@@ -13,9 +13,9 @@
 #include <pthread.h>
 
 #include "base/err.h"
+#include "base/intern.h"
 #include "collect/perf/ring.h"
 #include "collect/uprobe/symbols.h"
-#include "profile/intern.h"
 
 struct sonde_uprobe_event {
     uint64_t id;

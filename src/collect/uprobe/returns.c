@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "profile/intern.h"
+#include "base/intern.h"
 #include "sonde/sonde.h"
 
 enum {

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "present/flamegraph/private.h"
 
 const char *sonde_flamegraph_colors_name(enum sonde_flamegraph_colors c)
@@ -34,10 +35,8 @@ uint8_t sonde_flame_color_index(const char *text, uint32_t flags)
     if (flags & (SONDE_NODE_UNKNOWN | SONDE_NODE_TRUNCATED) || !text[0]) {
         return SONDE_FLAME_UNKNOWN;
     }
-    uint32_t hash = 2166136261u; /* FNV-1a, and a last step that mixes high bits into low ones */
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        hash = (hash ^ *p) * 16777619u;
-    }
+    /* Colours of earlier versions; the last steps mix high bits into low ones. */
+    uint32_t hash = sonde_fnv32_text(SONDE_FNV32_SEED, text);
     hash = (hash ^ hash >> 15) * 0x2c1b3c6du;
     hash ^= hash >> 13;
     return (uint8_t)(flags & SONDE_NODE_KERNEL ? SONDE_FLAME_KERNEL + hash % SONDE_FLAME_KERNEL_HUES

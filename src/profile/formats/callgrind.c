@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/intern.h"
 #include "profile/formats/import.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 
 enum { LINE_MAX_BYTES = 1 << 16, EVENTS_MAX = 64, IDS_MAX = 1 << 24 };

@@ -2,8 +2,8 @@
 #ifndef SONDE_PROFILE_FORMATS_CALLGRIND_H
 #define SONDE_PROFILE_FORMATS_CALLGRIND_H
 
+#include "base/intern.h"
 #include "profile/format.h"
-#include "profile/intern.h"
 
 struct sonde_callgrind_node {
     uint64_t self;

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/intern.h"
 #include "profile/formats/cpuprofile.h"
 #include "profile/formats/import.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 
 #define TEXT_MAX_BYTES ((size_t)1 << 20)

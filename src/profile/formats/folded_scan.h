@@ -14,7 +14,7 @@
 #define SONDE_PROFILE_FORMATS_FOLDED_SCAN_H
 
 #include "base/err.h"
-#include "profile/intern.h"
+#include "base/intern.h"
 
 #define SONDE_FOLDED_LINE (1u << 31)
 #define SONDE_FOLDED_END (1u << 30)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "profile/intern.h"
+#include "base/intern.h"
 #include "sonde/sonde.h"
 
 int sonde_import_no_room(const struct sonde_profile *p, struct sonde_err *err)

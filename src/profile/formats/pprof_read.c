@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/gz.h"
+#include "base/intern.h"
 #include "profile/formats/pprof_reader.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 
 enum { LINES_MAX = 1 << 16 };

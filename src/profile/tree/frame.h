@@ -4,7 +4,7 @@
 #ifndef SONDE_PROFILE_TREE_FRAME_H
 #define SONDE_PROFILE_TREE_FRAME_H
 
-#include "profile/intern.h"
+#include "base/intern.h"
 #include "profile/profile.h"
 
 #define SONDE_TRUNCATED_NAME "[truncated]"

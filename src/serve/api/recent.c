@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "serve/worker.h"
+#include "base/thread.h"
 #include "sonde/sonde.h"
 
 #define TRIM_BYTES ((size_t)8 << 20) /* let go since memory was returned last */

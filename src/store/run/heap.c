@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/intern.h"
 #include "profile/heap.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
 #include "store/run/rows.h"

@@ -17,9 +17,9 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/intern.h"
 #include "base/json.h"
 #include "profile/infer.h"
-#include "profile/intern.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
 #include "store/run/rows.h"

@@ -5,12 +5,14 @@
  * hash agree, and growing needs no look at the rows. Nothing is ever deleted.
  *
  * Both count what they take against a budget, so that a profile's memory has one cap. */
-#ifndef SONDE_PROFILE_INTERN_H
-#define SONDE_PROFILE_INTERN_H
+#ifndef SONDE_BASE_INTERN_H
+#define SONDE_BASE_INTERN_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "base/hash.h"
 
 struct sonde_budget {
     size_t *used;
@@ -49,61 +51,6 @@ static inline uint32_t sonde_intern_next(const struct sonde_intern *t, uint32_t 
         const struct sonde_intern_slot s = t->slots[(*at)++ & mask];
         if (!s.id || s.hash == hash) return s.id;
     }
-}
-
-#define SONDE_HASH_MUL 0x9e3779b97f4a7c15ull
-
-static inline uint64_t sonde_hash_mix(uint64_t h, uint64_t word)
-{
-    const __uint128_t wide = (__uint128_t)(h ^ word) * SONDE_HASH_MUL;
-    return (uint64_t)wide ^ (uint64_t)(wide >> 64);
-}
-
-static inline uint32_t sonde_hash_end(uint64_t h)
-{
-    h = sonde_hash_mix(h, 0xe7037ed1a0b428dbull);
-    return (uint32_t)(h ^ (h >> 32));
-}
-
-/* Whole words, then what is left of one, then the length. */
-static inline uint32_t sonde_hash_bytes(const char *s, size_t len)
-{
-    const size_t total = len;
-    uint64_t h = 0, word;
-    for (; len >= 8; s += 8, len -= 8) {
-        memcpy(&word, s, 8);
-        h = sonde_hash_mix(h, word);
-    }
-    word = 0;
-    memcpy(&word, s, len);
-    return sonde_hash_end(sonde_hash_mix(h, word) + total);
-}
-
-/* The hash of what is before stop, or of all of s[0..max), and how long that is. One pass for both:
- * readers of text spend most of their time here. */
-static inline uint32_t sonde_hash_until(const char *s, size_t max, char stop, size_t *len)
-{
-    const uint64_t ones = 0x0101010101010101ull, stops = ones * (unsigned char)stop;
-    uint64_t h = 0, word;
-    size_t at = 0;
-    for (; at + 8 <= max; at += 8) {
-        memcpy(&word, s + at, 8);
-        const uint64_t x = word ^ stops, hit = (x - ones) & ~x & (ones << 7);
-        if (hit) { /* a bit in the first byte that is stop; below it no bits */
-            const unsigned bytes = (unsigned)__builtin_ctzll(hit) / 8;
-            *len = at + bytes;
-            word &= (1ull << (8 * bytes)) - 1;
-            return sonde_hash_end(sonde_hash_mix(h, word) + *len);
-        }
-        h = sonde_hash_mix(h, word);
-    }
-    word = 0;
-    const size_t begin = at;
-    for (; at < max && s[at] != stop; at++) {
-        word |= (uint64_t)(unsigned char)s[at] << (8 * (at - begin));
-    }
-    *len = at;
-    return sonde_hash_end(sonde_hash_mix(h, word) + at);
 }
 
 /* ---- Strings --------------------------------------------------------------------------------- */

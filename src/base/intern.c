@@ -1,4 +1,4 @@
-#include "profile/intern.h"
+#include "base/intern.h"
 
 #include <assert.h>
 
