@@ -101,10 +101,10 @@ static uint32_t fuzz_offset(void)
     const struct sonde__heap *m = build_mem_at(&seed);
     switch (draw() % 10) {
     case 0: return offset_in(SONDE__HEADER_FIXED, sizeof(*h) - SONDE__HEADER_FIXED);
-    case 1: return offset_in(h->mem, offsetof(struct sonde__heap, lane));
-    case 2: return offset_in(h->mem + offsetof(struct sonde__heap, lane), 3 * sizeof(m->lane[0]));
-    case 3: return offset_in(h->mem + offsetof(struct sonde__heap, node_chunk), 32);
-    case 4: return offset_in(h->mem + offsetof(struct sonde__heap, module_chunk), 32);
+    case 1: return offset_in(h->heap, offsetof(struct sonde__heap, lane));
+    case 2: return offset_in(h->heap + offsetof(struct sonde__heap, lane), 3 * sizeof(m->lane[0]));
+    case 3: return offset_in(h->heap + offsetof(struct sonde__heap, node_chunk), 32);
+    case 4: return offset_in(h->heap + offsetof(struct sonde__heap, module_chunk), 32);
     case 5: return offset_in(m->node_chunk[0], 42 * sizeof(struct sonde__heap_node));
     case 6: return offset_in(m->module_chunk[0], 3 * sizeof(struct sonde__heap_module));
     case 7: return offset_in(m->lane[draw() % 3].rows, 64);
