@@ -42,22 +42,22 @@ static void listen_begin(struct sonde_profiler *p, struct sonde_capture *t)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     t->listener = (struct sonde_model_listener){ .on_span = on_span, .arg = t };
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_model_listen(m, &t->listener);
     t->next_told = p->pool.told;
     p->pool.told = t;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static void listen_end(struct sonde_profiler *p, struct sonde_capture *t)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     struct sonde_capture **at = &p->pool.told;
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_model_unlisten(m, &t->listener);
     while (*at != t) at = &(*at)->next_told;
     *at = t->next_told;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* ---- The profile ------------------------------------------------------------------------------ */
@@ -66,13 +66,13 @@ static void listen_end(struct sonde_profiler *p, struct sonde_capture *t)
 static int add_context(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_profile *to)
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const int told = t->was_told;
     int rc = sonde_profile_merge(to, t->spans);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (!rc && told && x) rc = sonde_infer_complete_run(x, to);
     if (!rc) rc = sonde_engine_complete_run(m, to);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     /* Whoever does not tell of requests may still have a model that remembers them. */
     return rc || told ? rc : profiler_requests(p, t->from_ns, to);
 }
@@ -80,10 +80,10 @@ static int add_context(struct sonde_profiler *p, struct sonde_capture *t, struct
 static int name(struct sonde_profiler *p, struct sonde_profile *profile)
 {
     struct profiler_pool *q = &p->pool;
-    pthread_mutex_lock(&q->naming);
+    sonde_lock(&q->naming);
     int rc = q->symbolizer ? 0 : sonde_symbolizer_create(&q->symbolizer);
     if (!rc) rc = sonde_symbolize(q->symbolizer, profile);
-    pthread_mutex_unlock(&q->naming);
+    sonde_unlock(&q->naming);
     /* Without a child to read files in there are no names, but all else. */
     return rc == SONDE_EIO ? 0 : rc;
 }
@@ -177,12 +177,12 @@ int sonde_profiler_peek(struct sonde_profiler *p, struct sonde_capture *t,
     struct profiler_pool *q = &p->pool;
     struct sonde_profile *copy = NULL, *heap = NULL;
     const uint64_t to_ns = sonde_clock_ns(CLOCK_REALTIME);
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     profiler_pool_drain(p);
     const uint64_t dropped = t->dropped;
     int rc = copy_profile(t->samples, &copy);
     if (!rc && t->heap) rc = copy_profile(t->heap, &heap);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     if (rc) sonde_err_set(err, rc, "no memory to copy the profile");
     else rc = complete(p, t, dropped, heap, to_ns, copy, err);
     sonde_profile_destroy(heap);
@@ -195,7 +195,7 @@ void profiler_take_keep_heaps(struct sonde_profiler *p)
 {
     struct profiler_pool *q = &p->pool;
     const uint64_t now = sonde_clock_ns(CLOCK_REALTIME);
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     for (size_t i = 0; i < q->count; i++) {
         struct sonde_capture *t = q->captures[i];
         if (!t->o.memory || t->heap || sonde_profile_create(WHOLE_BYTES_MAX, &t->heap)) continue;
@@ -204,7 +204,7 @@ void profiler_take_keep_heaps(struct sonde_profiler *p)
             t->heap = NULL;
         }
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 void sonde_profiler_capture_status(struct sonde_profiler *p, struct sonde_capture *t,
@@ -213,7 +213,7 @@ void sonde_profiler_capture_status(struct sonde_profiler *p, struct sonde_captur
     struct profiler_pool *q = &p->pool;
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     *out = (struct sonde_capture_status){ .since_ns = t->from_ns };
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     profiler_pool_drain(p);
     if (!t->o.no_cpu && q->source_count) {
         struct sonde_cpu_status cpu;
@@ -229,13 +229,13 @@ void sonde_profiler_capture_status(struct sonde_profiler *p, struct sonde_captur
     out->dropped_samples = t->dropped;
     out->slice_s = (double)t->slice_ns * 1e-9;
     out->bytes = t->samples->bytes;
-    pthread_mutex_unlock(&q->lock);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_unlock(&q->lock);
+    sonde_rdlock(&m->lock);
     const struct sonde_infer_run *run = t->spans->infer;
     out->spans = t->spans->spans_count;
     out->dropped_spans = t->dropped_spans;
     out->requests = run ? run->request_count : 0;
     out->dropped_requests = run ? run->dropped : 0;
     out->bytes += t->spans->bytes;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }

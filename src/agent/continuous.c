@@ -57,9 +57,9 @@ static struct wanted what_is_wanted(struct sonde_continuous *c, double unix_s)
 
 static void set_capture(struct sonde_continuous *c, struct sonde_capture *t)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->capture = t;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 /* Whoever looks at the capture holds the lock, so it cannot go meanwhile. */
@@ -156,10 +156,10 @@ static void tidy(struct sonde_continuous *c, double unix_s)
     const int more = sonde_history_step(&c->history, unix_s, &err);
     if (more < 0) continuous_problem(c, "%s", err.text);
     c->tidy_due_s = unix_s + (more > 0 ? STEP_S : TIDY_S);
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->merges = c->history.merges;
     c->deleted = c->history.deleted;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 /* lock held. Until something is due, or settings change. */
@@ -171,35 +171,35 @@ static void wait_until(struct sonde_continuous *c, double until_unix_s)
     const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(left_s * 1e9);
     const struct timespec t = sonde_clock_timespec(until);
     while (!c->changed && !c->worker.stopping &&
-           pthread_cond_timedwait(&c->wake, &c->lock, &t) != ETIMEDOUT) {
+           sonde_cond_timedwait(&c->wake, &c->lock, &t) != ETIMEDOUT) {
     }
     c->changed = 0;
 }
 
 static void cut_tell(struct sonde_continuous *c, uint64_t done)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->cut_done = done;
     c->cut_ns = sonde_clock_ns(CLOCK_MONOTONIC);
-    pthread_cond_broadcast(&c->written);
-    pthread_mutex_unlock(&c->lock);
+    sonde_cond_broadcast(&c->written);
+    sonde_unlock(&c->lock);
 }
 
 void sonde_continuous_flush(struct sonde_continuous *c)
 {
     const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     const struct timespec until = sonde_clock_timespec(now_ns + FLUSH_WAIT_NS);
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     const int recent = c->cut_ns && now_ns - c->cut_ns < FLUSH_AGAIN_NS;
     if (c->worker.thread.started && !c->worker.stopping && c->settings.enabled && !recent) {
         const uint64_t mine = ++c->cut_asked;
         c->changed = 1;
-        pthread_cond_broadcast(&c->wake);
+        sonde_cond_broadcast(&c->wake);
         while (c->cut_done < mine &&
-               pthread_cond_timedwait(&c->written, &c->lock, &until) != ETIMEDOUT) {
+               sonde_cond_timedwait(&c->written, &c->lock, &until) != ETIMEDOUT) {
         }
     }
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 /* Writes what there is, or lets go of it. */
@@ -226,7 +226,7 @@ static void *work(void *arg)
     c->started_s = sonde_clock_s(CLOCK_MONOTONIC);
     continuous_cost_look(c);
     continuous_cost_mark(c);
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     while (!c->worker.stopping) {
         const double unix_s = sonde_clock_s(CLOCK_REALTIME);
         const struct wanted w = what_is_wanted(c, unix_s);
@@ -234,7 +234,7 @@ static void *work(void *arg)
         const double interval_s = c->settings.interval_s;
         const uint64_t asked = c->cut_asked;
         const int ask = asked != c->cut_done;
-        pthread_mutex_unlock(&c->lock);
+        sonde_unlock(&c->lock);
         if (w.hz > 0 && sonde_clock_s(CLOCK_MONOTONIC) >= c->started_s + c->o.cost_after_s) {
             continuous_cost_try(c);
         }
@@ -246,12 +246,12 @@ static void *work(void *arg)
         double until_s = w.until_s;
         if (c->capture) until_s = fmin(until_s, c->cut_due_s);
         if (on) until_s = fmin(until_s, c->tidy_due_s);
-        pthread_mutex_lock(&c->lock);
+        sonde_lock(&c->lock);
         if (on) wait_until(c, until_s);
-        else while (!c->changed && !c->worker.stopping) pthread_cond_wait(&c->wake, &c->lock);
+        else while (!c->changed && !c->worker.stopping) sonde_cond_wait(&c->wake, &c->lock);
     }
     const int abandoned = c->abandoned;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     cut_tell(c, UINT64_MAX);
     finish(c, abandoned);
     return NULL;
@@ -306,7 +306,7 @@ static struct sonde_continuous_settings changed(const struct sonde_continuous *c
 int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_continuous_change *change,
                            struct sonde_err *err)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     const struct sonde_continuous_settings s = changed(c, change);
     const int burst = change->has >> CONTINUOUS_BURST & 1;
     int rc = c->worker.stopping ? sonde_err_set(err, SONDE_EOFF, "the agent ends")
@@ -324,9 +324,9 @@ int sonde_continuous_apply(struct sonde_continuous *c, const struct sonde_contin
         }
         if (!s.enabled) c->burst_until_s = 0;
         c->changed = 1;
-        pthread_cond_broadcast(&c->wake);
+        sonde_cond_broadcast(&c->wake);
     }
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     return rc;
 }
 
@@ -360,9 +360,9 @@ int sonde_continuous_create(const struct sonde_continuous_options *o, struct son
     if (!(c->o.flush_s > 0)) c->o.flush_s = FLUSH_DEFAULT_S;
     c->settings = o->settings;
     c->sampled_heaps = -1;
-    sonde_clock_cond_init(&c->wake);
-    sonde_clock_cond_init(&c->written);
-    pthread_mutex_init(&c->lock, NULL);
+    sonde_cond_init(&c->wake);
+    sonde_cond_init(&c->written);
+    sonde_lock_init(&c->lock, SONDE_RANK_CONTINUOUS);
     int rc = o->store ? 0 : open_memory(c, err);
     c->history = (struct sonde_history){ .ops = c->o.store_ops, .store = c->o.store,
                                          .minutes_s = o->minutes_s, .hours_s = o->hours_s,
@@ -386,9 +386,9 @@ void sonde_continuous_stop(struct sonde_continuous *c)
 void sonde_continuous_abandon(struct sonde_continuous *c)
 {
     if (!c) return;
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->abandoned = 1;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     sonde_continuous_stop(c);
 }
 
@@ -399,8 +399,8 @@ void sonde_continuous_destroy(struct sonde_continuous *c)
     continuous_parts_release(c);
     continuous_cost_release(&c->cost);
     sonde_store_memory.close(c->memory);
-    pthread_cond_destroy(&c->wake);
-    pthread_cond_destroy(&c->written);
-    pthread_mutex_destroy(&c->lock);
+    sonde_cond_destroy(&c->wake);
+    sonde_cond_destroy(&c->written);
+    sonde_lock_destroy(&c->lock);
     sonde__free(c);
 }

@@ -30,11 +30,11 @@ void continuous_cost_try(struct sonde_continuous *c)
     double ns = 0;
     if (c->cost.tried) return;
     const int rc = sonde_perf_cost(&ns, &err);
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->cost.tried = 1;
     c->cost.sample_ns = rc ? 0 : ns;
     snprintf(c->cost.why, sizeof(c->cost.why), "%.255s", rc ? err.text : "");
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 /* ---- The agent's --------------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ void continuous_cost_look(struct sonde_continuous *c)
     memcpy(c->cost.threads, now, n * sizeof(now[0]));
     c->cost.thread_count = n;
     const uint64_t children = children_ns();
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->cost.agent_ns += used;
     /* The first look is at what came before. */
     if (c->cost.children_ns) c->cost.agent_ns += children - c->cost.children_ns;
@@ -108,7 +108,7 @@ void continuous_cost_look(struct sonde_continuous *c)
         c->cost.since_ns = sonde_clock_ns(CLOCK_MONOTONIC);
         c->cost.agent_ns = 0;
     }
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 /* ---- Shares -------------------------------------------------------------------------------------- */
@@ -116,11 +116,11 @@ void continuous_cost_look(struct sonde_continuous *c)
 void continuous_cost_mark(struct sonde_continuous *c)
 {
     struct continuous_cost *cost = &c->cost;
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     cost->marks[cost->mark_count++ % CONTINUOUS_MARKS] = (struct continuous_mark){
         .mono_ns = sonde_clock_ns(CLOCK_MONOTONIC), .agent_ns = cost->agent_ns,
         .samples = c->parts.samples, .weight_ns = c->parts.weight_ns };
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 /* The oldest mark and the newest; 0 = there are no two. */
@@ -194,7 +194,7 @@ static struct sonde_model_series *define(struct sonde_model *m, int i)
 void continuous_cost_show(struct sonde_continuous *c)
 {
     struct sonde_model *m = sonde_collector_model(c->o.collector);
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     const uint64_t counters[SERIES] = { [SAMPLES] = c->parts.samples, [PARTS] = c->parts.written,
                                         [DROPPED] = c->parts.dropped, [AGENT] = c->cost.agent_ns };
     const double gauges[SERIES] = {
@@ -203,10 +203,10 @@ void continuous_cost_show(struct sonde_continuous *c)
         [COST] = c->cost.sample_ns > 0 ? c->cost.sample_ns * 1e-9 : NAN,
         [TARGET_RATIO] = continuous_cost_target(&c->cost),
     };
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     if (!c->cost.series) c->cost.series = sonde__calloc(1, sizeof(*c->cost.series));
     if (!c->cost.series) return;
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     for (int i = 0; i < SERIES; i++) {
         struct sonde_model_series **s = &c->cost.series->at[i];
         if (isnan(gauges[i])) continue;
@@ -215,7 +215,7 @@ void continuous_cost_show(struct sonde_continuous *c)
         if (families[i].type == SONDE_COUNTER) (*s)->counter = counters[i];
         else (*s)->gauge = gauges[i];
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 void continuous_cost_release(struct continuous_cost *cost) { sonde__free(cost->series); }

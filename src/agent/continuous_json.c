@@ -138,7 +138,7 @@ int sonde_continuous_json(struct sonde_continuous *c, struct sonde_buf *out, str
     struct stored stored;
     const int rc = count_stored(c, &stored, err);
     if (rc) return rc;
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     const struct sonde_continuous_settings *s = &c->settings;
     const int always = !(s->duration_s > 0) || s->duration_s >= s->interval_s;
     sonde_buf_putc(out, '{');
@@ -156,6 +156,6 @@ int sonde_continuous_json(struct sonde_continuous *c, struct sonde_buf *out, str
     put_overhead(c, out);
     sonde_json_str(out, "problem", c->problem[0] ? c->problem : NULL);
     sonde_buf_puts(out, "}\n");
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     return 0;
 }

@@ -30,18 +30,18 @@ void continuous_problem(struct sonde_continuous *c, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     const int news = strcmp(text, c->problem) != 0;
     memcpy(c->problem, text, sizeof(text));
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     if (news && text[0]) sonde_log(SONDE_LOG_WARN, "continuous profiling: %s", text);
 }
 
 static void count(struct sonde_continuous *c, uint64_t *what, uint64_t n)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     *what += n;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 /* ---- Minutes ------------------------------------------------------------------------------------- */
@@ -131,13 +131,13 @@ static void program_of(const struct sonde_continuous *c, uint32_t pid, const cha
 {
     struct sonde_model *m = sonde_collector_model(c->o.collector);
     snprintf(out, size, "%s", other[0] ? other : "unknown");
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     for (size_t i = m->process_count; i-- > 0;) {
         if (m->processes[i]->pid != pid) continue;
         snprintf(out, size, "%s", m->processes[i]->program);
         break;
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* ---- In ------------------------------------------------------------------------------------------ */
@@ -153,11 +153,11 @@ static void count_samples(struct sonde_continuous *c, const struct sonde_profile
         samples += s->count;
         weight += s->weight;
     }
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->parts.samples += samples;
     c->parts.weight_ns += weight;
     c->parts.lost_records += p->lost_records + p->dropped_samples;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 void continuous_take_in(struct sonde_continuous *c, struct sonde_profile *p, uint64_t from_ns,
@@ -220,9 +220,9 @@ void continuous_take_heaps(struct sonde_continuous *c, struct sonde_profile *p, 
     char program[64], other[64];
     const size_t pid_count = find_pids(p, KIND(ALLOC), pids);
     const int standing = p->weights[SONDE_SAMPLE_LIVE] || p->weights[SONDE_SAMPLE_PEAK];
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->sampled_heaps = standing ? (int)(pid_count ? pid_count : 1) : 0;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     snprintf(other, sizeof(other), "%s", sonde_profile_str(p, p->program));
     if (standing && pid_count <= 1) {
         program_of(c, pid_count ? pids[0] : 0, other, program, sizeof(program));
@@ -255,10 +255,10 @@ void continuous_write(struct sonde_continuous *c, uint64_t now_ns)
             break;
         }
         m->dirty = 0;
-        pthread_mutex_lock(&c->lock);
+        sonde_lock(&c->lock);
         parts->written++;
         parts->last_s = (double)now_ns * 1e-9;
-        pthread_mutex_unlock(&c->lock);
+        sonde_unlock(&c->lock);
     }
     if (!failed) continuous_problem(c, "%s", "");
     for (size_t i = parts->count; i-- > 0;) {

@@ -2,10 +2,10 @@
 #ifndef SONDE_AGENT_CONTINUOUS_PRIVATE_H
 #define SONDE_AGENT_CONTINUOUS_PRIVATE_H
 
-#include <pthread.h>
 
 #include "agent/continuous.h"
 #include "agent/capture.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "store/history.h"
 
@@ -69,9 +69,9 @@ struct sonde_continuous {
     struct sonde_continuous_options o;
     struct sonde_store *memory;    /* instead of a store: o.store is this; NULL = there is one */
 
-    pthread_mutex_t lock;          /* of what follows, up to the thread's own */
-    pthread_cond_t wake;           /* CLOCK_MONOTONIC, as is the next */
-    pthread_cond_t written;        /* cut_done has changed */
+    struct sonde_lock lock;          /* of what follows, up to the thread's own */
+    struct sonde_cond wake;           /* CLOCK_MONOTONIC, as is the next */
+    struct sonde_cond written;        /* cut_done has changed */
     uint64_t cut_asked, cut_done;  /* how often what is sampled was asked for, and up to which of these
                                       it is written */
     uint64_t cut_ns;               /* CLOCK_MONOTONIC when it was last cut for that; 0 = never */

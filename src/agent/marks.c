@@ -5,10 +5,10 @@
 #include <assert.h>
 #include <jansson.h>
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "sonde/sonde.h"
 
 struct kept_mark { uint64_t id; double time_s, end_s; char *text; };
@@ -16,7 +16,7 @@ struct kept_mark { uint64_t id; double time_s, end_s; char *text; };
 struct sonde_marks {
     const struct sonde_store_ops *ops;
     struct sonde_store *store;       /* NULL: those below are all there are */
-    pthread_mutex_t lock;            /* innermost */
+    struct sonde_lock lock;            /* innermost */
     struct kept_mark list[SONDE_MARKS_MAX]; /* in the order they were made */
     size_t count;
     uint64_t last_id;
@@ -29,7 +29,7 @@ int sonde_marks_create(const struct sonde_store_ops *ops, struct sonde_store *st
     if (!m) return SONDE_ENOMEM;
     m->ops = ops;
     m->store = store && ops->finding_put ? store : NULL;
-    pthread_mutex_init(&m->lock, NULL);
+    sonde_lock_init(&m->lock, SONDE_RANK_MARKS);
     *out = m;
     return 0;
 }
@@ -38,7 +38,7 @@ void sonde_marks_destroy(struct sonde_marks *m)
 {
     if (!m) return;
     for (size_t i = 0; i < m->count; i++) sonde__free(m->list[i].text);
-    pthread_mutex_destroy(&m->lock);
+    sonde_lock_destroy(&m->lock);
     sonde__free(m);
 }
 
@@ -56,11 +56,11 @@ static int mark_keep(struct sonde_marks *m, const struct sonde_mark *mark, uint6
 {
     char *text = sonde__strdup(mark->text);
     if (!text) return SONDE_ENOMEM;
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     if (m->count == SONDE_MARKS_MAX) mark_remove_at(m, 0);
     *id = ++m->last_id;
     m->list[m->count++] = (struct kept_mark){ *id, mark->time_s, mark->end_s, text };
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
     return 0;
 }
 
@@ -89,13 +89,13 @@ int sonde_marks_delete(struct sonde_marks *m, uint64_t id, struct sonde_err *err
 {
     int rc = SONDE_ENOENT;
     if (m->store) return m->ops->finding_delete(m->store, id, SONDE_MARK_KIND, err);
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     for (size_t i = 0; i < m->count && rc; i++) {
         if (m->list[i].id != id) continue;
         mark_remove_at(m, i);
         rc = 0;
     }
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
     return rc ? sonde_err_set(err, rc, "there is no mark %llu", (unsigned long long)id) : 0;
 }
 
@@ -132,14 +132,14 @@ int sonde_marks_each(struct sonde_marks *m, const struct sonde_store_range *q,
         return m->ops->findings(m->store, &begun, stored_mark, &s, err);
     }
     int enough = 0;
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     for (size_t i = m->count; i-- > 0 && !enough;) {
         const struct kept_mark *k = &m->list[i];
         const struct sonde_mark mark = { k->id, k->time_s, k->end_s, k->text };
         if (!mark_reaches(&mark, q->from_s) || (q->to_s > 0 && k->time_s > q->to_s)) continue;
         enough = row(&mark, arg);
     }
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
     return 0;
 }
 

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "agent/profiler_private.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,8 +18,8 @@ int sonde_profiler_create(const struct sonde_profiler_options *options,
     if (!p) return SONDE_ENOMEM;
     p->o = *options;
     if (!(p->o.rate_hz > 0)) p->o.rate_hz = 99;
-    sonde_clock_cond_init(&p->wake);
-    pthread_mutex_init(&p->lock, NULL);
+    sonde_cond_init(&p->wake);
+    sonde_lock_init(&p->lock, SONDE_RANK_PROFILER);
     profiler_heap_init(&p->heap);
     profiler_pool_init(&p->pool);
     profiler_requests_init(&p->requests);
@@ -34,8 +33,8 @@ void sonde_profiler_destroy(struct sonde_profiler *p)
     profiler_requests_release(p);
     profiler_pool_release(p);
     profiler_heap_release(&p->heap);
-    pthread_cond_destroy(&p->wake);
-    pthread_mutex_destroy(&p->lock);
+    sonde_cond_destroy(&p->wake);
+    sonde_lock_destroy(&p->lock);
     sonde__free(p);
 }
 
@@ -48,10 +47,10 @@ void sonde_profiler_use(struct sonde_profiler *p, struct sonde_cpu *cpu)
 
 void sonde_profiler_cancel(struct sonde_profiler *p)
 {
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     p->cancelled = 1;
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    sonde_cond_broadcast(&p->wake);
+    sonde_unlock(&p->lock);
     profiler_requests_stop(p);
     profiler_pool_stop(p);
 }
@@ -64,15 +63,15 @@ int profiler_pause(struct sonde_profiler *p, double seconds, int (*gone)(void *c
     const uint64_t end = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
     uint64_t now;
     int left = 0;
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     while (!p->cancelled && !left && (now = sonde_clock_ns(CLOCK_MONOTONIC)) < end) {
         const struct timespec t =
             sonde_clock_timespec(gone && end - now > GONE_NS ? now + GONE_NS : end);
-        pthread_cond_timedwait(&p->wake, &p->lock, &t);
+        sonde_cond_timedwait(&p->wake, &p->lock, &t);
         left = gone && gone(client);
     }
     const int cancelled = p->cancelled;
-    pthread_mutex_unlock(&p->lock);
+    sonde_unlock(&p->lock);
     if (cancelled) return sonde_err_set(err, SONDE_EOFF, "the agent ends");
     return left ? sonde_err_set(err, SONDE_EOFF, "nobody waits for it any more") : 0;
 }
@@ -81,26 +80,26 @@ int profiler_pause(struct sonde_profiler *p, double seconds, int (*gone)(void *c
 
 struct sonde_cpu *profiler_cpu_take(struct sonde_profiler *p)
 {
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     struct sonde_cpu *cpu = p->cpu;
     p->in_use += cpu != NULL;
-    pthread_mutex_unlock(&p->lock);
+    sonde_unlock(&p->lock);
     return cpu;
 }
 
 void profiler_cpu_give(struct sonde_profiler *p)
 {
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     p->in_use--;
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    sonde_cond_broadcast(&p->wake);
+    sonde_unlock(&p->lock);
 }
 
 size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, size_t max)
 {
     size_t count = 0;
     struct sonde_model *m = sonde_collector_model(p->o.collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) {
         const struct sonde_model_process *process = m->processes[i];
         if (!ended && (process->state != SONDE_PROCESS_RUNNING || process->elsewhere)) continue;
@@ -108,7 +107,7 @@ size_t profiler_processes(struct sonde_profiler *p, int ended, uint32_t *pids, s
         for (size_t k = 0; k < count; k++) known |= pids[k] == process->pid;
         if (!known && count < max) pids[count++] = process->pid;
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return count;
 }
 
@@ -138,14 +137,14 @@ int profiler_spans(struct sonde_profiler *p, uint64_t from_ns, struct sonde_prof
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = 0;
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const uint64_t count = m->span_next < m->spans_max ? m->span_next : m->spans_max;
     for (uint64_t i = 0; !rc && i < count; i++) {
         const struct sonde_model_span *s = &m->spans[(m->span_next - 1 - i) % m->spans_max];
         if (s->start_ns + s->duration_ns < from_ns) continue;
         rc = sonde_model_span_add_to(s, profile);
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return rc;
 }
 
@@ -153,9 +152,9 @@ int profiler_requests(struct sonde_profiler *p, uint64_t from_ns, struct sonde_p
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = 0;
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     if (sonde_infer_of(m)) rc = add_requests(sonde_infer_of(m), from_ns, profile);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return rc;
 }
 

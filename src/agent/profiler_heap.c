@@ -10,7 +10,7 @@
 
 #define HEAP_BYTES_MAX ((size_t)64 << 20) /* of each process that is watched here */
 
-void profiler_heap_init(struct profiler_heap *h) { pthread_mutex_init(&h->lock, NULL); }
+void profiler_heap_init(struct profiler_heap *h) { sonde_lock_init(&h->lock, SONDE_RANK_HEAP_PROFILER); }
 
 /* The watched process i is done with. */
 static void forget(struct profiler_heap *h, size_t i)
@@ -24,15 +24,15 @@ void profiler_heap_release(struct profiler_heap *h)
 {
     while (h->count) forget(h, h->count - 1);
     sonde_symbolizer_destroy(h->symbolizer);
-    pthread_mutex_destroy(&h->lock);
+    sonde_lock_destroy(&h->lock);
 }
 
 void sonde_profiler_use_heap_reader(struct sonde_profiler *p, struct sonde_heap_reader *heap_reader, uint32_t pid)
 {
     if (!heap_reader) profiler_take_keep_heaps(p);
-    pthread_mutex_lock(&p->heap.lock);
+    sonde_lock(&p->heap.lock);
     p->heap.running = (struct profiler_watched){ .pid = pid, .heap_reader = heap_reader };
-    pthread_mutex_unlock(&p->heap.lock);
+    sonde_unlock(&p->heap.lock);
 }
 
 /* ---- Which ----------------------------------------------------------------------------------- */
@@ -108,9 +108,9 @@ static int several(const struct profiler_watched *found, size_t count, struct so
 
 void profiler_heap_watch(struct sonde_profiler *p)
 {
-    pthread_mutex_lock(&p->heap.lock);
+    sonde_lock(&p->heap.lock);
     look_around(p);
-    pthread_mutex_unlock(&p->heap.lock);
+    sonde_unlock(&p->heap.lock);
 }
 
 int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns,
@@ -118,7 +118,7 @@ int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to
 {
     struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
     int rc = 0;
-    pthread_mutex_lock(&p->heap.lock);
+    sonde_lock(&p->heap.lock);
     const size_t known = choose(&p->heap, 0, found);
     for (size_t i = 0; !rc && i < known; i++) {
         struct sonde_profile *one = NULL;
@@ -126,7 +126,7 @@ int profiler_heap_window(struct sonde_profiler *p, uint64_t from_ns, uint64_t to
         if (!rc) rc = sonde_profile_merge(into, one);
         sonde_profile_destroy(one);
     }
-    pthread_mutex_unlock(&p->heap.lock);
+    sonde_unlock(&p->heap.lock);
     *count = (int)known;
     return rc;
 }
@@ -192,11 +192,11 @@ int profiler_heap_add(struct sonde_profiler *p, uint64_t from_ns, uint64_t to_ns
     struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
     struct sonde_profile *now = NULL;
     int windows = 0;
-    pthread_mutex_lock(&p->heap.lock);
+    sonde_lock(&p->heap.lock);
     look_around(p);
     const size_t count = choose(&p->heap, 0, found);
     int rc = count ? snapshot_all(found, count, &now) : 0;
-    pthread_mutex_unlock(&p->heap.lock);
+    sonde_unlock(&p->heap.lock);
     if (now && !rc) {
         drop_totals(now);
         rc = sonde_profile_merge(into, now);
@@ -227,14 +227,14 @@ int sonde_profiler_heap(struct sonde_profiler *p, uint32_t pid, int one,
                         struct sonde_profile **out, struct sonde_err *err)
 {
     struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
-    pthread_mutex_lock(&p->heap.lock);
+    sonde_lock(&p->heap.lock);
     look_around(p);
     const size_t count = choose(&p->heap, pid, found);
     int rc;
     if (!count) rc = none(p, pid, err);
     else if (one && count > 1) rc = several(found, count, err);
     else rc = take(p, found, count, out, err);
-    pthread_mutex_unlock(&p->heap.lock);
+    sonde_unlock(&p->heap.lock);
     return rc;
 }
 
@@ -242,10 +242,10 @@ int sonde_profiler_mark(struct sonde_profiler *p, uint32_t pid, size_t *count,
                         struct sonde_err *err)
 {
     struct profiler_watched found[PROFILER_PROCESSES_MAX + 1];
-    pthread_mutex_lock(&p->heap.lock);
+    sonde_lock(&p->heap.lock);
     look_around(p);
     *count = choose(&p->heap, pid, found);
     for (size_t i = 0; i < *count; i++) sonde_heap_reader_mark(found[i].heap_reader);
-    pthread_mutex_unlock(&p->heap.lock);
+    sonde_unlock(&p->heap.lock);
     return *count ? 0 : none(p, pid, err);
 }

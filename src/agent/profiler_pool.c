@@ -22,9 +22,9 @@
 
 void profiler_pool_init(struct profiler_pool *q)
 {
-    sonde_clock_cond_init(&q->wake);
-    pthread_mutex_init(&q->lock, NULL);
-    pthread_mutex_init(&q->naming, NULL);
+    sonde_cond_init(&q->wake);
+    sonde_lock_init(&q->lock, SONDE_RANK_PROFILER_POOL);
+    sonde_lock_init(&q->naming, SONDE_RANK_SYMBOLIZER);
 }
 
 /* ---- Samples to captures (lock held) ----------------------------------------------------------- */
@@ -208,19 +208,19 @@ static void *work(void *arg)
 {
     struct sonde_profiler *p = arg;
     struct profiler_pool *q = &p->pool;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     for (unsigned round = 1; !q->worker.stopping; round++) {
         const uint64_t until = sonde_clock_ns(CLOCK_MONOTONIC) + ROUND_NS;
         const struct timespec t = sonde_clock_timespec(until);
         if (!q->count) {
-            pthread_cond_wait(&q->wake, &q->lock);
+            sonde_cond_wait(&q->wake, &q->lock);
             continue;
         }
-        if (pthread_cond_timedwait(&q->wake, &q->lock, &t) != ETIMEDOUT) continue;
+        if (sonde_cond_timedwait(&q->wake, &q->lock, &t) != ETIMEDOUT) continue;
         settle(p);
         if (round % DRAIN_ROUNDS == 0) profiler_pool_drain(p);
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return NULL;
 }
 
@@ -244,9 +244,9 @@ void profiler_pool_release(struct sonde_profiler *p)
     profiler_pool_stop(p);
     remove_sources(p);
     sonde_symbolizer_destroy(q->symbolizer);
-    pthread_cond_destroy(&q->wake);
-    pthread_mutex_destroy(&q->lock);
-    pthread_mutex_destroy(&q->naming);
+    sonde_cond_destroy(&q->wake);
+    sonde_lock_destroy(&q->lock);
+    sonde_lock_destroy(&q->naming);
 }
 
 /* ---- Coming and going ------------------------------------------------------------------------- */
@@ -254,7 +254,7 @@ void profiler_pool_release(struct sonde_profiler *p)
 int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct sonde_err *err)
 {
     struct profiler_pool *q = &p->pool;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     int rc = start_thread(p, err);
     if (!rc && q->count == SONDE_CAPTURES_MAX) {
         rc = sonde_err_set(err, SONDE_EBUSY, "%d profiles are being taken, which is the limit: try "
@@ -275,9 +275,9 @@ int profiler_pool_add(struct sonde_profiler *p, struct sonde_capture *t, struct 
         settle(p);
     }
     t->from_ns = sonde_clock_ns(CLOCK_REALTIME);
-    pthread_cond_broadcast(&q->wake);
+    sonde_cond_broadcast(&q->wake);
 out:
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return rc;
 }
 
@@ -285,25 +285,25 @@ void profiler_pool_remove(struct sonde_profiler *p, struct sonde_capture *t)
 {
     struct profiler_pool *q = &p->pool;
     size_t i = 0;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     profiler_pool_drain(p);
     while (i < q->count && q->captures[i] != t) i++;
     if (i < q->count) q->captures[i] = q->captures[--q->count];
     settle(p);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 void profiler_pool_use(struct sonde_profiler *p, struct sonde_cpu *cpu)
 {
     struct profiler_pool *q = &p->pool;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     for (size_t i = q->source_count; i-- > 0;) {
         if (!q->sources[i].pid) remove_source(p, i, 0);
     }
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     p->cpu = cpu;
-    while (p->in_use) pthread_cond_wait(&p->wake, &p->lock);
-    pthread_mutex_unlock(&p->lock);
+    while (p->in_use) sonde_cond_wait(&p->wake, &p->lock);
+    sonde_unlock(&p->lock);
     if (q->count) settle(p);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }

@@ -2,9 +2,9 @@
 #ifndef SONDE_AGENT_PROFILER_PRIVATE_H
 #define SONDE_AGENT_PROFILER_PRIVATE_H
 
-#include <pthread.h>
 #include <time.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 #include "profile/symbol/symbolize.h"
 #include "agent/profiler.h"
@@ -20,7 +20,7 @@ struct profiler_watched {
 
 /* profiler_heap.c */
 struct profiler_heap {
-    pthread_mutex_t lock;              /* of all of this, also while a profile is taken */
+    struct sonde_lock lock;              /* of all of this, also while a profile is taken */
     struct profiler_watched running;   /* runs anyway; its heap_reader is NULL = none */
     struct profiler_watched watched[PROFILER_PROCESSES_MAX]; /* ours */
     size_t count;
@@ -50,8 +50,8 @@ struct profiler_source {
 };
 
 struct profiler_pool {
-    pthread_mutex_t lock;              /* of all here, and of samples of captures */
-    pthread_cond_t wake;
+    struct sonde_lock lock;              /* of all here, and of samples of captures */
+    struct sonde_cond wake;
     struct sonde_capture *captures[SONDE_CAPTURES_MAX];
     size_t count;
     struct profiler_source sources[PROFILER_PROCESSES_MAX];
@@ -62,7 +62,7 @@ struct profiler_pool {
     struct sonde_err why;              /* the last of them */
     int why_rc;
     struct sonde_worker worker;
-    pthread_mutex_t naming;            /* of the symbolizer: held for seconds, alone or last */
+    struct sonde_lock naming;            /* of the symbolizer: held for seconds, alone or last */
     struct sonde_symbolizer *symbolizer;
     struct sonde_capture *told;         /* who is told of requests; the model's lock */
 };
@@ -108,9 +108,9 @@ struct profiler_engine {
 struct profiler_request;
 
 struct profiler_requests {
-    pthread_mutex_t lock;              /* of the next block. Nothing else is locked while it is held:
+    struct sonde_lock lock;              /* of the next block. Nothing else is locked while it is held:
                                           whoever tells of requests may hold the model's */
-    pthread_cond_t wake;
+    struct sonde_cond wake;
     struct profiler_request *list[2 * SONDE_REQUEST_PROFILES_MAX + 2]; /* oldest first */
     size_t count, done;                /* in all, and those that are done */
     size_t bytes;                      /* of profiles */
@@ -149,8 +149,8 @@ void profiler_cut(struct sonde_profiler *p, struct sonde_request_profile *r, uin
 
 struct sonde_profiler {
     struct sonde_profiler_options o;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;   /* cancelled, or no longer in use */
+    struct sonde_lock lock;
+    struct sonde_cond wake;   /* cancelled, or no longer in use */
     struct sonde_cpu *cpu; /* runs anyway; NULL = none */
     int cancelled;
     int in_use;            /* how many read cpu */

@@ -33,8 +33,8 @@ struct profiler_request {
 
 void profiler_requests_init(struct profiler_requests *q)
 {
-    sonde_clock_cond_init(&q->wake);
-    pthread_mutex_init(&q->lock, NULL);
+    sonde_cond_init(&q->wake);
+    sonde_lock_init(&q->lock, SONDE_RANK_PROFILER_REQUESTS);
 }
 
 /* ---- Entries (lock held) ---------------------------------------------------------------------- */
@@ -96,14 +96,14 @@ int sonde_profiler_request_begin(struct sonde_profiler *p, const struct sonde_pr
     if (!e) return SONDE_ENOMEM;
     e->r.request = *r;
     e->r.refs = 1;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     int rc = q->count - q->done < SONDE_REQUEST_PROFILES_MAX && !find(q, r->id) ? 0 : SONDE_EFULL;
     if (!rc) rc = start_worker(p);
     if (!rc) {
         q->list[q->count++] = e;
-        pthread_cond_broadcast(&q->wake);
+        sonde_cond_broadcast(&q->wake);
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     if (rc) sonde__free(e);
     else snprintf(id, SONDE_REQUEST_PROFILE_ID, "%016" PRIx64, r->id);
     return rc;
@@ -112,17 +112,17 @@ int sonde_profiler_request_begin(struct sonde_profiler *p, const struct sonde_pr
 int sonde_profiler_request_ready(struct sonde_profiler *p, uint64_t id)
 {
     struct profiler_requests *q = &p->requests;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     const struct profiler_request *e = find(q, id);
     const int ready = !e || e->state != WANTED;
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return ready;
 }
 
 void sonde_profiler_request_end(struct sonde_profiler *p, uint64_t id, uint64_t ended_ns, int known)
 {
     struct profiler_requests *q = &p->requests;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     struct profiler_request *e = find(q, id);
     if (e && e->state < TAKING) {
         const uint64_t now = sonde_clock_ns(CLOCK_MONOTONIC);
@@ -133,18 +133,18 @@ void sonde_profiler_request_end(struct sonde_profiler *p, uint64_t id, uint64_t 
         if (known) e->due_ns = now;
         /* One that was over before anything was sampled has no more to wait for. */
         e->state = ENDED;
-        pthread_cond_broadcast(&q->wake);
+        sonde_cond_broadcast(&q->wake);
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 void sonde_profiler_on_begin(struct sonde_profiler *p, const struct sonde_infer_request *r)
 {
     if (!(r->flags & SONDE_INFER_PROFILE) || r->source == SONDE_INFER_FRONT) return;
     struct profiler_requests *q = &p->requests;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     const int known = r->parent && find(q, r->parent) != NULL;
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     char id[SONDE_REQUEST_PROFILE_ID];
     if (known) return;
     sonde_profiler_request_begin(p, &(struct sonde_profiler_request){
@@ -225,27 +225,27 @@ static void step(struct sonde_profiler *p)
     const size_t waiting = unsampled(q);
     struct profiler_request *e = waiting ? NULL : next_due(q, now, &until);
     if (waiting) {
-        pthread_mutex_unlock(&q->lock);
+        sonde_unlock(&q->lock);
         const uint64_t since_ns = profiler_cut_start(p);
-        pthread_mutex_lock(&q->lock);
+        sonde_lock(&q->lock);
         sampled(q, waiting, since_ns);
     } else if (e) {
         e->state = TAKING;
         e->r.refs++;
-        pthread_mutex_unlock(&q->lock);
+        sonde_unlock(&q->lock);
         profiler_cut(p, &e->r, e->sampled_ns);
-        pthread_mutex_lock(&q->lock);
+        sonde_lock(&q->lock);
         keep(q, e);
         drop(e);
         q->idle_ns = sonde_clock_ns(CLOCK_MONOTONIC) + IDLE_NS;
     } else if (q->count == q->done && q->engine_count && now >= q->idle_ns) {
-        pthread_mutex_unlock(&q->lock);
+        sonde_unlock(&q->lock);
         profiler_cut_stop(p);
-        pthread_mutex_lock(&q->lock);
+        sonde_lock(&q->lock);
     } else {
         if (q->count == q->done && q->engine_count && q->idle_ns < until) until = q->idle_ns;
         const struct timespec t = sonde_clock_timespec(until);
-        pthread_cond_timedwait(&q->wake, &q->lock, &t);
+        sonde_cond_timedwait(&q->wake, &q->lock, &t);
     }
 }
 
@@ -253,9 +253,9 @@ static void *work(void *arg)
 {
     struct sonde_profiler *p = arg;
     struct profiler_requests *q = &p->requests;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     while (!q->worker.stopping) step(p);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return NULL;
 }
 
@@ -272,8 +272,8 @@ void profiler_requests_release(struct sonde_profiler *p)
     profiler_cut_stop(p);
     while (q->count) remove_at(q, q->count - 1);
     sonde_symbolizer_destroy(q->symbolizer);
-    pthread_cond_destroy(&q->wake);
-    pthread_mutex_destroy(&q->lock);
+    sonde_cond_destroy(&q->wake);
+    sonde_lock_destroy(&q->lock);
 }
 
 /* ---- Looking ---------------------------------------------------------------------------------- */
@@ -314,7 +314,7 @@ int sonde_profiler_request_get(struct sonde_profiler *p, const char *text,
     uint64_t hi = 0, lo = 0;
     if (text && parse(text, &digits, &hi, &lo, err)) return SONDE_EINVAL;
     struct profiler_request *found = NULL, *under_way = NULL;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     for (size_t i = q->count; i-- > 0 && !found;) {
         struct profiler_request *e = q->list[i];
         if (text && !is_asked(e, digits, hi, lo)) continue;
@@ -338,15 +338,15 @@ int sonde_profiler_request_get(struct sonde_profiler *p, const char *text,
                            "with X-Profile: true through the front (sonde serve --upstream), or "
                            "set .profile in sonde_request_info");
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return rc;
 }
 
 void sonde_profiler_request_put(struct sonde_profiler *p, struct sonde_request_profile *r)
 {
-    pthread_mutex_lock(&p->requests.lock);
+    sonde_lock(&p->requests.lock);
     drop((struct profiler_request *)r);
-    pthread_mutex_unlock(&p->requests.lock);
+    sonde_unlock(&p->requests.lock);
 }
 
 size_t sonde_profiler_request_list(struct sonde_profiler *p, struct sonde_request_profile_row *out,
@@ -354,12 +354,12 @@ size_t sonde_profiler_request_list(struct sonde_profiler *p, struct sonde_reques
 {
     struct profiler_requests *q = &p->requests;
     size_t n = 0;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     for (size_t i = q->count; i-- > 0 && n < max; n++) {
         const struct profiler_request *e = q->list[i];
         out[n] = (struct sonde_request_profile_row){ e->r.request, e->r.ended_ns,
                                                      e->state == DONE };
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return n;
 }

@@ -82,9 +82,9 @@ static void start_engines(struct sonde_profiler *p)
 uint64_t profiler_cut_start(struct sonde_profiler *p)
 {
     struct profiler_requests *q = &p->requests;
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     const int runs = p->cpu != NULL;
-    pthread_mutex_unlock(&p->lock);
+    sonde_unlock(&p->lock);
     profiler_heap_watch(p);
     if (runs) {
         profiler_cut_stop(p);
@@ -228,10 +228,10 @@ static int add_context(struct sonde_profiler *p, struct sonde_request_profile *r
 {
     struct sonde_model *m = sonde_collector_model(p->o.collector);
     int rc = profiler_spans(p, r->request.arrived_ns, into);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (!rc && x) rc = add_requests(x, r, into);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return rc ? rc : add_plain(r, into);
 }
 

@@ -2,7 +2,6 @@
 #include "agent/sessions.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "agent/session_findings.h"
 #include "base/thread.h"
@@ -30,8 +30,8 @@ struct sonde_sessions {
     const struct sonde_store_ops *ops;
     struct sonde_store *store;
     int memory;                      /* the store is ours, and of no file */
-    pthread_mutex_t lock;            /* of what follows */
-    pthread_cond_t wake;             /* something has changed */
+    struct sonde_lock lock;            /* of what follows */
+    struct sonde_cond wake;             /* something has changed */
     struct session *list[SONDE_CAPTURES_MAX]; /* oldest first */
     size_t count;
     uint64_t last_id, newest_id;     /* of what was kept: without snapshots of memory, and of all */
@@ -57,10 +57,10 @@ int sonde_sessions_keep(struct sonde_sessions *s, const char *name, const char *
     sonde_buf_release(&data);
     if (rc) return rc;
     if (!s->no_findings) sonde_session_findings(s->ops, s->store, name, p, s->finding_s);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (strcmp(kind, "memory") != 0 || !s->last_id) s->last_id = *id;
     s->newest_id = *id;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return 0;
 }
 
@@ -80,17 +80,17 @@ void sonde_sessions_set_findings(struct sonde_sessions *s, int off, double secon
 
 uint64_t sonde_sessions_newest(struct sonde_sessions *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const uint64_t id = s->newest_id;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return id;
 }
 
 uint64_t sonde_sessions_last(struct sonde_sessions *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const uint64_t id = s->last_id;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return id;
 }
 
@@ -125,21 +125,21 @@ static void list_names(const struct sonde_sessions *s, char *out, size_t size)
 static struct session *look_at(struct sonde_sessions *s, const char *text)
 {
     struct session *x = NULL;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (text) x = find(s, text);
     else if (s->count) x = s->list[s->count - 1];
     if (x && !x->capture) x = NULL;
     if (x) x->users++;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return x;
 }
 
 static void let_go(struct sonde_sessions *s, struct session *x)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     x->users--;
-    pthread_cond_broadcast(&s->wake);
-    pthread_mutex_unlock(&s->lock);
+    sonde_cond_broadcast(&s->wake);
+    sonde_unlock(&s->lock);
 }
 
 /* ---- Ending ----------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static void claim(struct sonde_sessions *s, struct session *x)
 {
     struct sonde_capture *capture = x->capture;
     x->capture = NULL;
-    while (x->users) pthread_cond_wait(&s->wake, &s->lock);
+    while (x->users) sonde_cond_wait(&s->wake, &s->lock);
     x->capture = capture;
     take_out(s, x);
 }
@@ -235,10 +235,10 @@ int sonde_sessions_end(struct sonde_sessions *s, const char *name, struct sonde_
 {
     struct sonde_store_found kept;
     struct session *x;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int rc = which(s, name, &x, err);
     if (!rc) claim(s, x);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (!rc) return finish(s, x, out, err);
     if (rc != SONDE_ENOENT) return rc;
     if (sonde_store_profile_find(s->ops, s->store, name, &kept, NULL) == 0) {
@@ -280,23 +280,23 @@ static void end_by_itself(struct sonde_sessions *s, struct session *x)
 static void *work(void *arg)
 {
     struct sonde_sessions *s = arg;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     while (!s->worker.stopping) {
         uint64_t until = UINT64_MAX;
         struct session *x = overdue(s, &until);
         if (x) {
             claim(s, x);
-            pthread_mutex_unlock(&s->lock);
+            sonde_unlock(&s->lock);
             end_by_itself(s, x);
-            pthread_mutex_lock(&s->lock);
+            sonde_lock(&s->lock);
         } else if (until == UINT64_MAX) {
-            pthread_cond_wait(&s->wake, &s->lock);
+            sonde_cond_wait(&s->wake, &s->lock);
         } else {
             const struct timespec t = sonde_clock_timespec(until);
-            pthread_cond_timedwait(&s->wake, &s->lock, &t);
+            sonde_cond_timedwait(&s->wake, &s->lock, &t);
         }
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return NULL;
 }
 
@@ -327,7 +327,7 @@ static int reserve(struct sonde_sessions *s, struct sonde_session_ask *ask, stru
                    struct sonde_err *err)
 {
     int rc = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (!*ask->name) make_name(s, ask->name);
     if (s->worker.stopping) {
         rc = sonde_err_set(err, SONDE_EOFF, "the agent ends");
@@ -344,7 +344,7 @@ static int reserve(struct sonde_sessions *s, struct sonde_session_ask *ask, stru
         x->ask = *ask;
         s->list[s->count++] = x;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc;
 }
 
@@ -363,7 +363,7 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
     const struct sonde_capture_options o = { .rate_hz = ask->rate_hz, .no_cpu = !ask->cpu,
                                             .memory = ask->memory, .wait = 1 };
     rc = sonde_profiler_begin(s->profiler, &o, &capture, err);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (rc) {
         take_out(s, x);
         sonde__free(x);
@@ -373,8 +373,8 @@ int sonde_sessions_begin(struct sonde_sessions *s, struct sonde_session_ask *ask
             x->end_ns = sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)(ask->duration_s * 1e9);
         }
     }
-    pthread_cond_broadcast(&s->wake);
-    pthread_mutex_unlock(&s->lock);
+    sonde_cond_broadcast(&s->wake);
+    sonde_unlock(&s->lock);
     return rc;
 }
 
@@ -420,7 +420,7 @@ int sonde_sessions_find(struct sonde_sessions *s, const char *text,
 size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row *out, size_t max)
 {
     size_t n = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (size_t i = s->count; i-- > 0 && n < max;) {
         struct session *x = s->list[i];
         if (!x->capture) continue;
@@ -430,7 +430,7 @@ size_t sonde_sessions_running(struct sonde_sessions *s, struct sonde_session_row
         snprintf(row->name, sizeof(row->name), "%s", x->ask.name);
         sonde_profiler_capture_status(s->profiler, x->capture, &row->status);
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return n;
 }
 
@@ -451,8 +451,8 @@ int sonde_sessions_create(struct sonde_profiler *profiler, const struct sonde_st
         sonde__free(s);
         return rc;
     }
-    sonde_clock_cond_init(&s->wake);
-    pthread_mutex_init(&s->lock, NULL);
+    sonde_cond_init(&s->wake);
+    sonde_lock_init(&s->lock, SONDE_RANK_SESSIONS);
     *out = s;
     return 0;
 }
@@ -478,7 +478,7 @@ void sonde_sessions_destroy(struct sonde_sessions *s)
     sonde_worker_stop(&s->worker, &s->lock, &s->wake);
     end_all(s); /* no request is under way any more */
     if (s->memory) s->ops->close(s->store);
-    pthread_cond_destroy(&s->wake);
-    pthread_mutex_destroy(&s->lock);
+    sonde_cond_destroy(&s->wake);
+    sonde_lock_destroy(&s->lock);
     sonde__free(s);
 }

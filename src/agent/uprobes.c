@@ -5,7 +5,6 @@
  * here until the lock happens to be free. */
 #include "agent/uprobes.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,9 +97,9 @@ static void on_drained(void *arg, uint64_t since_ns)
 {
     struct sonde_uprobes *p = arg;
     sonde_llama_drained(p->tracker, since_ns);
-    if (p->span_count && pthread_rwlock_trywrlock(&p->model->lock) == 0) {
+    if (p->span_count && sonde_trywrlock(&p->model->lock) == 0) {
         hand_over(p);
-        pthread_rwlock_unlock(&p->model->lock);
+        sonde_rwunlock(&p->model->lock);
     }
 }
 
@@ -191,9 +190,9 @@ void sonde_uprobes_stop(struct sonde_uprobes *p, struct sonde_uprobe_status *out
     if (!p) return;
     sonde_uprobe_stop(p->uprobe, out);
     sonde_llama_end(p->tracker);
-    pthread_rwlock_wrlock(&p->model->lock);
+    sonde_wrlock(&p->model->lock);
     hand_over(p);
-    pthread_rwlock_unlock(&p->model->lock);
+    sonde_rwunlock(&p->model->lock);
     if (p->spans_dropped) {
         sonde_log(SONDE_LOG_WARN, "%llu phases were dropped: the model was busy for too long",
                   (unsigned long long)p->spans_dropped);

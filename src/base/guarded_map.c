@@ -2,9 +2,9 @@
  * through without a lock: a slot is taken by exchanging its `taken`, and holds a mapping while
  * `bytes` is not 0. */
 #include "base/guarded_map.h"
+#include "base/lock.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -70,18 +70,18 @@ static void on_bus(int number, siginfo_t *info, void *context)
 /* With every mapping, since somebody may have set a handler of his own meanwhile. */
 static void install(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct sonde_lock lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_GUARD);
     struct sigaction now, action = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
     action.sa_sigaction = on_bus;
     sigemptyset(&action.sa_mask);
-    pthread_mutex_lock(&lock);
+    sonde_lock(&lock);
     page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (sigaction(SIGBUS, NULL, &now) == 0 &&
         !((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus)) {
         previous = now;
         sigaction(SIGBUS, &action, NULL);
     }
-    pthread_mutex_unlock(&lock);
+    sonde_unlock(&lock);
 }
 
 static int slot_take(void)

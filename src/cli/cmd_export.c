@@ -137,10 +137,10 @@ static int export_segments(struct sonde_cli *cli, const struct sonde_export_ops 
 
     int status = SONDE_EXIT_OK;
     struct sonde_model *m = sonde_collector_model(c);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const int found = !filter->pid || has_process(m, filter->pid);
     if (found) format->render(m, filter, out);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     if (!found) status = no_such_process(cli, c, filter->pid);
     else if (out->error) status = sonde_cli_fail(cli, "%s", sonde_strerror(out->error));
     sonde_collector_destroy(c);

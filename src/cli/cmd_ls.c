@@ -167,14 +167,14 @@ static int list(struct sonde_cli *cli, struct sonde_collector *collector, const 
     struct sonde_buf b;
     sonde_buf_init(&b, OUTPUT_MAX);
     struct sonde_model *m = sonde_collector_model(collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     if (v->json) {
         render_json(m, dir, refused, count, &b);
     } else {
         render_table(m, &b);
         render_refused(refused, count, &b);
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 
     int status = SONDE_EXIT_OK;
     if (b.error) status = sonde_cli_fail(cli, "out of memory");

@@ -242,13 +242,13 @@ static int ask_process(const struct sonde_cli *cli, uint32_t pid, const struct a
         wait_for(seconds);
         sonde_collector_stop(c);
         sonde_collector_step(c);
-        pthread_rwlock_wrlock(&m->lock);
+        sonde_wrlock(&m->lock);
         sonde_infer_flush(m);
         if (!a->id) sonde_api_requests(m, &a->query, out);
         else if (!sonde_api_request(m, a->id, out) && !out->error) {
             status = sonde_cli_fail(cli, "there is no request '%s' of process %u", a->id, pid);
         }
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
     }
     sonde_collector_destroy(c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

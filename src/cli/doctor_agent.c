@@ -218,11 +218,11 @@ void sonde_doctor_segments(struct sonde_doctor *d)
     }
     sonde_collector_step(c);
     struct sonde_model *m = sonde_collector_model(c);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     sonde_doctor_add(d, SONDE_DOCTOR_OK, NULL, "%zu process%s recorded here", m->process_count,
                      m->process_count == 1 ? " has" : "es have");
     check_drops(d, m);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     const size_t count = sonde_collector_refusals(c, refused, 64);
     for (size_t i = 0; i < count; i++) {
         sonde_doctor_add(d, SONDE_DOCTOR_WARN,

@@ -19,17 +19,17 @@ static void *tell(void *arg)
     struct sonde_progress *p = arg;
     uint64_t next_ns = sonde_clock_ns(CLOCK_MONOTONIC) + TICK_NS;
     int told = 0;
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     while (!p->ended) {
         const struct timespec next = sonde_clock_timespec(next_ns);
-        if (pthread_cond_timedwait(&p->wake, &p->lock, &next) == 0) continue;
+        if (sonde_cond_timedwait(&p->wake, &p->lock, &next) == 0) continue;
         if (p->ended) break;
         dprintf(STDERR_FILENO, "\rsonde: %s, %.0f s\033[K", p->text,
                 floor(sonde_clock_s(CLOCK_MONOTONIC) - p->since_s));
         told = 1;
         next_ns += TICK_NS;
     }
-    pthread_mutex_unlock(&p->lock);
+    sonde_unlock(&p->lock);
     if (told) dprintf(STDERR_FILENO, CLEAR);
     return NULL;
 }
@@ -46,7 +46,8 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
     snprintf(p->text, sizeof(p->text), "%s %s%s", doing, shown == what || len == 1 ? "" : "...", shown);
     sonde_visible(p->text, strlen(p->text));
     p->since_s = sonde_clock_s(CLOCK_MONOTONIC);
-    if (pthread_mutex_init(&p->lock, NULL) || sonde_clock_cond_init(&p->wake)) return;
+    sonde_lock_init(&p->lock, SONDE_RANK_PROGRESS);
+    sonde_cond_init(&p->wake);
     sigfillset(&all); /* signals are the command's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     p->on = pthread_create(&p->thread, NULL, tell, p) == 0;
@@ -56,12 +57,12 @@ void sonde_progress_begin(struct sonde_progress *p, const struct sonde_cli *cli,
 void sonde_progress_end(struct sonde_progress *p)
 {
     if (!p->on) return;
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     p->ended = 1;
-    pthread_cond_signal(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    sonde_cond_signal(&p->wake);
+    sonde_unlock(&p->lock);
     pthread_join(p->thread, NULL);
-    pthread_cond_destroy(&p->wake);
-    pthread_mutex_destroy(&p->lock);
+    sonde_cond_destroy(&p->wake);
+    sonde_lock_destroy(&p->lock);
     p->on = 0;
 }

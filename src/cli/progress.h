@@ -6,13 +6,14 @@
 
 #include <pthread.h>
 
+#include "base/lock.h"
 #include "cli/cli.h"
 
 struct sonde_progress {
     int on;                  /* there is a thread */
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    struct sonde_lock lock;
+    struct sonde_cond wake;
     int ended;               /* under lock */
     double since_s;
     char text[128];          /* what is done, made visible */

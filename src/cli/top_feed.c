@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "sonde/sonde.h"
 
 struct sonde_top_feed {
@@ -20,8 +21,8 @@ struct sonde_top_feed {
     int fd;                           /* eventfd */
     struct sonde_top_memory memory;   /* the thread's */
 
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    struct sonde_lock lock;
+    struct sonde_cond wake;
     /* Under the lock. */
     struct sonde_top_request request;
     double interval_s;
@@ -35,7 +36,7 @@ struct sonde_top_feed {
 static void publish(struct sonde_top_feed *f, enum sonde_top_page page, struct sonde_top_data *d,
                     int rc, const struct sonde_err *err)
 {
-    pthread_mutex_lock(&f->lock);
+    sonde_lock(&f->lock);
     sonde_top_data_release(&f->fresh);
     f->fresh_page = page;
     if (rc == 0) {
@@ -47,7 +48,7 @@ static void publish(struct sonde_top_feed *f, enum sonde_top_page page, struct s
                  err->text[0] ? err->text : sonde_strerror(rc));
     }
     f->news = 1;
-    pthread_mutex_unlock(&f->lock);
+    sonde_unlock(&f->lock);
     const uint64_t one = 1;
     (void)!write(f->fd, &one, sizeof(one));
 }
@@ -67,11 +68,11 @@ static void wait_turn(struct sonde_top_feed *f, double last_s)
 {
     while (!f->stop && !f->again) {
         if (f->paused) {
-            pthread_cond_wait(&f->wake, &f->lock);
+            sonde_cond_wait(&f->wake, &f->lock);
             continue;
         }
         const struct timespec due = sonde_clock_timespec_s(last_s + f->interval_s);
-        if (pthread_cond_timedwait(&f->wake, &f->lock, &due) == ETIMEDOUT) return;
+        if (sonde_cond_timedwait(&f->wake, &f->lock, &due) == ETIMEDOUT) return;
     }
 }
 
@@ -83,7 +84,7 @@ static void *run(void *arg)
     double last_s = sonde_clock_s(CLOCK_MONOTONIC);
     sonde_top_source_tick(f->source);
 
-    pthread_mutex_lock(&f->lock);
+    sonde_lock(&f->lock);
     f->again = 1;
     for (;;) {
         wait_turn(f, last_s);
@@ -91,15 +92,15 @@ static void *run(void *arg)
         const struct sonde_top_request r = f->request;
         const int tick = !f->again && !f->paused;
         f->again = 0;
-        pthread_mutex_unlock(&f->lock);
+        sonde_unlock(&f->lock);
         if (tick) {
             last_s = sonde_clock_s(CLOCK_MONOTONIC);
             sonde_top_source_tick(f->source);
         }
         read_once(f, &r);
-        pthread_mutex_lock(&f->lock);
+        sonde_lock(&f->lock);
     }
-    pthread_mutex_unlock(&f->lock);
+    sonde_unlock(&f->lock);
     return NULL;
 }
 
@@ -124,8 +125,8 @@ int sonde_top_feed_start(struct sonde_top_source *source, const struct sonde_top
         sonde__free(f);
         return rc;
     }
-    sonde_clock_cond_init(&f->wake);
-    pthread_mutex_init(&f->lock, NULL);
+    sonde_cond_init(&f->wake);
+    sonde_lock_init(&f->lock, SONDE_RANK_TOP_FEED);
 
     /* Signals are for the thread that has the terminal. */
     sigset_t all, before;
@@ -145,14 +146,14 @@ int sonde_top_feed_start(struct sonde_top_source *source, const struct sonde_top
 void sonde_top_feed_stop(struct sonde_top_feed *f)
 {
     if (!f) return;
-    pthread_mutex_lock(&f->lock);
+    sonde_lock(&f->lock);
     f->stop = 1;
-    pthread_cond_signal(&f->wake);
-    pthread_mutex_unlock(&f->lock);
+    sonde_cond_signal(&f->wake);
+    sonde_unlock(&f->lock);
     sonde_top_source_cancel(f->source);
     pthread_join(f->thread, NULL);
-    pthread_cond_destroy(&f->wake);
-    pthread_mutex_destroy(&f->lock);
+    sonde_cond_destroy(&f->wake);
+    sonde_lock_destroy(&f->lock);
     close(f->fd);
     sonde_top_data_release(&f->fresh);
     sonde_top_memory_release(&f->memory);
@@ -166,11 +167,11 @@ int sonde_top_feed_fd(const struct sonde_top_feed *f)
 
 void sonde_top_feed_ask(struct sonde_top_feed *f, const struct sonde_top_state *s)
 {
-    pthread_mutex_lock(&f->lock);
+    sonde_lock(&f->lock);
     set_request(f, s);
     f->again = 1;
-    pthread_cond_signal(&f->wake);
-    pthread_mutex_unlock(&f->lock);
+    sonde_cond_signal(&f->wake);
+    sonde_unlock(&f->lock);
 }
 
 int sonde_top_feed_take(struct sonde_top_feed *f, struct sonde_top_data pages[SONDE_TOP_PAGES],
@@ -178,7 +179,7 @@ int sonde_top_feed_take(struct sonde_top_feed *f, struct sonde_top_data pages[SO
 {
     uint64_t count;
     (void)!read(f->fd, &count, sizeof(count));
-    pthread_mutex_lock(&f->lock);
+    sonde_lock(&f->lock);
     const int news = f->news;
     if (news) {
         f->news = 0;
@@ -189,6 +190,6 @@ int sonde_top_feed_take(struct sonde_top_feed *f, struct sonde_top_data pages[SO
             sonde_top_data_init(&f->fresh);
         }
     }
-    pthread_mutex_unlock(&f->lock);
+    sonde_unlock(&f->lock);
     return news;
 }

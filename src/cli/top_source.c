@@ -114,14 +114,14 @@ static int local_get(struct sonde_top_source *s, enum answer what,
     } else {
         q.filter_count = make_filters(r, filters);
     }
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     if (what == PROCESSES) sonde_api_processes(m, out);
     else if (what == SPANS || what == TRACE) sonde_api_spans(m, &spans, out);
     else if (what == INFERENCE) sonde_api_inference(m, 0, out);
     else if (what == ENGINE) sonde_api_engine(m, out);
     else if (what == REQUESTS) sonde_api_requests(m, &requests, out);
     else sonde_api_query(m, &q, out);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return 0;
 }
 

@@ -366,13 +366,13 @@ static void finish_recording(struct watch *s)
 static void end_inference(struct watch *s)
 {
     struct sonde_model *m = sonde_collector_model(s->collector);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_infer_flush(m);
     if (s->recording.spans && sonde_infer_of(m)) {
         sonde_infer_complete_run(sonde_infer_of(m), s->recording.spans);
     }
     if (s->recording.spans) sonde_engine_complete_run(m, s->recording.spans);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static void end_recording(struct watch *s, int ended, int status)

@@ -151,7 +151,7 @@ static void tell_model(const struct watch *s)
     struct sonde_model *m = sonde_collector_model(s->collector);
     struct busy busy[BUSIEST] = { { NULL, 0 } };
     size_t series = 0;
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->family_count; i++) {
         const struct sonde_model_family *f = m->families[i];
         for (size_t j = 0; j < f->series_count; j++) {
@@ -164,19 +164,19 @@ static void tell_model(const struct watch *s)
     watch_tell(s, "%zu series, %llu spans", series, (unsigned long long)m->span_next);
     for (size_t i = 0; i < BUSIEST && busy[i].series; i++) tell_histogram(s, busy[i].series);
     tell_inference(s, m);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* Calls that were missed, told where the figures made of them are. */
 static void tell_llama(const struct watch *s)
 {
     struct sonde_model *m = sonde_collector_model(s->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) {
         const struct sonde_model_process *p = m->processes[i];
         if (p->llama_note[0]) watch_tell(s, "%s (%u): %s", p->program, p->pid, p->llama_note);
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* ---- The end ---------------------------------------------------------------------------------- */

@@ -107,16 +107,16 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     int rc = dir_set(c, options->dir, err);
     if (rc != 0) goto fail;
     if (sonde_model_create(&options->limits, &c->model) != 0 ||
-        (options->attach && options->attach(c->model, options->attach_arg) != 0) ||
-        sonde_clock_cond_init(&c->wake) != 0) {
+        (options->attach && options->attach(c->model, options->attach_arg) != 0)) {
         rc = sonde_err_set(err, SONDE_ENOMEM, "no memory for the model");
         goto fail;
     }
-    pthread_mutex_init(&c->lock, NULL);
+    sonde_lock_init(&c->lock, SONDE_RANK_COLLECTOR);
+    sonde_cond_init(&c->wake);
     rc = dir_check(c, err);
     if (rc != 0) {
-        pthread_cond_destroy(&c->wake);
-        pthread_mutex_destroy(&c->lock);
+        sonde_cond_destroy(&c->wake);
+        sonde_lock_destroy(&c->lock);
         goto fail;
     }
     c->model->now_s = sonde_clock_s(CLOCK_REALTIME);
@@ -125,9 +125,9 @@ int sonde_collector_create(const struct sonde_collector_options *options,
     c->on_tick = options->on_tick;
     c->on_tick_arg = options->on_tick_arg;
     sonde_tick_clock_init(&c->clock);
-    pthread_rwlock_wrlock(&c->model->lock);
+    sonde_wrlock(&c->model->lock);
     probes_open(c, options);
-    pthread_rwlock_unlock(&c->model->lock);
+    sonde_rwunlock(&c->model->lock);
     *out = c;
     return 0;
 
@@ -148,8 +148,8 @@ void sonde_collector_destroy(struct sonde_collector *c)
     collector_entries_free(c);
     sonde_model_destroy(c->model);
     if (c->lock_fd >= 0) close(c->lock_fd);
-    pthread_cond_destroy(&c->wake);
-    pthread_mutex_destroy(&c->lock);
+    sonde_cond_destroy(&c->wake);
+    sonde_lock_destroy(&c->lock);
     sonde__free(c);
 }
 
@@ -227,7 +227,7 @@ static void step_locked(struct sonde_collector *c)
     sonde_tick_clock_update(&c->clock);
     uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     double now_s = sonde_clock_s(CLOCK_REALTIME);
-    pthread_rwlock_wrlock(&c->model->lock);
+    sonde_wrlock(&c->model->lock);
     collector_entries_step(c, now_s);
     collector_state_tell_lost(c);
     collector_watched_step(c, now_s);
@@ -241,24 +241,24 @@ static void step_locked(struct sonde_collector *c)
     if (c->model->infer_ops) c->model->infer_ops->tick(c->model->infer, c->model, now_s);
     sonde_model_tick(c->model, now_s);
     if (c->on_tick) c->on_tick(c->model, c->on_tick_arg);
-    pthread_rwlock_unlock(&c->model->lock);
+    sonde_rwunlock(&c->model->lock);
     collector_state_save(c, 0);
 }
 
 void sonde_collector_step(struct sonde_collector *c)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     step_locked(c);
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 static void drain_locked(struct sonde_collector *c)
 {
     sonde_tick_clock_update(&c->clock);
-    pthread_rwlock_wrlock(&c->model->lock);
+    sonde_wrlock(&c->model->lock);
     collector_entries_drain(c);
     drained(c);
-    pthread_rwlock_unlock(&c->model->lock);
+    sonde_rwunlock(&c->model->lock);
     collector_state_save(c, 0);
 }
 
@@ -278,7 +278,7 @@ static void *run(void *arg)
     struct sonde_collector *c = arg;
     const uint64_t tick_ns = (uint64_t)(c->interval_s * 1e9), longest_ns = tick_ns / DRAINS_PER_TICK;
     uint64_t tick_at_ns = sonde_clock_ns(CLOCK_MONOTONIC), pause_ns = longest_ns;
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     while (!c->stopping) {
         const uint64_t began_ns = sonde_clock_ns(CLOCK_MONOTONIC);
         if (began_ns >= tick_at_ns) {
@@ -295,10 +295,10 @@ static void *run(void *arg)
         if (next_ns > tick_at_ns) next_ns = tick_at_ns;
         struct timespec until = sonde_clock_timespec(next_ns);
         while (!c->stopping &&
-               pthread_cond_timedwait(&c->wake, &c->lock, &until) != ETIMEDOUT) {
+               sonde_cond_timedwait(&c->wake, &c->lock, &until) != ETIMEDOUT) {
         }
     }
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     return NULL;
 }
 
@@ -318,39 +318,39 @@ int sonde_collector_start(struct sonde_collector *c, struct sonde_err *err)
 void sonde_collector_stop(struct sonde_collector *c)
 {
     if (!c->started) return;
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->stopping = 1;
-    pthread_cond_signal(&c->wake);
-    pthread_mutex_unlock(&c->lock);
+    sonde_cond_signal(&c->wake);
+    sonde_unlock(&c->lock);
     pthread_join(c->thread, NULL);
     c->started = 0;
     /* The next agent has the less to read. */
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     drain_locked(c);
     collector_state_save(c, 1);
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 void sonde_collector_watch(struct sonde_collector *c, uint32_t pid)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     int known = 0;
     for (size_t i = 0; i < c->watched_count; i++) known |= c->watched[i].pid == pid;
     if (!known && c->watched_count < COLLECTOR_WATCHED) {
         c->watched[c->watched_count++] = (struct watched){ .pid = pid };
     }
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
 }
 
 size_t sonde_collector_refusals(struct sonde_collector *c, struct sonde_collector_refusal *out,
                                 size_t max)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     size_t n = c->refused < COLLECTOR_REFUSALS ? (size_t)c->refused : COLLECTOR_REFUSALS;
     if (n > max) n = max;
     for (size_t i = 0; i < n; i++) {
         out[i] = c->refusals[(c->refused - 1 - i) % COLLECTOR_REFUSALS];
     }
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     return n;
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "base/lock.h"
 #include "collect/collector.h"
 #include "collect/discover.h"
 #include "collect/proc/probe.h"
@@ -62,7 +63,7 @@ struct self {
 };
 
 struct sonde_collector {
-    pthread_mutex_t lock;                 /* all below but model, which has its own */
+    struct sonde_lock lock;                 /* all below but model, which has its own */
     struct sonde_model *model;
     void (*on_tick)(struct sonde_model *m, void *arg); /* NULL = nobody wants it */
     void *on_tick_arg;
@@ -92,7 +93,7 @@ struct sonde_collector {
     struct state state;
 
     pthread_t thread;
-    pthread_cond_t wake;
+    struct sonde_cond wake;
     int started, stopping;
 };
 

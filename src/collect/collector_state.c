@@ -410,10 +410,10 @@ static void state_write(struct sonde_collector *c, uint64_t began_ns)
     struct sonde_state s = { .to = &t->bytes };
     if (!t->bytes.max) sonde_buf_init(&t->bytes, BYTES_MAX);
     sonde_buf_reset(&t->bytes);
-    pthread_rwlock_rdlock(&c->model->lock);
+    sonde_rdlock(&c->model->lock);
     const uint64_t activity = c->model->activity;
     payload_save(c, &s);
-    pthread_rwlock_unlock(&c->model->lock);
+    sonde_rwunlock(&c->model->lock);
     const int failure = t->bytes.error ? ENOMEM : file_write(c, &t->bytes);
     if (failure && !t->refused) {
         sonde_log(SONDE_LOG_WARN, "cannot write %s/" NAME ": %s; an agent that is started again may "

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/utf8.h"
 #include "collect/discover.h"
 #include "segment/segment.h"
@@ -31,41 +31,41 @@
 
 /* ---- All of them ------------------------------------------------------------------------------ */
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sonde_lock all_lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_PRELOADED);
 static struct sonde_preload_targets *all;
 
 static void all_add(struct sonde_preload_targets *p)
 {
-    pthread_mutex_lock(&all_lock);
+    sonde_lock(&all_lock);
     p->next = all;
     all = p;
-    pthread_mutex_unlock(&all_lock);
+    sonde_unlock(&all_lock);
 }
 
 static void all_remove(const struct sonde_preload_targets *p)
 {
-    pthread_mutex_lock(&all_lock);
+    sonde_lock(&all_lock);
     struct sonde_preload_targets **link = &all;
     while (*link && *link != p) link = &(*link)->next;
     if (*link) *link = p->next;
-    pthread_mutex_unlock(&all_lock);
+    sonde_unlock(&all_lock);
 }
 
 static void all_scanned(struct sonde_preload_targets *p, uint64_t began_ns)
 {
-    pthread_mutex_lock(&all_lock);
+    sonde_lock(&all_lock);
     p->scanned_ns = began_ns;
-    pthread_mutex_unlock(&all_lock);
+    sonde_unlock(&all_lock);
 }
 
 uint64_t sonde_preload_scanned_ns(void)
 {
     uint64_t earliest = UINT64_MAX;
-    pthread_mutex_lock(&all_lock);
+    sonde_lock(&all_lock);
     for (const struct sonde_preload_targets *p = all; p; p = p->next) {
         if (p->scanned_ns < earliest) earliest = p->scanned_ns;
     }
-    pthread_mutex_unlock(&all_lock);
+    sonde_unlock(&all_lock);
     return earliest;
 }
 

@@ -220,14 +220,14 @@ static void on_tick(void *arg, const struct sonde_front_state *state)
 {
     struct sonde_front_metrics *g = arg;
     /* Readers are in: the next tick is soon enough, unless there are too many notes. */
-    if (pthread_rwlock_trywrlock(&g->model->lock) != 0) {
+    if (sonde_trywrlock(&g->model->lock) != 0) {
         if (g->note_count < NOTES / 2 && g->span_count < SPANS / 2 && state->in_flight) return;
-        pthread_rwlock_wrlock(&g->model->lock);
+        sonde_wrlock(&g->model->lock);
     }
     apply_noted(g);
     apply_counts(g);
     apply_state(g, state);
-    pthread_rwlock_unlock(&g->model->lock);
+    sonde_rwunlock(&g->model->lock);
 }
 
 /* ---- Noting ------------------------------------------------------------------------------- */
@@ -270,9 +270,9 @@ static struct count *find_count(struct count *counts, size_t *count, size_t max,
 static void make_room(struct sonde_front_metrics *g)
 {
     if (g->note_count < NOTES && g->span_count < SPANS) return;
-    pthread_rwlock_wrlock(&g->model->lock);
+    sonde_wrlock(&g->model->lock);
     apply_noted(g);
-    pthread_rwlock_unlock(&g->model->lock);
+    sonde_rwunlock(&g->model->lock);
 }
 
 static void note(struct sonde_front_metrics *g, unsigned what, enum sonde_front_route route,

@@ -11,9 +11,9 @@
 #ifndef SONDE_INFER_PRIVATE_H
 #define SONDE_INFER_PRIVATE_H
 
-#include <pthread.h>
 
 #include "infer/tracker.h"
+#include "base/lock.h"
 #include "base/timeq.h"
 
 #define INFER_NAMES_MAX 4096u      /* texts kept: models, routes, phases, errors */
@@ -113,7 +113,7 @@ struct sonde_infer_tracker {
     struct infer_name *names[1024];
     uint32_t name_count;
 
-    pthread_mutex_t post_lock;             /* of the next four */
+    struct sonde_lock post_lock;             /* of the next four */
     struct sonde_infer_event *posted;
     size_t posted_count, posted_cap;
     uint64_t posted_dropped;

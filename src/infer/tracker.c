@@ -143,7 +143,7 @@ static void take(struct sonde_infer_tracker *x, struct sonde_model_process *p,
 
 void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_event *e)
 {
-    pthread_mutex_lock(&x->post_lock);
+    sonde_lock(&x->post_lock);
     if (x->posted_count == x->posted_cap && x->posted_cap < INFER_POSTED_MAX) {
         const size_t cap = x->posted_cap ? x->posted_cap * 2 : 256;
         struct sonde_infer_event *grown = sonde__realloc(x->posted, cap * sizeof(*grown));
@@ -163,7 +163,7 @@ void sonde_infer_post(struct sonde_infer_tracker *x, const struct sonde_infer_ev
     } else {
         x->posted_dropped++;
     }
-    pthread_mutex_unlock(&x->post_lock);
+    sonde_unlock(&x->post_lock);
 }
 
 static void posted_release(struct sonde_infer_event *e)
@@ -184,14 +184,14 @@ static struct sonde_model_process *process_of(const struct sonde_model *m, uint3
 
 static void take_posted(struct sonde_infer_tracker *x)
 {
-    pthread_mutex_lock(&x->post_lock);
+    sonde_lock(&x->post_lock);
     struct sonde_infer_event *posted = x->posted;
     const size_t count = x->posted_count;
     const uint64_t dropped = x->posted_dropped;
     x->posted = NULL;
     x->posted_count = x->posted_cap = 0;
     x->posted_dropped = 0;
-    pthread_mutex_unlock(&x->post_lock);
+    sonde_unlock(&x->post_lock);
     for (uint64_t i = 0; i < dropped; i++) infer_count(x, SONDE_INFER_BAD_queue_full);
     for (size_t i = 0; i < count; i++) {
         /* A strdup may have failed; then it says less. */
@@ -258,7 +258,7 @@ static void on_destroy(void *arg)
     sonde__free(x->slots);
     sonde__free(x->ended);
     names_free(x);
-    pthread_mutex_destroy(&x->post_lock);
+    sonde_lock_destroy(&x->post_lock);
     sonde__free(x);
 }
 
@@ -287,11 +287,11 @@ int sonde_infer_attach(struct sonde_model *m, const struct sonde_infer_options *
     x->totals.since_s = x->started_s;
     for (x->slot_count = 64; x->slot_count < x->o.running_max;) x->slot_count *= 2;
     x->slots = sonde__calloc(x->slot_count, sizeof(*x->slots));
-    if (!x->slots || pthread_mutex_init(&x->post_lock, NULL) != 0) {
-        sonde__free(x->slots);
+    if (!x->slots) {
         sonde__free(x);
         return SONDE_ENOMEM;
     }
+    sonde_lock_init(&x->post_lock, SONDE_RANK_INFER_POSTED);
     m->infer = x;
     m->infer_ops = &ops;
     return 0;

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/strip.h"
 #include "infer/event.h"
 #include "model/private.h"
@@ -46,17 +47,6 @@ int sonde_model_grow(void **array, size_t *cap, size_t count, size_t item_bytes)
     return 0;
 }
 
-/* A waiting writer goes before new readers: scrapes that overlap must not keep ticks out. */
-static int lock_init(pthread_rwlock_t *lock)
-{
-    pthread_rwlockattr_t attr;
-    if (pthread_rwlockattr_init(&attr) != 0) return SONDE_ENOMEM;
-    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    const int rc = pthread_rwlock_init(lock, &attr);
-    pthread_rwlockattr_destroy(&attr);
-    return rc == 0 ? 0 : SONDE_ENOMEM;
-}
-
 int sonde_model_create(const struct sonde_model_limits *limits, struct sonde_model **out)
 {
     struct sonde_model_limits l = limits ? *limits : defaults;
@@ -78,7 +68,7 @@ int sonde_model_create(const struct sonde_model_limits *limits, struct sonde_mod
     m->index->family = sonde__calloc(64, sizeof(m->index->family[0]));
     m->index->intern = sonde__calloc(64, sizeof(m->index->intern[0]));
     if (!m->index->series || !m->index->family || !m->index->intern) goto fail;
-    if (lock_init(&m->lock) != 0) goto fail;
+    sonde_rwlock_init(&m->lock, SONDE_RANK_MODEL);
     *out = m;
     return 0;
 
@@ -131,7 +121,7 @@ void sonde_model_destroy(struct sonde_model *m)
     sonde__free(m->index->family);
     sonde__free(m->index->intern);
     sonde__free(m->index);
-    pthread_rwlock_destroy(&m->lock);
+    sonde_rwlock_destroy(&m->lock);
     sonde__free(m);
 }
 

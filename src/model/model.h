@@ -14,10 +14,10 @@
 #ifndef SONDE_MODEL_MODEL_H
 #define SONDE_MODEL_MODEL_H
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/lock.h"
 #include "segment/segment.h"
 
 #define SONDE_HISTORY 60          /* ticks of history a series keeps; a tick is about a second */
@@ -209,7 +209,7 @@ struct sonde_model_process {
 };
 
 struct sonde_model {
-    pthread_rwlock_t lock;
+    struct sonde_rwlock lock;
     uint64_t tick;                /* ticks done */
     double now_s, interval_s;     /* unix time of the last tick, and its real length; never 0 */
     double spans_s;               /* unix time up to which spans have been read; 0 = as now_s */

@@ -3,6 +3,7 @@
 #ifndef SONDE_PUSH_OTLP_H
 #define SONDE_PUSH_OTLP_H
 
+#include "base/lock.h"
 #include "push/push_private.h"
 #include "push/sent.h"
 
@@ -56,7 +57,7 @@ struct push_span_group {
 enum { PUSH_GROUPS_MAX = 1024 };
 
 struct push_spans {
-    pthread_mutex_t lock;
+    struct sonde_lock lock;
     const struct push_origin *origin;
     struct sonde_model *model;
     int requests;                /* request spans come by sonde_push_request */

@@ -165,7 +165,7 @@ static void on_span(const struct sonde_model_span *span, void *arg)
     const struct ids ids = ids_of(span->trace_hi, span->trace_lo, span->id, span->parent,
                                   span->start_ns, span->tid);
     if (was_sent(s, ids.id, span->start_ns + span->duration_ns)) return;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     begin_span(s, &ids, span->name, of_front ? KIND_SERVER : KIND_INTERNAL, span->start_ns,
                span->start_ns + span->duration_ns);
     for (uint32_t i = 0; i < span->attr_count && i < SONDE_SPAN_ATTRS_MAX; i++) {
@@ -174,7 +174,7 @@ static void on_span(const struct sonde_model_span *span, void *arg)
     if (span->tid) push_otlp_int(&s->span, SPAN_ATTRIBUTE, &s->scratch, "thread.id", span->tid);
     put_status(s, span->outcome, NULL);
     put_down(s, ids.id, span->pid, span->program ? span->program : "");
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -240,13 +240,13 @@ void push_spans_request(struct push_spans *s, const struct sonde_infer_request *
     const double total_s = r->total_s > 0 && r->total_s < 1e9 ? r->total_s : 0;
     const uint64_t end_ns = r->arrived_ns + (uint64_t)(total_s * 1e9 + 0.5);
     if (was_sent(s, ids.id, end_ns)) return;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     begin_span(s, &ids, name, front ? KIND_INTERNAL : KIND_SERVER, r->arrived_ns, end_ns);
     put_figures(s, r);
     put_first_token(s, r);
     put_status(s, r->outcome, r->error);
     put_down(s, ids.id, r->pid, r->program ? r->program : "");
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -255,7 +255,7 @@ int push_spans_init(struct push_spans *s, const struct push_origin *o, struct so
                     int requests)
 {
     *s = (struct push_spans){ .origin = o, .model = m, .requests = requests };
-    pthread_mutex_init(&s->lock, NULL);
+    sonde_lock_init(&s->lock, SONDE_RANK_PUSH_SPANS);
     push_otlp_scratch_init(&s->scratch, 1 << 20);
     sonde_buf_init(&s->span, 1 << 20);
     sonde_buf_init(&s->ids, BYTES_MAX);
@@ -278,13 +278,13 @@ void push_spans_release(struct push_spans *s)
     push_otlp_scratch_release(&s->scratch);
     sonde_buf_release(&s->span);
     sonde_buf_release(&s->ids);
-    pthread_mutex_destroy(&s->lock);
+    sonde_lock_destroy(&s->lock);
 }
 
 void push_spans_take(struct push_spans *s, struct push_spans *out)
 {
     push_spans_init(out, s->origin, NULL, 0);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     out->groups = s->groups;
     out->group_count = s->group_count;
     out->group_cap = s->group_cap;
@@ -292,13 +292,13 @@ void push_spans_take(struct push_spans *s, struct push_spans *out)
     sonde_buf_init(&s->ids, BYTES_MAX);
     s->groups = NULL;
     s->group_count = s->group_cap = s->bytes = 0;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
 }
 
 int push_spans_many(struct push_spans *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int many = s->bytes >= BYTES_MANY;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return many;
 }

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/strip.h"
 #include "push/otlp.h"
@@ -35,8 +36,8 @@ struct sonde_push {
     int listening;
     uint64_t last_tick;            /* of the model, that metrics were made of; the feeder's */
 
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
+    struct sonde_lock lock;
+    struct sonde_cond wake;
     int stopping, started;
     pthread_t thread;
 };
@@ -89,9 +90,9 @@ int push_wants_native(const struct push_dest *d) { return d->push->native; }
 
 static void count_lost(struct push_dest *d, enum push_drop reason, uint64_t n)
 {
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     d->counts.dropped[reason] += n;
-    pthread_mutex_unlock(&d->lock);
+    sonde_unlock(&d->lock);
 }
 
 void push_emit(struct push_dest *d, uint32_t signal, const char *target, uint32_t items,
@@ -147,9 +148,9 @@ static void dispatch(struct push_dest *d)
         b = next;
     }
     if (!any) return;
-    pthread_mutex_lock(&d->lock);
-    pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
+    sonde_lock(&d->lock);
+    sonde_cond_signal(&d->wake);
+    sonde_unlock(&d->lock);
 }
 
 /* ---- The feeder ------------------------------------------------------------------------------ */
@@ -157,8 +158,8 @@ static void dispatch(struct push_dest *d)
 /* All destinations get the same tick. */
 static void feed_metrics(struct sonde_push *p)
 {
-    for (size_t i = 0; i < p->dest_count; i++) pthread_mutex_lock(&p->dests[i].made_lock);
-    pthread_rwlock_rdlock(&p->model->lock);
+    for (size_t i = 0; i < p->dest_count; i++) sonde_lock(&p->dests[i].made_lock);
+    sonde_rdlock(&p->model->lock);
     const int news = p->model->tick != p->last_tick;
     p->last_tick = p->model->tick;
     for (size_t i = 0; news && i < p->dest_count; i++) {
@@ -166,10 +167,10 @@ static void feed_metrics(struct sonde_push *p)
         if (!d->ops->metrics || !(d->signals & SONDE_PUSH_METRICS)) continue;
         if (d->ops->metrics(d, p->model) != 0) count_lost(d, PUSH_DROP_MEMORY, 1);
     }
-    pthread_rwlock_unlock(&p->model->lock);
+    sonde_rwunlock(&p->model->lock);
     for (size_t i = 0; i < p->dest_count; i++) {
         dispatch(&p->dests[i]);
-        pthread_mutex_unlock(&p->dests[i].made_lock);
+        sonde_unlock(&p->dests[i].made_lock);
     }
 }
 
@@ -180,21 +181,21 @@ static void feed_traces(struct sonde_push *p)
     for (size_t i = 0; i < p->dest_count && taken.group_count; i++) {
         struct push_dest *d = &p->dests[i];
         if (!d->ops->traces || !(d->signals & SONDE_PUSH_TRACES)) continue;
-        pthread_mutex_lock(&d->made_lock);
+        sonde_lock(&d->made_lock);
         if (d->ops->traces(d, &taken) != 0) count_lost(d, PUSH_DROP_MEMORY, 1);
         dispatch(d);
         push_sent_add(d->sent, (const uint64_t *)(const void *)taken.ids.data,
                       taken.ids.len / sizeof(uint64_t));
-        pthread_mutex_unlock(&d->made_lock);
+        sonde_unlock(&d->made_lock);
     }
     push_spans_release(&taken);
 }
 
 static void update_series(struct sonde_push *p)
 {
-    pthread_rwlock_wrlock(&p->model->lock);
+    sonde_wrlock(&p->model->lock);
     for (size_t i = 0; i < p->dest_count; i++) push_series_update(&p->dests[i], p->model);
-    pthread_rwlock_unlock(&p->model->lock);
+    sonde_rwunlock(&p->model->lock);
 }
 
 /* Until then, or until the end. 1 = the end. */
@@ -202,10 +203,10 @@ static int sleep_until(struct sonde_push *p, double when_s)
 {
     const struct timespec until = sonde_clock_timespec_s(when_s);
     int rc = 0;
-    pthread_mutex_lock(&p->lock);
-    while (!p->stopping && rc != ETIMEDOUT) rc = pthread_cond_timedwait(&p->wake, &p->lock, &until);
+    sonde_lock(&p->lock);
+    while (!p->stopping && rc != ETIMEDOUT) rc = sonde_cond_timedwait(&p->wake, &p->lock, &until);
     const int stopping = p->stopping;
-    pthread_mutex_unlock(&p->lock);
+    sonde_unlock(&p->lock);
     return stopping;
 }
 
@@ -237,10 +238,10 @@ int sonde_push_profile(struct sonde_push *p, const struct sonde_profile *profile
         struct push_dest *d = &p->dests[i];
         struct sonde_err err = { "" };
         if (!d->ops->profile || !(d->signals & SONDE_PUSH_PROFILES)) continue;
-        pthread_mutex_lock(&d->made_lock);
+        sonde_lock(&d->made_lock);
         const int rc = d->ops->profile(d, profile, &err);
         dispatch(d);
-        pthread_mutex_unlock(&d->made_lock);
+        sonde_unlock(&d->made_lock);
         if (rc == 0 || rc == SONDE_ENOENT) continue; /* ENOENT: there is nothing in it */
         count_lost(d, PUSH_DROP_MEMORY, 1);
         sonde_log(SONDE_LOG_WARN, "push: a profile is not sent to %s: %s", d->ops->name, err.text);
@@ -303,9 +304,9 @@ static int open_dest(struct sonde_push *p, struct push_dest *d, const struct son
 {
     d->push = p;
     d->made_end = &d->made;
-    pthread_mutex_init(&d->made_lock, NULL);
-    pthread_mutex_init(&d->lock, NULL);
-    sonde_clock_cond_init(&d->wake);
+    sonde_lock_init(&d->made_lock, SONDE_RANK_PUSH_MADE);
+    sonde_lock_init(&d->lock, SONDE_RANK_PUSH_DEST);
+    sonde_cond_init(&d->wake);
     for (size_t i = 0; kinds[i]; i++) {
         if (!strcmp(kinds[i]->name, t->kind)) d->ops = kinds[i];
     }
@@ -338,15 +339,15 @@ static void close_dest(struct push_dest *d)
         d->made = b->next;
         push_batch_destroy(b);
     }
-    pthread_cond_destroy(&d->wake);
-    pthread_mutex_destroy(&d->lock);
-    pthread_mutex_destroy(&d->made_lock);
+    sonde_cond_destroy(&d->wake);
+    sonde_lock_destroy(&d->lock);
+    sonde_lock_destroy(&d->made_lock);
 }
 
 static int init(struct sonde_push *p, const struct sonde_push_options *o, struct sonde_err *err)
 {
-    pthread_mutex_init(&p->lock, NULL);
-    sonde_clock_cond_init(&p->wake);
+    sonde_lock_init(&p->lock, SONDE_RANK_PUSH);
+    sonde_cond_init(&p->wake);
     if (sonde_strip_on() ||
         gethostname(p->origin.host, sizeof(p->origin.host) - 1) != 0 || !p->origin.host[0]) {
         snprintf(p->origin.host, sizeof(p->origin.host), "localhost");
@@ -396,11 +397,11 @@ int sonde_push_create(const struct sonde_push_options *o, struct sonde_push **ou
 static void listen_to_spans(struct sonde_push *p, int on)
 {
     if (!p->model || p->listening == on || !(p->signals & SONDE_PUSH_TRACES)) return;
-    pthread_rwlock_wrlock(&p->model->lock);
+    sonde_wrlock(&p->model->lock);
     if (on) sonde_model_listen(p->model, &p->spans.listener);
     else sonde_model_unlisten(p->model, &p->spans.listener);
     p->listening = on;
-    pthread_rwlock_unlock(&p->model->lock);
+    sonde_rwunlock(&p->model->lock);
 }
 
 int sonde_push_start(struct sonde_push *p, struct sonde_err *err)
@@ -418,10 +419,10 @@ int sonde_push_start(struct sonde_push *p, struct sonde_err *err)
 static void stop_feeder(struct sonde_push *p)
 {
     if (!p->started) return;
-    pthread_mutex_lock(&p->lock);
+    sonde_lock(&p->lock);
     p->stopping = 1;
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    sonde_cond_broadcast(&p->wake);
+    sonde_unlock(&p->lock);
     pthread_join(p->thread, NULL);
     p->started = 0;
 }
@@ -447,8 +448,8 @@ void sonde_push_destroy(struct sonde_push *p)
     sonde__free(p->dests);
     sonde__free(p->spool);
     sonde__free(p->origin.label_text);
-    pthread_cond_destroy(&p->wake);
-    pthread_mutex_destroy(&p->lock);
+    sonde_cond_destroy(&p->wake);
+    sonde_lock_destroy(&p->lock);
     sonde__free(p);
 }
 

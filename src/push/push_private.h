@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "base/lock.h"
 #include "push/push.h"
 #include "push/queue.h"
 
@@ -62,10 +63,10 @@ struct push_dest {
     struct push_sent *sent;       /* of traces; NULL = nothing is noted */
     struct push_batch *made;      /* by push_emit, not packed yet; oldest first */
     struct push_batch **made_end;
-    pthread_mutex_t made_lock;    /* encoding: the feeder, and who hands over a profile */
+    struct sonde_lock made_lock;    /* encoding: the feeder, and who hands over a profile */
 
-    pthread_mutex_t lock;
-    pthread_cond_t wake;          /* something to send, or stopping */
+    struct sonde_lock lock;
+    struct sonde_cond wake;          /* something to send, or stopping */
     struct push_counts counts;
     int stopping;
     double stop_at_s;             /* monotonic: by then the sender ends */

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -13,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "sonde/sonde.h"
 
 enum { OVERHEAD = 256 }; /* of a batch in memory, or of a file on disk, beside its body */
@@ -26,7 +26,7 @@ struct entry {
 };
 
 struct push_queue {
-    pthread_mutex_t lock;       /* all of it; also held while a file is written or read */
+    struct sonde_lock lock;       /* all of it; also held while a file is written or read */
     int dir_fd, lock_fd;        /* -1 = in memory */
     uint64_t bytes_max, age_ms, next_seq;
     struct entry *first, **end;
@@ -187,7 +187,7 @@ int push_queue_open(const char *dir, uint64_t bytes_max, double age_s, struct pu
 {
     struct push_queue *q = sonde__calloc(1, sizeof(*q));
     if (!q) return SONDE_ENOMEM;
-    pthread_mutex_init(&q->lock, NULL);
+    sonde_lock_init(&q->lock, SONDE_RANK_PUSH_QUEUE);
     q->dir_fd = q->lock_fd = -1;
     q->end = &q->first;
     q->next_seq = 1;
@@ -227,7 +227,7 @@ uint64_t push_queue_close(struct push_queue *q)
         forget(q, link);
     }
     close_dir(q);
-    pthread_mutex_destroy(&q->lock);
+    sonde_lock_destroy(&q->lock);
     sonde__free(q);
     return lost;
 }
@@ -236,7 +236,7 @@ uint64_t push_queue_close(struct push_queue *q)
 
 void push_queue_put(struct push_queue *q, struct push_batch *b)
 {
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     b->seq = q->next_seq++;
     const int alone = !q->first;
     struct entry **const link = q->end;
@@ -255,12 +255,12 @@ void push_queue_put(struct push_queue *q, struct push_batch *b)
         }
         make_room(q);
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 const struct push_batch *push_queue_first(struct push_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     assert(!q->busy);
     drop_old(q);
     while (q->first && !q->first->batch) {
@@ -272,22 +272,22 @@ const struct push_batch *push_queue_first(struct push_queue *q)
     }
     const struct push_batch *b = q->first ? q->first->batch : NULL;
     q->busy = b != NULL;
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return b;
 }
 
 void push_queue_done(struct push_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     assert(q->busy);
     q->busy = 0;
     forget(q, &q->first);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 void push_queue_keep(struct push_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     assert(q->busy);
     q->busy = 0;
     struct entry *const e = q->first;
@@ -297,20 +297,20 @@ void push_queue_keep(struct push_queue *q)
         e->batch = NULL;
     }
     make_room(q);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 int push_queue_empty(struct push_queue *q)
 {
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     const int empty = !q->first;
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return empty;
 }
 
 void push_queue_stats(struct push_queue *q, struct push_queue_stats *out)
 {
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     *out = q->stats;
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }

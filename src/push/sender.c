@@ -28,9 +28,9 @@ static double random_part(struct push_dest *d)
 static int must_stop(void *arg)
 {
     struct push_dest *d = arg;
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     const int stop = d->stopping && push_clock_s() >= d->stop_at_s;
-    pthread_mutex_unlock(&d->lock);
+    sonde_unlock(&d->lock);
     return stop;
 }
 
@@ -41,7 +41,7 @@ static void on_sent(struct push_dest *d, const struct push_batch *b, const struc
     char why[160] = "";
     const uint64_t rejected =
         d->ops->rejected ? d->ops->rejected(a->body.data, a->body.len, why, sizeof(why)) : 0;
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     d->counts.sent++;
     d->counts.sent_bytes += b->body_len;
     d->counts.rejected += rejected;
@@ -49,7 +49,7 @@ static void on_sent(struct push_dest *d, const struct push_batch *b, const struc
     const int tell = rejected && !d->told_rejected, again = d->failing;
     if (rejected) d->told_rejected = 1;
     d->failing = d->told_refused = 0;
-    pthread_mutex_unlock(&d->lock);
+    sonde_unlock(&d->lock);
     if (again)
         sonde_log(SONDE_LOG_WARN, "push: %s %s takes what is sent again", d->ops->name, d->url);
     if (tell) {
@@ -63,12 +63,12 @@ static void on_sent(struct push_dest *d, const struct push_batch *b, const struc
 
 static void on_refused(struct push_dest *d, const struct push_answer *a)
 {
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     d->counts.dropped[PUSH_DROP_REFUSED]++;
     const int tell = !d->told_refused;
     d->told_refused = 1;
     d->failing = 0;
-    pthread_mutex_unlock(&d->lock);
+    sonde_unlock(&d->lock);
     if (tell) {
         sonde_log(SONDE_LOG_WARN, "push: %s %s refuses what it is sent, which is dropped: %s",
                   d->ops->name, d->url, a->text);
@@ -79,11 +79,11 @@ static void on_failed(struct push_dest *d, const struct push_answer *a)
 {
     struct push_queue_stats s;
     push_queue_stats(d->queue, &s);
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     d->counts.failed++;
     const int tell = !d->failing;
     d->failing = 1;
-    pthread_mutex_unlock(&d->lock);
+    sonde_unlock(&d->lock);
     if (tell) {
         sonde_log(SONDE_LOG_WARN,
                   "push: %s %s: %s; trying again, until then what is to be sent waits "
@@ -109,7 +109,7 @@ static double next_wait(struct push_dest *d, const struct push_answer *a, double
 static int wait_for_work(struct push_dest *d, double not_before_s)
 {
     int go = 0, end = 0;
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     while (!go && !end) {
         const double now = push_clock_s();
         const int empty = push_queue_empty(d->queue), early = now < not_before_s;
@@ -117,13 +117,13 @@ static int wait_for_work(struct push_dest *d, double not_before_s)
         end = d->stopping && (!go || now >= d->stop_at_s);
         if (go || end) break;
         if (empty) {
-            pthread_cond_wait(&d->wake, &d->lock);
+            sonde_cond_wait(&d->wake, &d->lock);
         } else {
             const struct timespec until = sonde_clock_timespec_s(not_before_s);
-            pthread_cond_timedwait(&d->wake, &d->lock, &until);
+            sonde_cond_timedwait(&d->wake, &d->lock, &until);
         }
     }
-    pthread_mutex_unlock(&d->lock);
+    sonde_unlock(&d->lock);
     return go && !end;
 }
 
@@ -169,11 +169,11 @@ int push_sender_start(struct push_dest *d, struct sonde_err *err)
 
 void push_sender_stop(struct push_dest *d, double stop_at_s)
 {
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     d->stopping = 1;
     d->stop_at_s = stop_at_s;
-    pthread_cond_broadcast(&d->wake);
-    pthread_mutex_unlock(&d->lock);
+    sonde_cond_broadcast(&d->wake);
+    sonde_unlock(&d->lock);
 }
 
 void push_sender_join(struct push_dest *d)

@@ -61,9 +61,9 @@ void push_series_update(struct push_dest *d, struct sonde_model *m)
 {
     struct push_queue_stats q;
     push_queue_stats(d->queue, &q);
-    pthread_mutex_lock(&d->lock);
+    sonde_lock(&d->lock);
     struct push_counts c = d->counts;
-    pthread_mutex_unlock(&d->lock);
+    sonde_unlock(&d->lock);
     c.dropped[PUSH_DROP_SIZE] += q.dropped_size;
     c.dropped[PUSH_DROP_AGE] += q.dropped_age;
     c.dropped[PUSH_DROP_DAMAGED] += q.dropped_damaged;

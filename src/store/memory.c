@@ -1,10 +1,10 @@
 /* memory.c - profiles in memory, for an agent without a store: see store.h. A list, the newest
  * last. Run files are kept deflated; a session's is some hundred kilobytes. */
-#include <pthread.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "sonde/sonde.h"
 #include "store/store.h"
 
@@ -18,7 +18,7 @@ struct kept {
 };
 
 struct sonde_store {
-    pthread_mutex_t lock;
+    struct sonde_lock lock;
     uint64_t profiles_max, bytes_max;
     struct kept *list;
     size_t count, cap;
@@ -47,7 +47,7 @@ static int memory_open(const struct sonde_store_options *o, struct sonde_store *
     if (!s) return sonde_err_set(err, SONDE_ENOMEM, "no memory for profiles");
     s->profiles_max = o->keep.profiles ? o->keep.profiles : PROFILES_DEFAULT;
     s->bytes_max = o->keep.bytes ? o->keep.bytes : BYTES_DEFAULT;
-    pthread_mutex_init(&s->lock, NULL);
+    sonde_lock_init(&s->lock, SONDE_RANK_STORE_MEMORY);
     *out = s;
     return 0;
 }
@@ -57,7 +57,7 @@ static void memory_close(struct sonde_store *s)
     if (!s) return;
     while (s->count) remove_at(s, s->count - 1);
     sonde__free(s->list);
-    pthread_mutex_destroy(&s->lock);
+    sonde_lock_destroy(&s->lock);
     sonde__free(s);
 }
 
@@ -124,7 +124,7 @@ static int memory_replace(struct sonde_store *s, const struct sonde_store_profil
                              "that are kept in memory: start sonde with --store FILE", k.p.bytes,
                              (unsigned long long)s->bytes_max);
     }
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     k.p.id = s->last_id + 1;
     const int rc = append(s, &k);
     if (!rc) {
@@ -133,7 +133,7 @@ static int memory_replace(struct sonde_store *s, const struct sonde_store_profil
         while (s->count > s->profiles_max || s->bytes > s->bytes_max) remove_at(s, 0);
         if (id) *id = s->last_id;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (!rc) return 0;
     kept_release(&k);
     return sonde_err_set(err, rc, "no memory for a profile");
@@ -150,11 +150,11 @@ static int memory_profiles(struct sonde_store *s, const char *name,
                            struct sonde_err *err)
 {
     (void)err;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (size_t i = s->count; i-- > 0;) {
         if (!name || !strcmp(s->list[i].p.name, name)) row(&s->list[i].p, arg);
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return 0;
 }
 
@@ -178,20 +178,20 @@ static int memory_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
                       struct sonde_err *err)
 {
     int rc = SONDE_ENOENT;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (size_t i = 0; rc == SONDE_ENOENT && i < s->count; i++) {
         if (s->list[i].p.id == id) rc = unpack(&s->list[i], out, err);
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc == SONDE_ENOENT ? none(id, err) : rc;
 }
 
 static int memory_delete(struct sonde_store *s, uint64_t id, struct sonde_err *err)
 {
     int found = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     delete_id(s, id, &found);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return found ? 0 : none(id, err);
 }
 

@@ -40,13 +40,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(sonde_ingest_create(m, &o, &f) == 0);
     const struct sonde_exposition_sink sink = { put, f };
     for (double now_s = 1; now_s < 3; now_s++) {
-        pthread_rwlock_wrlock(&m->lock);
+        sonde_wrlock(&m->lock);
         sonde_ingest_begin(f);
         sonde_exposition_read((const char *)data + 1, size - 1, data[0] & 1, &sink, &err);
         sonde_ingest_end(f);
         CHECK(sonde_ingest_count(f) <= 32);
         sonde_model_tick(m, now_s);
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
     }
     sonde_ingest_destroy(f);
     CHECK(!m->series_count && !m->family_count);

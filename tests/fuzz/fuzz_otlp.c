@@ -46,9 +46,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (int i = 0; i < 2 && !rc; i++) {
         rc = sonde_otlp_take(o, signal, body, len, &r, &err);
-        pthread_rwlock_wrlock(&m->lock);
+        sonde_wrlock(&m->lock);
         sonde_model_tick(m, 1 + i);
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
     }
     CHECK(m->series_count <= 64);
     sonde_buf_release(&b);

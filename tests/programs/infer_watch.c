@@ -153,10 +153,10 @@ int main(int argc, char **argv)
     sonde_collector_stop(c);
     sonde_collector_step(c);
     struct sonde_model *m = sonde_collector_model(c);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_infer_flush(m);
     json_t *all = all_json(m);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     const int failed = !all || json_dump_file(all, argv[1], JSON_INDENT(1)) != 0;
     json_decref(all);
     sonde_collector_destroy(c);

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "collect/cpu/engine.h"
 #include "profile/thin.h"
 #include "sonde/sonde.h"
@@ -50,9 +51,9 @@ struct sonde_cpu {
     pthread_t thread;
     int wake_fd;
 
-    pthread_mutex_t asking;             /* one caller at a time; taken before lock */
-    pthread_mutex_t lock;               /* of what follows */
-    pthread_cond_t answered;
+    struct sonde_lock asking;             /* one caller at a time; taken before lock */
+    struct sonde_lock lock;               /* of what follows */
+    struct sonde_cond answered;
     enum question question;
     struct sonde_cpu_status status;     /* the answer to any question */
     struct sonde_profile *copy;         /* COPY, SINCE: rows go there */
@@ -175,9 +176,9 @@ static void read_counts(struct sonde_cpu *c, struct sonde_cpu_status *out)
 
 static enum question next_question(struct sonde_cpu *c)
 {
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     const enum question q = c->question;
-    pthread_mutex_unlock(&c->lock);
+    sonde_unlock(&c->lock);
     return q;
 }
 
@@ -189,12 +190,12 @@ static void answer(struct sonde_cpu *c, enum question q)
     read_counts(c, &status);
     const int rc = q == COPY ? copy_now(c, copy) : q == SINCE ? copy_since(c, copy) : 0;
     if (read(c->wake_fd, &woken, sizeof(woken)) < 0) woken = 0; /* a signal was enough */
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->lock);
     c->status = status;
     c->copy_rc = rc;
     c->question = NOTHING;
-    pthread_cond_broadcast(&c->answered);
-    pthread_mutex_unlock(&c->lock);
+    sonde_cond_broadcast(&c->answered);
+    sonde_unlock(&c->lock);
 }
 
 static void *read_loop(void *arg)
@@ -217,19 +218,19 @@ static int ask_since(struct sonde_cpu *c, enum question q, struct sonde_profile 
                      struct sonde_cpu_cursor *cursor, int forget, struct sonde_cpu_status *out)
 {
     const uint64_t one = 1;
-    pthread_mutex_lock(&c->asking);
-    pthread_mutex_lock(&c->lock);
+    sonde_lock(&c->asking);
+    sonde_lock(&c->lock);
     c->question = q;
     c->copy = copy;
     c->cursor = cursor;
     c->forget = forget;
     const ssize_t n = write(c->wake_fd, &one, sizeof(one));
     (void)n; /* fails only when it is readable anyway */
-    while (c->question != NOTHING) pthread_cond_wait(&c->answered, &c->lock);
+    while (c->question != NOTHING) sonde_cond_wait(&c->answered, &c->lock);
     *out = c->status;
     const int rc = c->copy_rc;
-    pthread_mutex_unlock(&c->lock);
-    pthread_mutex_unlock(&c->asking);
+    sonde_unlock(&c->lock);
+    sonde_unlock(&c->asking);
     return rc;
 }
 
@@ -244,9 +245,9 @@ static void free_cpu(struct sonde_cpu *c)
     if (c->engine) c->ops->destroy(c->engine);
     sonde_profile_destroy(c->profile);
     if (c->wake_fd >= 0) close(c->wake_fd);
-    pthread_mutex_destroy(&c->asking);
-    pthread_mutex_destroy(&c->lock);
-    pthread_cond_destroy(&c->answered);
+    sonde_lock_destroy(&c->asking);
+    sonde_lock_destroy(&c->lock);
+    sonde_cond_destroy(&c->answered);
     sonde__free(c);
 }
 
@@ -317,9 +318,9 @@ static int start(const struct sonde_cpu_options *options, int on_exec, struct so
     struct sonde_cpu *c = sonde__calloc(1, sizeof(*c));
     if (!c) return sonde_err_set(err, SONDE_ENOMEM, "no memory to sample with");
     c->options = complete_options;
-    pthread_mutex_init(&c->asking, NULL);
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->answered, NULL);
+    sonde_lock_init(&c->asking, SONDE_RANK_CPU_ASKING);
+    sonde_lock_init(&c->lock, SONDE_RANK_CPU);
+    sonde_cond_init(&c->answered);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake_fd < 0) {
         rc = sonde_err_set(err, SONDE_EFULL, "cannot start sampling: %s%s", strerror(errno),

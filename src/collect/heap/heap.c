@@ -38,10 +38,10 @@ static void *read_loop(void *arg)
     int stopping = 0;
     while (!stopping) {
         poll(&p, 1, WAIT_MS);
-        pthread_mutex_lock(&m->lock);
+        sonde_lock(&m->lock);
         stopping = m->stopping;
         if (!stopping) heap_round(m);
-        pthread_mutex_unlock(&m->lock);
+        sonde_unlock(&m->lock);
     }
     return NULL;
 }
@@ -127,7 +127,7 @@ static void free_mem(struct sonde_heap_reader *m)
     sonde_modules_destroy(m->reader.modules);
     sonde__free(m->points);
     if (m->wake_fd >= 0) close(m->wake_fd);
-    pthread_mutex_destroy(&m->lock);
+    sonde_lock_destroy(&m->lock);
     sonde__free(m);
 }
 
@@ -163,7 +163,7 @@ static int start(const struct sonde_heap_reader_options *options, int on_exec, s
     m->options = o;
     m->options.dir = NULL;
     m->wake_fd = m->found.dirfd = m->found.lock_fd = -1;
-    pthread_mutex_init(&m->lock, NULL);
+    sonde_lock_init(&m->lock, SONDE_RANK_HEAP_ENGINE);
     rc = make_parts(m, err);
     if (rc == 0) {
         rc = sonde_preload_init(&m->found, o.dir, o.pid, o.children, on_exec,
@@ -263,7 +263,7 @@ void sonde_heap_reader_status(struct sonde_heap_reader *m, struct sonde_heap_rea
 {
     clockid_t clock;
     double peak;
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     heap_round(m);
     struct heap_now n = heap_totals(m);
     if (m->root_ended) {
@@ -290,14 +290,14 @@ void sonde_heap_reader_status(struct sonde_heap_reader *m, struct sonde_heap_rea
     out->peak_bytes = heap_whole(peak > n.live_bytes ? peak : n.live_bytes);
     make_rates(m, &n, out);
     make_note(m, out->note);
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
     if (pthread_getcpuclockid(m->thread, &clock) == 0) out->cpu_s = sonde_clock_s(clock);
 }
 
 void sonde_heap_reader_mark(struct sonde_heap_reader *m)
 {
     struct sonde_err err;
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     heap_round(m);
     m->mark_ns = sonde_clock_ns(CLOCK_REALTIME);
     for (uint32_t i = 0; i < m->found.target_count; i++) {
@@ -305,7 +305,7 @@ void sonde_heap_reader_mark(struct sonde_heap_reader *m)
         const int rc = heap_is_open(t) ? heap_target_mark(t, &err) : 0;
         if (rc != 0) heap_give_up(m, t, rc, &err);
     }
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
 }
 
 /* ---- Profiles -------------------------------------------------------------------------------- */
@@ -353,11 +353,11 @@ static int make_profile(struct sonde_heap_reader *m, struct heap_sum *s, struct 
 int sonde_heap_reader_snapshot(struct sonde_heap_reader *m, struct sonde_profile **out)
 {
     struct heap_sum s;
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     heap_round(m);
     int rc = heap_sum_copy(&m->ended, &s);
     if (rc == 0) rc = make_profile(m, &s, out);
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
     return rc;
 }
 
@@ -368,7 +368,7 @@ int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint
     struct sonde_profile *p;
     int rc = sonde_profile_create(bytes_max, &p);
     if (rc) return rc;
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     heap_round(m);
     for (uint32_t i = 0; !rc && i < m->found.target_count; i++) {
         struct heap_target *t = heap_target_at(m, i);
@@ -377,7 +377,7 @@ int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint
         if (read == SONDE_ENOMEM) rc = read;
         else if (read) heap_give_up(m, t, read, &err);
     }
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
     if (rc) {
         sonde_profile_destroy(p);
         return rc;
@@ -391,9 +391,9 @@ int sonde_heap_reader_window(struct sonde_heap_reader *m, uint64_t from_ns, uint
 int sonde_heap_reader_stop(struct sonde_heap_reader *m, struct sonde_profile **out)
 {
     const uint64_t one = 1;
-    pthread_mutex_lock(&m->lock);
+    sonde_lock(&m->lock);
     m->stopping = 1;
-    pthread_mutex_unlock(&m->lock);
+    sonde_unlock(&m->lock);
     const ssize_t n = write(m->wake_fd, &one, sizeof(one));
     (void)n; /* without it the thread looks a little later */
     if (m->has_thread) pthread_join(m->thread, NULL);

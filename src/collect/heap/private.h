@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "base/intern.h"
+#include "base/lock.h"
 #include "collect/heap/heap.h"
 #include "collect/preload_targets.h"
 #include "collect/proc/smaps.h"
@@ -214,7 +215,7 @@ struct sonde_heap_reader {
     int has_thread;
     int wake_fd;
 
-    pthread_mutex_t lock;               /* of all that follows */
+    struct sonde_lock lock;               /* of all that follows */
     int stopping;
     struct sonde_preload_targets found;       /* struct heap_target */
     struct heap_reader reader;

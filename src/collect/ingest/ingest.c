@@ -71,10 +71,10 @@ int sonde_ingest_create(struct sonde_model *m, const struct sonde_ingest_options
         release(f);
         return SONDE_ENOMEM;
     }
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     f->next = m->foreign;
     m->foreign = f;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     *out = f;
     return 0;
 }
@@ -92,12 +92,12 @@ void sonde_ingest_destroy(struct sonde_ingest *f)
 {
     if (!f) return;
     struct sonde_model *m = f->model;
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     while (f->count > 0) forget(f, f->count - 1);
     struct sonde_ingest **link = &m->foreign;
     while (*link != f) link = &(*link)->next;
     *link = f->next;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     release(f);
 }
 

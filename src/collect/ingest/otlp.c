@@ -330,8 +330,8 @@ void otlp_reject(struct otlp_capture *t, uint64_t n, const char *format, ...)
 void otlp_breathe(struct otlp_capture *t)
 {
     if (!t->apply || ++t->points % AT_ONCE != 0) return;
-    pthread_rwlock_unlock(&t->o->model->lock);
-    pthread_rwlock_wrlock(&t->o->model->lock);
+    sonde_rwunlock(&t->o->model->lock);
+    sonde_wrlock(&t->o->model->lock);
 }
 
 static void count(struct sonde_otlp *o, enum sonde_otlp_signal signal,
@@ -367,10 +367,10 @@ int sonde_otlp_take(struct sonde_otlp *o, enum sonde_otlp_signal signal, const v
     if (!rc) {
         *result = (struct sonde_otlp_result){ 0 };
         t->apply = 1;
-        pthread_rwlock_wrlock(&o->model->lock);
+        sonde_wrlock(&o->model->lock);
         rc = take_request(t, data, len, metrics);
         count(o, signal, result);
-        pthread_rwlock_unlock(&o->model->lock);
+        sonde_rwunlock(&o->model->lock);
     }
     sonde_buf_release(&t->labels.text);
     sonde_buf_release(&t->help);

@@ -91,8 +91,8 @@ static int put_sample(const struct sonde_exposition_sample *s, void *arg)
     struct sonde_model *m = a->t->scrape->model;
     struct sonde_ingest_point p;
     if (++a->samples % AT_ONCE == 0) { /* others wait */
-        pthread_rwlock_unlock(&m->lock);
-        pthread_rwlock_wrlock(&m->lock);
+        sonde_rwunlock(&m->lock);
+        sonde_wrlock(&m->lock);
     }
     if (!sonde_ingest_exposition(s, &p)) return 0;
     p.source = a->t->t.job;
@@ -127,7 +127,7 @@ static void take(struct target *t, int openmetrics, double took_s, const char *r
     const size_t samples = reason ? 0 : a.samples;
     a = (struct applying){ .t = t, .now_s = sonde_clock_s(CLOCK_REALTIME) };
     sink.sample = put_sample;
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_ingest_begin(t->foreign);
     if (!reason) sonde_exposition_read(text, t->body.len, openmetrics, &sink, &err);
     sonde_ingest_end(t->foreign);
@@ -135,7 +135,7 @@ static void take(struct target *t, int openmetrics, double took_s, const char *r
                                             [SAMPLES] = (double)samples,
                                             [SERIES] = (double)sonde_ingest_count(t->foreign),
                                             [LEFT_OUT] = (double)a.left_out });
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     if (reason && !t->told) {
         sonde_log(SONDE_LOG_WARN, "scrape of %s: %s", t->t.url, reason);
     } else if (!reason && t->told) {
@@ -297,9 +297,9 @@ static void release(struct sonde_scrape *s)
         curl_easy_cleanup(t->curl);
         curl_slist_free_all(t->headers);
         sonde_ingest_destroy(t->foreign);
-        pthread_rwlock_wrlock(&s->model->lock);
+        sonde_wrlock(&s->model->lock);
         for (size_t k = 0; k < FIGURES; k++) sonde_probe_drop(s->model, &t->figure[k]);
-        pthread_rwlock_unlock(&s->model->lock);
+        sonde_rwunlock(&s->model->lock);
         sonde_buf_release(&t->body);
     }
     curl_multi_cleanup(s->multi);

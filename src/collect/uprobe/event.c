@@ -61,7 +61,7 @@ static int find_device(struct sonde_uprobe_set *s, struct sonde_err *err)
 int sonde_uprobe_set_init(struct sonde_uprobe_set *s, struct sonde_err *err)
 {
     memset(s, 0, sizeof(*s));
-    pthread_mutex_init(&s->lock, NULL);
+    sonde_lock_init(&s->lock, SONDE_RANK_UPROBE_EVENTS);
     const int rc = find_device(s, err);
     if (rc) return rc;
     s->cpus = sonde__calloc(SONDE_PERF_CPUS_MAX, sizeof(*s->cpus));
@@ -132,7 +132,7 @@ void sonde_uprobe_set_release(struct sonde_uprobe_set *s)
     sonde__free(s->events);
     sonde__free(s->rings);
     sonde__free(s->cpus);
-    pthread_mutex_destroy(&s->lock);
+    sonde_lock_destroy(&s->lock);
     memset(s, 0, sizeof(*s));
 }
 
@@ -177,17 +177,17 @@ static int map_rings(struct sonde_uprobe_set *s, struct sonde_err *err)
                                   : sonde_err_set(err, rc, "cannot map the rings of probes: %s",
                                                   sonde_strerror(rc));
     }
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     s->rings = rings;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return 0;
 }
 
 struct sonde_perf_ring *sonde_uprobe_set_rings(struct sonde_uprobe_set *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     struct sonde_perf_ring *rings = s->rings;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rings;
 }
 
@@ -207,9 +207,9 @@ static int add_event(struct sonde_uprobe_set *s, const struct sonde_uprobe_event
 
 static int remember(struct sonde_uprobe_set *s, const struct sonde_uprobe_event *e)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int rc = add_event(s, e);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc;
 }
 
@@ -218,12 +218,12 @@ int sonde_uprobe_set_find(struct sonde_uprobe_set *s, uint64_t id, struct sonde_
     const uint32_t hash = sonde_hash_end(id);
     uint32_t at = hash, i;
     int found = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     while (!found && (i = sonde_intern_next(&s->by_id, hash, &at))) {
         found = s->events[i - 1].id == id;
         if (found) *out = s->events[i - 1];
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return found;
 }
 

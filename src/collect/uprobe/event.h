@@ -10,10 +10,10 @@
 #ifndef SONDE_COLLECT_UPROBE_EVENT_H
 #define SONDE_COLLECT_UPROBE_EVENT_H
 
-#include <pthread.h>
 
 #include "base/err.h"
 #include "base/intern.h"
+#include "base/lock.h"
 #include "collect/perf/ring.h"
 #include "collect/uprobe/symbols.h"
 
@@ -30,7 +30,7 @@ struct sonde_uprobe_set {
     uint64_t return_bit;         /* in the attribute's config */
     int *cpus;
     uint32_t cpu_count;
-    pthread_mutex_t lock;        /* of what follows: one thread opens, another finds */
+    struct sonde_lock lock;        /* of what follows: one thread opens, another finds */
     struct sonde_perf_ring *rings; /* cpu_count of them, once there is a probe */
     struct sonde_uprobe_event *events;
     uint32_t event_count, event_cap;

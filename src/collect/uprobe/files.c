@@ -1,13 +1,13 @@
 #include "collect/uprobe/files.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "collect/aspace/aspace.h"
 #include "collect/proc/procfs.h"
@@ -33,7 +33,7 @@ struct sonde_uprobe_files {
     struct sonde_uprobe_symbols symbols[PROBED_MAX];
     struct seen_file probed[PROBED_MAX];
 
-    pthread_mutex_t lock;               /* of what follows, for those who only look */
+    struct sonde_lock lock;               /* of what follows, for those who only look */
     uint32_t count, functions;
     uint64_t found;
     struct sonde_err problem;
@@ -75,7 +75,7 @@ static void probe_file(struct sonde_uprobe_files *u, const char *path, int fd)
         u->symbols[u->count] = symbols;
         rc = sonde_uprobe_set_open(u->set, fd, u->count, &symbols, &probed, &err);
     }
-    pthread_mutex_lock(&u->lock);
+    sonde_lock(&u->lock);
     if (rc) {
         sonde_err_set(&u->problem, rc, "%s: %s", path, err.text);
     } else {
@@ -85,7 +85,7 @@ static void probe_file(struct sonde_uprobe_files *u, const char *path, int fd)
     for (uint32_t fn = 0; fn < SONDE__LLAMA_COUNT && !rc; fn++) {
         if (symbols.at[fn]) u->found |= UINT64_C(1) << fn;
     }
-    pthread_mutex_unlock(&u->lock);
+    sonde_unlock(&u->lock);
     if (rc) return;
     sonde_log(SONDE_LOG_INFO, "%u functions of llama.cpp are probed in %s", probed, path);
     if (symbols.at[SONDE__LLAMA_PROCESS]) {
@@ -172,7 +172,7 @@ int sonde_uprobe_files_create(uint32_t pid, struct sonde_uprobe_set *set,
         sonde__free(u);
         return SONDE_ENOMEM;
     }
-    pthread_mutex_init(&u->lock, NULL);
+    sonde_lock_init(&u->lock, SONDE_RANK_UPROBE_FILES);
     *out = u;
     return 0;
 }
@@ -180,7 +180,7 @@ int sonde_uprobe_files_create(uint32_t pid, struct sonde_uprobe_set *set,
 void sonde_uprobe_files_destroy(struct sonde_uprobe_files *u)
 {
     if (!u) return;
-    pthread_mutex_destroy(&u->lock);
+    sonde_lock_destroy(&u->lock);
     sonde__free(u->seen);
     sonde__free(u);
 }
@@ -193,12 +193,12 @@ const struct sonde_uprobe_symbols *sonde_uprobe_files_symbols(const struct sonde
 
 void sonde_uprobe_files_status(struct sonde_uprobe_files *u, struct sonde_uprobe_status *out)
 {
-    pthread_mutex_lock(&u->lock);
+    sonde_lock(&u->lock);
     out->files = u->count;
     out->functions = u->functions;
     out->found = u->found;
     out->problem = u->problem;
-    pthread_mutex_unlock(&u->lock);
+    sonde_unlock(&u->lock);
 }
 
 int sonde_uprobe_is_static(const char *path)

@@ -1,6 +1,5 @@
 #include "collect/uprobe/returns.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/intern.h"
+#include "base/lock.h"
 #include "sonde/sonde.h"
 
 enum {
@@ -37,8 +37,8 @@ struct thread_returns {
 
 struct sonde_uprobe_returns {
     int fd;
-    pthread_mutex_t lock; /* of all that follows */
-    pthread_cond_t seen;
+    struct sonde_lock lock; /* of all that follows */
+    struct sonde_cond seen;
     uint64_t seen_ns;
     struct thread_returns *threads[THREADS]; /* NULL = free */
 };
@@ -53,8 +53,8 @@ int sonde_uprobe_returns_create(struct sonde_uprobe_returns **out)
         return SONDE_EIO;
     }
     r->seen_ns = UINT64_MAX; /* nobody reads probes yet */
-    pthread_mutex_init(&r->lock, NULL);
-    sonde_clock_cond_init(&r->seen);
+    sonde_lock_init(&r->lock, SONDE_RANK_UPROBE_RETURNS);
+    sonde_cond_init(&r->seen);
     *out = r;
     return 0;
 }
@@ -62,8 +62,8 @@ int sonde_uprobe_returns_create(struct sonde_uprobe_returns **out)
 void sonde_uprobe_returns_destroy(struct sonde_uprobe_returns *r)
 {
     if (!r) return;
-    pthread_cond_destroy(&r->seen);
-    pthread_mutex_destroy(&r->lock);
+    sonde_cond_destroy(&r->seen);
+    sonde_lock_destroy(&r->lock);
     close(r->fd);
     for (uint32_t i = 0; i < THREADS; i++) sonde__free(r->threads[i]);
     sonde__free(r);
@@ -126,33 +126,33 @@ void sonde_uprobe_returns_put(struct sonde_uprobe_returns *r, uint32_t tid,
                               const struct sonde_uprobe_return *call)
 {
     if (!tid) return;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     struct thread_returns *t = find_thread(r, tid);
     if (!t) t = add_thread(r, tid);
     if (t) put_call(t, call);
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
 }
 
 void sonde_uprobe_returns_seen(struct sonde_uprobe_returns *r, uint64_t time_ns)
 {
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     r->seen_ns = time_ns;
-    pthread_cond_broadcast(&r->seen);
-    pthread_mutex_unlock(&r->lock);
+    sonde_cond_broadcast(&r->seen);
+    sonde_unlock(&r->lock);
 }
 
 void sonde_uprobe_returns_wait(struct sonde_uprobe_returns *r, uint64_t time_ns)
 {
     const uint64_t one = 1;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     if (r->seen_ns < time_ns) {
         const struct timespec until =
             sonde_clock_timespec(sonde_clock_ns(CLOCK_MONOTONIC) + WAIT_NS);
         const ssize_t n = write(r->fd, &one, sizeof(one));
         (void)n; /* fails only when it is readable anyway */
-        while (r->seen_ns < time_ns && !pthread_cond_timedwait(&r->seen, &r->lock, &until)) continue;
+        while (r->seen_ns < time_ns && !sonde_cond_timedwait(&r->seen, &r->lock, &until)) continue;
     }
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
 }
 
 /* NULL = it is not among the last KEPT any more. */
@@ -166,7 +166,7 @@ int sonde_uprobe_returns_find(struct sonde_uprobe_returns *r, uint32_t tid, uint
                               struct sonde_uprobe_return *out)
 {
     const struct kept_call *c = NULL;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     struct thread_returns *t = tid ? find_thread(r, tid) : NULL;
     for (uint32_t i = 0; t && i < WAYS && !c; i++) {
         const struct kept_call *last = &places_of(t, place)[i];
@@ -178,6 +178,6 @@ int sonde_uprobe_returns_find(struct sonde_uprobe_returns *r, uint32_t tid, uint
         if (c->call.time_ns <= time_ns || c->call.entry - function < ENTRY_BYTES) found = c;
     }
     if (found) *out = found->call;
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
     return found ? 0 : -1;
 }

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "collect/perf/record.h"
 #include "collect/tick_clock.h"
 #include "collect/uprobe/event.h"
@@ -56,7 +57,7 @@ struct sonde_uprobe {
     pthread_t scanner;
     int scan_fd;                        /* readable: stop */
 
-    pthread_mutex_t lock;               /* of what follows */
+    struct sonde_lock lock;               /* of what follows */
     struct sonde_uprobe_status status;
 };
 
@@ -210,10 +211,10 @@ static void publish(struct sonde_uprobe *u)
     u->now.late = u->pairs.late;
     u->now.unpaired = u->pairs.unpaired;
     u->now.cpu_s = sonde_clock_s(CLOCK_THREAD_CPUTIME_ID);
-    pthread_mutex_lock(&u->lock);
+    sonde_lock(&u->lock);
     u->status = u->now;
     if (u->rings.count) u->status.lost += sonde_perf_rings_damaged(&u->rings);
-    pthread_mutex_unlock(&u->lock);
+    sonde_unlock(&u->lock);
 }
 
 static void *read_loop(void *arg)
@@ -288,7 +289,7 @@ static void free_all(struct sonde_uprobe *u)
     sonde__free(u->polls);
     if (u->wake_fd >= 0) close(u->wake_fd);
     if (u->scan_fd >= 0) close(u->scan_fd);
-    pthread_mutex_destroy(&u->lock);
+    sonde_lock_destroy(&u->lock);
     sonde__free(u);
 }
 
@@ -298,7 +299,7 @@ static int make(const struct sonde_uprobe_options *options, struct sonde_uprobe 
     struct sonde_uprobe *u = sonde__calloc(1, sizeof(*u));
     if (!u) return sonde_err_set(err, SONDE_ENOMEM, "no memory for probes");
     u->options = *options;
-    pthread_mutex_init(&u->lock, NULL);
+    sonde_lock_init(&u->lock, SONDE_RANK_UPROBE);
     u->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     u->scan_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     u->pending = sonde__calloc(PENDING_MAX, sizeof(*u->pending));
@@ -357,9 +358,9 @@ int sonde_uprobe_start(const struct sonde_uprobe_options *options, struct sonde_
 
 void sonde_uprobe_status(struct sonde_uprobe *u, struct sonde_uprobe_status *out)
 {
-    pthread_mutex_lock(&u->lock);
+    sonde_lock(&u->lock);
     *out = u->status;
-    pthread_mutex_unlock(&u->lock);
+    sonde_unlock(&u->lock);
     sonde_uprobe_files_status(u->files, out);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "profile/formats/folded_scan.h"
 #include "sonde/sonde.h"
 
@@ -33,8 +34,8 @@ struct reader {
 
     /* Of the thread. */
     struct sonde_folded_batch *ring;
-    pthread_mutex_t lock;
-    pthread_cond_t moved;
+    struct sonde_lock lock;
+    struct sonde_cond moved;
     uint64_t filled, used; /* batches; under lock */
     int stop;              /* under lock */
 };
@@ -145,18 +146,18 @@ static void *fill_ring(void *arg)
 {
     struct reader *r = arg;
     for (int last = 0; !last;) {
-        pthread_mutex_lock(&r->lock);
-        while (r->filled - r->used == RING && !r->stop) pthread_cond_wait(&r->moved, &r->lock);
+        sonde_lock(&r->lock);
+        while (r->filled - r->used == RING && !r->stop) sonde_cond_wait(&r->moved, &r->lock);
         struct sonde_folded_batch *b = &r->ring[r->filled % RING];
         last = r->stop;
-        pthread_mutex_unlock(&r->lock);
+        sonde_unlock(&r->lock);
         if (last) break;
         sonde_folded_scan_fill(&r->scan, b);
         last = b->last;
-        pthread_mutex_lock(&r->lock);
+        sonde_lock(&r->lock);
         r->filled++;
-        pthread_cond_signal(&r->moved);
-        pthread_mutex_unlock(&r->lock);
+        sonde_cond_signal(&r->moved);
+        sonde_unlock(&r->lock);
     }
     return NULL;
 }
@@ -165,17 +166,17 @@ static int use_ring(struct reader *r)
 {
     int rc = 0;
     for (int last = 0; !last && !rc;) {
-        pthread_mutex_lock(&r->lock);
-        while (r->filled == r->used) pthread_cond_wait(&r->moved, &r->lock);
+        sonde_lock(&r->lock);
+        while (r->filled == r->used) sonde_cond_wait(&r->moved, &r->lock);
         const struct sonde_folded_batch *b = &r->ring[r->used % RING];
-        pthread_mutex_unlock(&r->lock);
+        sonde_unlock(&r->lock);
         rc = use_batch(r, b);
         last = b->last;
-        pthread_mutex_lock(&r->lock);
+        sonde_lock(&r->lock);
         r->used++;
         r->stop = rc != 0;
-        pthread_cond_signal(&r->moved);
-        pthread_mutex_unlock(&r->lock);
+        sonde_cond_signal(&r->moved);
+        sonde_unlock(&r->lock);
     }
     return rc;
 }
@@ -228,8 +229,8 @@ static int judge(const struct sonde_folded_scan *s, struct sonde_import *how, st
 int sonde_folded_read(const char *data, size_t len, struct sonde_import *how,
                       struct sonde_profile *p, struct sonde_err *err)
 {
-    struct reader r = { .p = p, .err = err, .lock = PTHREAD_MUTEX_INITIALIZER,
-                        .moved = PTHREAD_COND_INITIALIZER };
+    struct reader r = { .p = p, .err = err, .lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_FOLDED_READER) };
+    sonde_cond_init(&r.moved);
     sonde_folded_scan_init(&r.scan, data, len, p->bytes_max);
     int rc = 0;
     if (sonde_folded_scan_survey(&r.scan) && !(how && how->format)) {

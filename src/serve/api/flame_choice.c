@@ -124,7 +124,7 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
         g->sorted[g->sorted_count++] = &copies[i];
     }
     if (!rc) qsort(g->sorted, g->sorted_count, sizeof(*g->sorted), by_id);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const double now_s = sonde_clock_s(CLOCK_REALTIME);
     const size_t runs = x && !rc ? sonde_infer_running(x, now_s, NULL, 0) : 0;
@@ -135,7 +135,7 @@ static int from_model(const struct sonde_http_request *r, struct gathering *g)
     for (size_t age = 0; x && !rc && age < sonde_infer_done_count(x); age++) {
         add_new(g, sonde_infer_done(x, age));
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     sonde__free(running);
     sonde__free(copies);
     sonde__free(g->sorted);

@@ -4,12 +4,12 @@
  * itself. So that is looked at once and remembered: parts do not change, they are replaced. */
 #include "serve/api/history.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/lock.h"
 #include "profile/tree/tree.h"
 #include "sonde/sonde.h"
 
@@ -25,7 +25,7 @@ struct summary {
 };
 
 static struct summary remembered[REMEMBERED];
-static pthread_mutex_t remembered_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sonde_lock remembered_lock = SONDE_LOCK_INITIALIZER(SONDE_RANK_SUMMARIES);
 
 static void find_top(const struct sonde_profile *p, int kind, struct summary *out)
 {
@@ -63,16 +63,16 @@ static int summary_of(const struct sonde_store_ops *ops, struct sonde_store *s,
                       struct sonde_err *err)
 {
     struct summary *at = &remembered[part->id % REMEMBERED];
-    pthread_mutex_lock(&remembered_lock);
+    sonde_lock(&remembered_lock);
     *out = *at;
-    pthread_mutex_unlock(&remembered_lock);
+    sonde_unlock(&remembered_lock);
     if (out->id == part->id && out->end_s == part->end_s && out->bytes == part->bytes) return 0;
     *out = (struct summary){ .id = part->id, .end_s = part->end_s, .bytes = part->bytes };
     const int rc = look_at(ops, s, out, err);
     if (rc) return rc;
-    pthread_mutex_lock(&remembered_lock);
+    sonde_lock(&remembered_lock);
     *at = *out;
-    pthread_mutex_unlock(&remembered_lock);
+    sonde_unlock(&remembered_lock);
     return 0;
 }
 

@@ -7,12 +7,12 @@
 #include "serve/api/recent.h"
 
 #include <malloc.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "sonde/sonde.h"
 
@@ -35,8 +35,8 @@ struct sonde_recent_thing {
 struct sonde_recent {
     size_t bytes_max;
     uint64_t keep_ns;
-    pthread_mutex_t lock;          /* of all below, and of things */
-    pthread_cond_t changed;        /* something was made, or is to be looked at */
+    struct sonde_lock lock;          /* of all below, and of things */
+    struct sonde_cond changed;        /* something was made, or is to be looked at */
     struct sonde_recent_thing *list; /* the last used first */
     size_t let_go_bytes;           /* since memory was returned to the system … */
     uint64_t returned_ns;          /* … which was then */
@@ -49,8 +49,8 @@ int sonde_recent_create(size_t bytes_max, double keep_s, struct sonde_recent **o
     if (!r) return SONDE_ENOMEM;
     r->bytes_max = bytes_max;
     r->keep_ns = (uint64_t)(keep_s * 1e9);
-    pthread_mutex_init(&r->lock, NULL);
-    sonde_clock_cond_init(&r->changed);
+    sonde_lock_init(&r->lock, SONDE_RANK_RECENT);
+    sonde_cond_init(&r->changed);
     *out = r;
     return 0;
 }
@@ -123,34 +123,34 @@ static void return_memory(void)
 static void *sweep(void *arg)
 {
     struct sonde_recent *r = arg;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     while (!r->worker.stopping) {
         struct sonde_recent_thing *dead = NULL;
         const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
         tidy(r, now_ns, &dead);
         if (dead) {
-            pthread_mutex_unlock(&r->lock);
+            sonde_unlock(&r->lock);
             destroy_all(dead); /* may give others back, so there may be more to do */
-            pthread_mutex_lock(&r->lock);
+            sonde_lock(&r->lock);
             continue;
         }
         const int due = r->let_go_bytes >= TRIM_BYTES;
         if (due && now_ns - r->returned_ns >= r->keep_ns / 4) {
             r->let_go_bytes = 0;
             r->returned_ns = now_ns;
-            pthread_mutex_unlock(&r->lock);
+            sonde_unlock(&r->lock);
             return_memory();
-            pthread_mutex_lock(&r->lock);
+            sonde_lock(&r->lock);
             continue;
         }
         if (r->list || due) {
             const struct timespec until = sonde_clock_timespec(now_ns + r->keep_ns / 4 + 1000000);
-            pthread_cond_timedwait(&r->changed, &r->lock, &until);
+            sonde_cond_timedwait(&r->changed, &r->lock, &until);
         } else {
-            pthread_cond_wait(&r->changed, &r->lock);
+            sonde_cond_wait(&r->changed, &r->lock);
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
     return NULL;
 }
 
@@ -160,17 +160,17 @@ void sonde_recent_destroy(struct sonde_recent *r)
     sonde_worker_stop(&r->worker, &r->lock, &r->changed);
     while (r->list) {
         struct sonde_recent_thing *dead = NULL;
-        pthread_mutex_lock(&r->lock);
+        sonde_lock(&r->lock);
         for (struct sonde_recent_thing *t = r->list, *next; t; t = next) {
             next = t->next;
             if (!t->users) let_go(r, t, &dead);
         }
-        pthread_mutex_unlock(&r->lock);
+        sonde_unlock(&r->lock);
         if (!dead) break; /* a user is left: a mistake, and better lost than freed under its feet */
         destroy_all(dead);
     }
-    pthread_cond_destroy(&r->changed);
-    pthread_mutex_destroy(&r->lock);
+    sonde_cond_destroy(&r->changed);
+    sonde_lock_destroy(&r->lock);
     sonde__free(r);
 }
 
@@ -185,7 +185,7 @@ static struct sonde_recent_thing *find(struct sonde_recent *r, const char *name,
         while (t && strcmp(t->name, name) != 0) t = t->next;
         if (!t) return NULL;
         if (t->state == MAKING) {
-            pthread_cond_wait(&r->changed, &r->lock);
+            sonde_cond_wait(&r->changed, &r->lock);
             continue;
         }
         const uint64_t now_ns = sonde_clock_ns(CLOCK_MONOTONIC);
@@ -206,7 +206,7 @@ static int make(struct sonde_recent *r, const struct sonde_recent_maker *maker,
 {
     struct sonde_recent_thing *dead = NULL;
     const int rc = maker->make(maker->arg, &t->thing, &t->bytes, err);
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     t->bytes += strlen(t->name); /* a client's text: it may be larger than what it names */
     t->made_ns = t->used_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     t->state = READY;
@@ -218,8 +218,8 @@ static int make(struct sonde_recent *r, const struct sonde_recent_maker *maker,
         tidy(r, t->used_ns, &dead);
         sonde_worker_start(&r->worker, "sonde-recent", sweep, r); /* else who asks next tidies up */
     }
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
+    sonde_cond_broadcast(&r->changed);
+    sonde_unlock(&r->lock);
     destroy_all(dead);
     return rc;
 }
@@ -230,7 +230,7 @@ int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
 {
     struct sonde_recent_thing *dead = NULL, *mine = NULL;
     const size_t len = strlen(name) + 1;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     struct sonde_recent_thing *t = find(r, name, fresh_s, &dead);
     if (!t && (mine = sonde__calloc(1, sizeof(*mine) + len)) != NULL) {
         memcpy(mine->name, name, len);
@@ -240,7 +240,7 @@ int sonde_recent_take(struct sonde_recent *r, const char *name, double fresh_s,
         mine->next = r->list;
         r->list = mine;
     }
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
     destroy_all(dead);
     if (!t && !mine) return sonde_err_set(err, SONDE_ENOMEM, "no memory for the answer");
     const int rc = mine ? make(r, maker, mine, err) : 0;
@@ -255,11 +255,11 @@ void sonde_recent_give(struct sonde_recent_thing *t)
     if (!t) return;
     struct sonde_recent *r = t->owner;
     struct sonde_recent_thing *dead = NULL;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     t->used_ns = sonde_clock_ns(CLOCK_MONOTONIC);
     if (!--t->users && t->state == LET_GO) dead = t;
     else tidy(r, t->used_ns, &dead);
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
     destroy_all(dead);
 }
 
@@ -267,11 +267,11 @@ size_t sonde_recent_count(struct sonde_recent *r, size_t *bytes)
 {
     size_t count = 0;
     *bytes = 0;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     for (const struct sonde_recent_thing *t = r->list; t; t = t->next) {
         count++;
         *bytes += t->bytes;
     }
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
     return count;
 }

@@ -241,13 +241,13 @@ static int by_id(const void *a, const void *b)
 static int take_running(struct sifting *s, struct sonde_model *m)
 {
     struct all a;
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     int rc = gather(m, &a);
     for (size_t i = 0; i < a.count && !rc; i++) {
         if (!(a.list[i]->flags & SONDE_INFER_RUNNING)) break; /* they come first */
         if (sonde_request_passes(s->q, a.list[i])) rc = sonde_infer_run_add(s->running, a.list[i]);
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     all_release(&a);
     struct sonde_infer_run *run = s->running->infer;
     if (rc || !run) return rc;
@@ -329,9 +329,9 @@ static void put_sifted(const struct sifting *s, struct sonde_model *m, struct so
     }
     const size_t n = sonde_requests_select(s->q, list, copies_count(s), NULL);
     if (!s->q->no_timeline) {
-        pthread_rwlock_rdlock(&m->lock);
+        sonde_rdlock(&m->lock);
         find_timelines(m, list, n, found);
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
     }
     sonde_json_u64(out, "total", s->total);
     sonde_json_bool(out, "truncated", s->truncated);
@@ -372,9 +372,9 @@ int sonde_api_past_requests(const struct sonde_api_past *p, const struct sonde_r
                             struct sonde_buf *out, struct sonde_err *err)
 {
     if (!is_stored(p, q)) {
-        pthread_rwlock_rdlock(&p->m->lock);
+        sonde_rdlock(&p->m->lock);
         sonde_api_requests(p->m, q, out);
-        pthread_rwlock_unlock(&p->m->lock);
+        sonde_rwunlock(&p->m->lock);
         return 0;
     }
     struct sifting s = { .q = q, .limit = q->limit ? q->limit : LIMIT_DEFAULT };
@@ -404,9 +404,9 @@ static int find_one(const struct sonde_infer_request *r, void *arg)
 int sonde_api_past_request(const struct sonde_api_past *p, const char *id, struct sonde_buf *out,
                            struct sonde_err *err)
 {
-    pthread_rwlock_rdlock(&p->m->lock);
+    sonde_rdlock(&p->m->lock);
     const int found = sonde_api_request(p->m, id, out);
-    pthread_rwlock_unlock(&p->m->lock);
+    sonde_rwunlock(&p->m->lock);
     if (found || out->error || !p->store) return found;
     struct finding_one a = { .id = id, .out = out };
     const struct sonde_store_range all = { 0 };
@@ -435,7 +435,7 @@ static int map_request(const struct sonde_infer_request *r, void *arg)
 /* Those that ended and are still in the model. truncated: others of the time have been there. */
 static void map_model(struct sonde_model *m, struct mapping *a, struct sonde_store_counts *counts)
 {
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     const size_t done = x ? sonde_infer_done_count(x) : 0;
     const struct sonde_requests_query time = { .outcome = -1, .source = -1,
@@ -452,7 +452,7 @@ static void map_model(struct sonde_model *m, struct mapping *a, struct sonde_sto
         a->map.truncated |=
             a->q->from_s < (double)oldest->arrived_ns * 1e-9 + oldest->total_s;
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static void put_cells(const struct sonde_heatmap *h, struct sonde_buf *out)

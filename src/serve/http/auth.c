@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "sonde/sonde.h"
 
 enum { HOSTS_MAX = 1024, WRONG_BURST = 20, WRONG_PER_S = 2 };
@@ -24,7 +24,7 @@ struct sonde_auth {
     char hosts[HOSTS_MAX];
     char own[INET6_ADDRSTRLEN];  /* the address that is listened on, where it is one */
     int open_metrics, open_health, all_users;
-    pthread_mutex_t lock;        /* of the two below */
+    struct sonde_lock lock;        /* of the two below */
     double wrong;                /* wrong tokens lately: leaks away by WRONG_PER_S */
     double wrong_s;              /* when that was so */
 };
@@ -172,7 +172,7 @@ int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_lis
     g->open_metrics = o->open_metrics;
     g->open_health = o->open_health;
     g->all_users = o->all_users;
-    pthread_mutex_init(&g->lock, NULL);
+    sonde_lock_init(&g->lock, SONDE_RANK_TOKEN);
     if (where && !is_any(where)) {
         const int v6 = where->address.any.sa_family == AF_INET6;
         inet_ntop(v6 ? AF_INET6 : AF_INET,
@@ -186,7 +186,7 @@ int sonde_auth_create(const struct sonde_auth_options *o, const struct sonde_lis
 void sonde_auth_destroy(struct sonde_auth *g)
 {
     if (!g) return;
-    pthread_mutex_destroy(&g->lock);
+    sonde_lock_destroy(&g->lock);
     explicit_bzero(g->token, sizeof(g->token));
     sonde__free(g);
 }
@@ -227,13 +227,13 @@ int sonde_auth_wants_same_user(const struct sonde_auth *g, const char *path)
 static int too_many(struct sonde_auth *g)
 {
     const double now = sonde_clock_s(CLOCK_MONOTONIC);
-    pthread_mutex_lock(&g->lock);
+    sonde_lock(&g->lock);
     g->wrong -= (now - g->wrong_s) * WRONG_PER_S;
     if (g->wrong < 0) g->wrong = 0;
     g->wrong_s = now;
     const int too = g->wrong >= WRONG_BURST;
     if (!too) g->wrong += 1;
-    pthread_mutex_unlock(&g->lock);
+    sonde_unlock(&g->lock);
     return too;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 
 struct list {
     struct sonde_conn *first, *last;
@@ -24,8 +25,8 @@ struct sonde_conn {
 };
 
 struct sonde_conns {
-    pthread_mutex_t lock;
-    pthread_cond_t changed; /* a list has a first one that it did not have, or it ends */
+    struct sonde_lock lock;
+    struct sonde_cond changed; /* a list has a first one that it did not have, or it ends */
     struct list asking, reading;
     unsigned count, max;
     int ending;
@@ -53,7 +54,7 @@ static void list_last(struct sonde_conns *q, struct list *l, struct sonde_conn *
     if (l->last) l->last->after = one;
     else l->first = one;
     l->last = one;
-    if (l->first == one) pthread_cond_signal(&q->changed);
+    if (l->first == one) sonde_cond_signal(&q->changed);
 }
 
 /* It stays counted until it is closed. */
@@ -75,19 +76,19 @@ static double sweep(struct list *l, double now)
 static void *watch(void *arg)
 {
     struct sonde_conns *q = arg;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     while (!q->ending) {
         const double now = sonde_clock_s(CLOCK_MONOTONIC), asking = sweep(&q->asking, now);
         const double reading = sweep(&q->reading, now);
         const double next = asking == 0 || (reading != 0 && reading < asking) ? reading : asking;
         if (next == 0) {
-            pthread_cond_wait(&q->changed, &q->lock);
+            sonde_cond_wait(&q->changed, &q->lock);
             continue;
         }
         const struct timespec until = sonde_clock_timespec_s(next);
-        pthread_cond_timedwait(&q->changed, &q->lock, &until);
+        sonde_cond_timedwait(&q->changed, &q->lock, &until);
     }
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return NULL;
 }
 
@@ -100,11 +101,11 @@ struct sonde_conns *sonde_conns_create(unsigned max, double ask_s, double read_s
     q->max = max;
     q->asking.max_s = ask_s;
     q->reading.max_s = read_s;
-    pthread_mutex_init(&q->lock, NULL);
-    sonde_clock_cond_init(&q->changed);
+    sonde_lock_init(&q->lock, SONDE_RANK_CONNECTIONS);
+    sonde_cond_init(&q->changed);
     if (pthread_create(&q->watcher, NULL, watch, q) == 0) return q;
-    pthread_cond_destroy(&q->changed);
-    pthread_mutex_destroy(&q->lock);
+    sonde_cond_destroy(&q->changed);
+    sonde_lock_destroy(&q->lock);
     sonde__free(q);
     return NULL;
 }
@@ -112,13 +113,13 @@ struct sonde_conns *sonde_conns_create(unsigned max, double ask_s, double read_s
 void sonde_conns_destroy(struct sonde_conns *q)
 {
     if (!q) return;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     q->ending = 1;
-    pthread_cond_signal(&q->changed);
-    pthread_mutex_unlock(&q->lock);
+    sonde_cond_signal(&q->changed);
+    sonde_unlock(&q->lock);
     pthread_join(q->watcher, NULL);
-    pthread_cond_destroy(&q->changed);
-    pthread_mutex_destroy(&q->lock);
+    sonde_cond_destroy(&q->changed);
+    sonde_lock_destroy(&q->lock);
     sonde__free(q);
 }
 
@@ -129,44 +130,44 @@ struct sonde_conn *sonde_conns_add(struct sonde_conns *q, int fd)
     struct sonde_conn *one = sonde__calloc(1, sizeof(*one));
     if (!one) return NULL;
     one->fd = fd;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     if (q->count >= q->max && q->asking.first) send_away(q->asking.first);
     q->count++;
     list_last(q, &q->asking, one);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     return one;
 }
 
 void sonde_conns_remove(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     unlist(one);
     q->count--;
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
     sonde__free(one);
 }
 
 void sonde_conns_busy(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     unlist(one);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 void sonde_conns_sending(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     list_last(q, &q->reading, one);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }
 
 void sonde_conns_idle(struct sonde_conns *q, struct sonde_conn *one)
 {
     if (!one) return;
-    pthread_mutex_lock(&q->lock);
+    sonde_lock(&q->lock);
     list_last(q, &q->asking, one);
-    pthread_mutex_unlock(&q->lock);
+    sonde_unlock(&q->lock);
 }

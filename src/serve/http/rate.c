@@ -7,11 +7,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 
 enum { SETS = 1024, WAYS = 4, NETWORK = 8 };
 
@@ -22,7 +22,7 @@ struct bucket {
 };
 
 struct sonde_rate {
-    pthread_mutex_t lock; /* of the buckets */
+    struct sonde_lock lock; /* of the buckets */
     double per_s, burst;
     uint64_t seed;        /* so that nobody can choose whose place to take */
     struct bucket buckets[SETS][WAYS];
@@ -93,7 +93,7 @@ struct sonde_rate *sonde_rate_create(double per_s, double burst)
 {
     struct sonde_rate *r = sonde__calloc(1, sizeof(*r));
     if (!r) return NULL;
-    pthread_mutex_init(&r->lock, NULL);
+    sonde_lock_init(&r->lock, SONDE_RANK_RATE);
     r->per_s = per_s;
     r->burst = burst < 1 ? 1 : burst;
     if (getrandom(&r->seed, sizeof(r->seed), GRND_NONBLOCK) < 0) r->seed = (uintptr_t)r;
@@ -103,7 +103,7 @@ struct sonde_rate *sonde_rate_create(double per_s, double burst)
 void sonde_rate_destroy(struct sonde_rate *r)
 {
     if (!r) return;
-    pthread_mutex_destroy(&r->lock);
+    sonde_lock_destroy(&r->lock);
     sonde__free(r);
 }
 
@@ -126,7 +126,7 @@ static struct bucket *bucket_of(struct sonde_rate *r, const struct sonde_rate_cl
 double sonde_rate_take(struct sonde_rate *r, const struct sonde_rate_client *c, double now_s)
 {
     double wait_s = 0;
-    pthread_mutex_lock(&r->lock);
+    sonde_lock(&r->lock);
     struct bucket *b = bucket_of(r, c);
     if (b->seen_s > 0 && now_s > b->seen_s) {
         b->left += (now_s - b->seen_s) * r->per_s;
@@ -135,6 +135,6 @@ double sonde_rate_take(struct sonde_rate *r, const struct sonde_rate_client *c, 
     if (b->seen_s < now_s) b->seen_s = now_s;
     if (b->left >= 1) b->left -= 1;
     else wait_s = (1 - b->left) / r->per_s;
-    pthread_mutex_unlock(&r->lock);
+    sonde_unlock(&r->lock);
     return wait_s;
 }

@@ -98,8 +98,8 @@ static void release(struct sonde_server *s)
     sonde_conns_destroy(s->quiet);
     sonde_streams_destroy(s->streams);
     sonde_tls_release(&s->tls);
-    pthread_cond_destroy(&s->idle);
-    pthread_mutex_destroy(&s->lock);
+    sonde_cond_destroy(&s->idle);
+    sonde_lock_destroy(&s->lock);
     sonde__free(s);
 }
 
@@ -145,8 +145,8 @@ int sonde_server_start(const struct sonde_server_options *options, struct sonde_
     }
     struct sonde_server *s = sonde__calloc(1, sizeof(*s));
     if (!s) return sonde_err_set(err, SONDE_ENOMEM, "cannot start the server: out of memory");
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->idle, NULL);
+    sonde_lock_init(&s->lock, SONDE_RANK_SERVER);
+    sonde_cond_init(&s->idle);
     s->limits = limits_of(options);
     rc = prepare(s, options, options->url ? NULL : &where, err);
     if (!rc && !options->url) rc = sonde_listen_open(&where, options->port_tries, &fd, err);
@@ -228,10 +228,10 @@ void sonde_server_stop(struct sonde_server *s)
 {
     if (!s) return;
     if (s->profiler) sonde_profiler_cancel(s->profiler);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     s->stopping = 1;
-    while (s->workers) pthread_cond_wait(&s->idle, &s->lock);
-    pthread_mutex_unlock(&s->lock);
+    while (s->workers) sonde_cond_wait(&s->idle, &s->lock);
+    sonde_unlock(&s->lock);
     sonde_streams_stop(s->streams);
     sonde_streams_drain(s->streams, STREAMS_END_S);
     MHD_stop_daemon(s->daemon);

@@ -129,25 +129,25 @@ static void *work(void *arg)
     struct sonde_server *s = p->server;
     p->route->handle(&p->request, &p->answer);
     MHD_resume_connection(p->connection); /* p may be gone from here on */
-    pthread_mutex_lock(&s->lock);
-    if (--s->workers == 0) pthread_cond_broadcast(&s->idle);
-    pthread_mutex_unlock(&s->lock);
+    sonde_lock(&s->lock);
+    if (--s->workers == 0) sonde_cond_broadcast(&s->idle);
+    sonde_unlock(&s->lock);
     return NULL;
 }
 
 static int start_worker(struct pending *p)
 {
     struct sonde_server *s = p->server;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int room = !s->stopping && s->workers < WORKERS_MAX;
     s->workers += room;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (!room) return -1;
     pthread_t thread;
     if (pthread_create(&thread, NULL, work, p) == 0) return pthread_detach(thread);
-    pthread_mutex_lock(&s->lock);
-    if (--s->workers == 0) pthread_cond_broadcast(&s->idle);
-    pthread_mutex_unlock(&s->lock);
+    sonde_lock(&s->lock);
+    if (--s->workers == 0) sonde_cond_broadcast(&s->idle);
+    sonde_unlock(&s->lock);
     return -1;
 }
 

@@ -8,8 +8,8 @@
 
 #include <microhttpd.h>
 #include <netinet/in.h>
-#include <pthread.h>
 
+#include "base/lock.h"
 #include "serve/http/connections.h"
 #include "serve/http/rate.h"
 #include "agent/marks.h"
@@ -40,8 +40,8 @@ struct sonde_server {
     struct sonde_marks *marks;
     struct sonde_recent *recent; /* what routes worked out a moment ago */
     int adopts;              /* all connections are adopted ones */
-    pthread_mutex_t lock;    /* of the two below */
-    pthread_cond_t idle;     /* workers became 0 */
+    struct sonde_lock lock;    /* of the two below */
+    struct sonde_cond idle;     /* workers became 0 */
     int workers, stopping;
     struct sonde_auth *guard;
     struct sonde_rate *rate; /* NULL = clients may send any number of requests */

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "serve/http/route.h"
 #include "sonde/sonde.h"
 
@@ -73,8 +74,8 @@ struct sonde_stream {
 };
 
 struct sonde_streams {
-    pthread_mutex_t lock;     /* of everything below */
-    pthread_cond_t changed;
+    struct sonde_lock lock;     /* of everything below */
+    struct sonde_cond changed;
     struct sonde_collector *collector;
     struct channel *channels[CHANNELS_MAX];
     struct channel *rendered; /* by the thread, without the lock */
@@ -235,10 +236,10 @@ static void wake(struct sonde_stream *r)
 static uint64_t tick_of(struct sonde_streams *s)
 {
     struct sonde_model *m = sonde_collector_model(s->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const uint64_t tick = m->tick;
     const double interval_ms = m->interval_s * 1e3;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     s->look_ms = interval_ms < 5 * LOOK_MS_MAX ? (long)(interval_ms / 5) + 1 : LOOK_MS_MAX;
     return tick;
 }
@@ -266,9 +267,9 @@ static void render_tick(struct sonde_streams *s, struct channel *c, uint64_t tic
 {
     int silent;
     s->rendered = c;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     struct piece *p = make_piece(s, c, tick, &silent);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     s->rendered = NULL;
     if (!c->silent || tick != c->tick + 1) c->after = tick - 1;
     c->silent = silent;
@@ -287,9 +288,9 @@ static int look(struct sonde_streams *s)
 {
     int any = 0;
     const double now = sonde_clock_s(CLOCK_MONOTONIC);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     const uint64_t tick = tick_of(s);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (size_t i = 0; i < CHANNELS_MAX && !s->stopping; i++) {
         struct channel *c = s->channels[i];
         if (!c) continue;
@@ -312,17 +313,17 @@ static int look(struct sonde_streams *s)
 static void *run(void *arg)
 {
     struct sonde_streams *s = arg;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     while (!s->stopping) {
         if (!look(s)) {
-            if (!s->stopping && !s->readers) pthread_cond_wait(&s->changed, &s->lock);
+            if (!s->stopping && !s->readers) sonde_cond_wait(&s->changed, &s->lock);
             continue;
         }
         const struct timespec until = sonde_clock_timespec(
             sonde_clock_ns(CLOCK_MONOTONIC) + (uint64_t)s->look_ms * 1000000);
-        if (!s->stopping) pthread_cond_timedwait(&s->changed, &s->lock, &until);
+        if (!s->stopping) sonde_cond_timedwait(&s->changed, &s->lock, &until);
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return NULL;
 }
 
@@ -336,29 +337,29 @@ int sonde_streams_create(struct sonde_collector *collector, unsigned max,
     s->collector = collector;
     s->max = max;
     s->life = sonde_clock_ns(CLOCK_REALTIME) / 1000000;
-    pthread_mutex_init(&s->lock, NULL);
-    sonde_clock_cond_init(&s->changed);
+    sonde_lock_init(&s->lock, SONDE_RANK_STREAMS);
+    sonde_cond_init(&s->changed);
     if (pthread_create(&s->thread, NULL, run, s) == 0) {
         *out = s;
         return 0;
     }
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
+    sonde_cond_destroy(&s->changed);
+    sonde_lock_destroy(&s->lock);
     sonde__free(s);
     return SONDE_ENOMEM;
 }
 
 void sonde_streams_stop(struct sonde_streams *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int first = !s->stopping;
     s->stopping = 1;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    sonde_cond_signal(&s->changed);
+    sonde_unlock(&s->lock);
     if (first) pthread_join(s->thread, NULL);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (struct sonde_stream *r = s->readers; r; r = r->after) wake(r);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
 }
 
 void sonde_streams_drain(struct sonde_streams *s, double seconds)
@@ -366,9 +367,9 @@ void sonde_streams_drain(struct sonde_streams *s, double seconds)
     const struct timespec until =
         sonde_clock_timespec_s(sonde_clock_s(CLOCK_MONOTONIC) + seconds);
     int rc = 0;
-    pthread_mutex_lock(&s->lock);
-    while (s->readers && rc == 0) rc = pthread_cond_timedwait(&s->changed, &s->lock, &until);
-    pthread_mutex_unlock(&s->lock);
+    sonde_lock(&s->lock);
+    while (s->readers && rc == 0) rc = sonde_cond_timedwait(&s->changed, &s->lock, &until);
+    sonde_unlock(&s->lock);
 }
 
 void sonde_streams_destroy(struct sonde_streams *s)
@@ -378,8 +379,8 @@ void sonde_streams_destroy(struct sonde_streams *s)
     for (size_t i = 0; i < CHANNELS_MAX; i++) {
         if (s->channels[i]) destroy_channel(s->channels[i]);
     }
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
+    sonde_cond_destroy(&s->changed);
+    sonde_lock_destroy(&s->lock);
     sonde__free(s);
 }
 
@@ -412,7 +413,7 @@ static void add_reader(struct sonde_streams *s, struct sonde_stream *r, struct c
     if (r->after) r->after->before = r;
     s->readers = r;
     s->reader_count++;
-    pthread_cond_signal(&s->changed);
+    sonde_cond_signal(&s->changed);
 }
 
 int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request *request,
@@ -422,7 +423,7 @@ int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request 
     struct sonde_stream *r = sonde__calloc(1, sizeof(*r));
     struct channel *made = make_channel(request, render);
     int rc = r && made ? 0 : sonde_err_set(err, SONDE_ENOMEM, "the agent is out of memory");
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int slot = rc ? -1 : find_slot(s, request, render);
     if (!rc && (slot < 0 || s->reader_count >= s->max || s->stopping)) {
         rc = sonde_err_set(err, SONDE_EFULL,
@@ -440,7 +441,7 @@ int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request 
         add_reader(s, r, there, last_id);
         *out = r;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (made) destroy_channel(made);
     if (rc) sonde__free(r);
     return rc;
@@ -449,11 +450,11 @@ int sonde_streams_open(struct sonde_streams *s, const struct sonde_http_request 
 void sonde_stream_bind(struct sonde_stream *r, void *connection, void (*pause)(void *connection),
                        void (*resume)(void *connection))
 {
-    pthread_mutex_lock(&r->streams->lock);
+    sonde_lock(&r->streams->lock);
     r->connection = connection;
     r->pause = pause;
     r->resume = resume;
-    pthread_mutex_unlock(&r->streams->lock);
+    sonde_unlock(&r->streams->lock);
 }
 
 /* The next piece into r; 0 = there is none. What is no longer there is told. */
@@ -501,9 +502,9 @@ ssize_t sonde_stream_read(struct sonde_stream *r, char *out, size_t max)
 {
     struct sonde_streams *s = r->streams;
     size_t n = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (s->stopping || r->cut) {
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         return -1;
     }
     while (n < max && has_more(r)) {
@@ -523,7 +524,7 @@ ssize_t sonde_stream_read(struct sonde_stream *r, char *out, size_t max)
         r->paused = 1;
         r->pause(r->connection);
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return (ssize_t)n;
 }
 
@@ -531,14 +532,14 @@ void sonde_stream_close(struct sonde_stream *r)
 {
     if (!r) return;
     struct sonde_streams *s = r->streams;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (r->before) r->before->after = r->after;
     else s->readers = r->after;
     if (r->after) r->after->before = r->before;
     s->reader_count--;
     if (--r->channel->readers == 0) r->channel->unused_s = sonde_clock_s(CLOCK_MONOTONIC);
     release_piece(r->piece);
-    if (s->stopping) pthread_cond_signal(&s->changed); /* somebody may wait for the last to go */
-    pthread_mutex_unlock(&s->lock);
+    if (s->stopping) sonde_cond_signal(&s->changed); /* somebody may wait for the last to go */
+    sonde_unlock(&s->lock);
     sonde__free(r);
 }

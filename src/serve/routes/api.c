@@ -52,10 +52,10 @@ static void query_store(const struct sonde_http_request *r, struct sonde_store *
 /* 1 if the range begins before what is in memory. */
 static int is_older(struct sonde_model *m, double from_s)
 {
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const uint32_t ticks = m->tick < SONDE_HISTORY ? (uint32_t)m->tick : SONDE_HISTORY;
     const int older = !ticks || from_s < sonde_model_tick_end(m, ticks - 1) - m->interval_s;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return older;
 }
 
@@ -87,9 +87,9 @@ static void query(const struct sonde_http_request *r, struct sonde_response *a)
                                      "agent with --store FILE");
         return;
     }
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     sonde_api_query(m, &q, &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* One filter is all these two take; further names are refused by parse_one. */
@@ -109,9 +109,9 @@ static void series(const struct sonde_http_request *r, struct sonde_response *a)
     uint64_t limit = 0;
     if (!parse_one(r, a, &f) || !sonde_http_count(r, a, "limit", LIMIT_MAX, &limit)) return;
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     sonde_api_series(m, &f.filter[0], limit, &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* Every reading of a time that is over, as `sonde export STORE` writes it. */
@@ -149,18 +149,18 @@ static void export(const struct sonde_http_request *r, struct sonde_response *a)
         return;
     }
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     format->render(m, &f.filter[0], &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     a->content_type = format->content_type;
 }
 
 static void processes(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     sonde_api_processes(m, &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static void runs(const struct sonde_http_request *r, struct sonde_response *a)
@@ -177,11 +177,11 @@ static void runs(const struct sonde_http_request *r, struct sonde_response *a)
 /* 1 if there were spans since then that are no longer in memory. */
 static int spans_are_older(const struct sonde_http_request *r, struct sonde_model *m, double from_s)
 {
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const int full = m->span_next >= m->spans_max;
     const struct sonde_model_span *oldest = full ? &m->spans[m->span_next % m->spans_max] : NULL;
     const int older = from_s < r->started_s || (oldest && from_s < (double)oldest->start_ns * 1e-9);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return older;
 }
 
@@ -211,9 +211,9 @@ static void spans(const struct sonde_http_request *r, struct sonde_response *a)
         if (rc) store_error(a, rc, &err);
         return;
     }
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     sonde_api_spans(m, &q, &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 #define PARAMS(...) (const char *const[]){ __VA_ARGS__, NULL }

@@ -6,9 +6,9 @@
 static void engine(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const int rc = sonde_api_engine(m, &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     if (rc) sonde_response_error(a, 500, "no memory for the answer");
 }
 

@@ -117,7 +117,7 @@ static void gather_load(struct events *all, const struct sonde_infer_model_view 
 
 static void gather_model(struct events *all, struct sonde_model *m)
 {
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     for (size_t i = 0; i < m->process_count; i++) gather_process(all, m->processes[i]);
     const struct sonde_infer_tracker *x = sonde_infer_of(m);
     for (size_t i = 0; x && i < sonde_infer_model_count(x); i++) {
@@ -125,7 +125,7 @@ static void gather_model(struct events *all, struct sonde_model *m)
         sonde_infer_model_at(x, i, &v);
         gather_load(all, &v);
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static int gather_mark(const struct sonde_mark *mark, void *arg)

@@ -31,9 +31,9 @@ static void readyz(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
     double age;
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const char *state = collector_state(m, &age);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     a->content_type = "text/plain; charset=utf-8";
     if (state[0] == 'o' || r->file_count) { /* files are there from the start */
         sonde_buf_puts(&a->body, "ok\n");
@@ -56,7 +56,7 @@ struct counts {
 
 static void count(struct sonde_model *m, struct counts *c)
 {
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     c->state = collector_state(m, &c->age);
     c->interval_s = m->interval_s;
     c->ticks = m->tick;
@@ -75,7 +75,7 @@ static void count(struct sonde_model *m, struct counts *c)
         c->spans_seen += p->spans_seen;
         c->spans_lost += p->spans_lost;
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static void put_component(struct sonde_buf *out, const char *name, const char *status)

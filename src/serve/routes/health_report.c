@@ -170,11 +170,11 @@ static void health(const struct sonde_http_request *r, struct sonde_response *a)
     struct sonde_model *m = sonde_collector_model(r->collector);
     const double window_s = r->health.window_s > 0 ? r->health.window_s : WINDOW_DEFAULT_S;
     struct report p = { .age_s = NAN };
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const int rc = sonde_health_measure(m, window_s, &p.h);
     if (m->tick) p.age_s = fmax(0, sonde_clock_s(CLOCK_REALTIME) - m->now_s);
     p.interval_s = m->interval_s;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     if (rc) {
         a->body.error = rc;
         return;

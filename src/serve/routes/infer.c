@@ -148,18 +148,18 @@ static void inference(const struct sonde_http_request *r, struct sonde_response 
     double window_s = 0;
     if (!sonde_http_number(r, a, "window", 0.001, 86400, &window_s)) return;
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     sonde_api_inference(m, window_s, &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static void reset(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     struct sonde_infer_tracker *x = sonde_infer_of(m);
     if (x) sonde_infer_reset(x, m->now_s);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     if (x) sonde_buf_puts(&a->body, "{\"reset\":true}\n");
     else sonde_response_error(a, 404, "this agent follows no inference");
 }
@@ -167,9 +167,9 @@ static void reset(const struct sonde_http_request *r, struct sonde_response *a)
 static void shared(const struct sonde_http_request *r, struct sonde_response *a)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const int found = sonde_api_shared(m, r->name, &a->body);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     if (found || a->body.error) return;
     sonde_response_error(a, 404, "request \"%.100s\" is not among those in memory, so its neighbours "
                          "are not known; /api/requests lists them", r->name);

@@ -30,9 +30,9 @@ static void handle(const struct sonde_http_request *r, struct sonde_response *a)
     } else {
         const struct sonde_filter filter = { .name = names.data, .own = r->scraped };
         struct sonde_model *m = sonde_collector_model(r->collector);
-        pthread_rwlock_rdlock(&m->lock);
+        sonde_rdlock(&m->lock);
         format->render(m, names.len || r->scraped ? &filter : NULL, &a->body);
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
         a->content_type = format->content_type;
         a->vary_accept = 1;
     }

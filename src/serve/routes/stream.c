@@ -63,12 +63,12 @@ static void put_event(const struct sonde_http_request *r, const struct wanted *w
     if (strcmp(name, "store") == 0) {
         put_store(r, &data);
     } else {
-        pthread_rwlock_rdlock(&m->lock);
+        sonde_rdlock(&m->lock);
         if (strcmp(name, "points") == 0) sonde_api_points(m, &w->query, w->step_s, &data);
         else if (strcmp(name, "series") == 0) sonde_api_query(m, &w->query, &data);
         else if (strcmp(name, "processes") == 0) sonde_api_processes(m, &data);
         else sonde_api_inference(m, w->query.window_s, &data);
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
     }
     if (data.error) out->error = data.error;
     else if (data.len) sonde_stream_event(out, name, data.data, data.len);

@@ -82,10 +82,10 @@ static int put_aside(struct sonde_store *s, struct sonde_err *err)
     strftime(when, sizeof(when), "%Y%m%d-%H%M%S", localtime_r(&now, &tm));
     if (s->db) store_check_pages(s, 1, what, sizeof(what));
     store_disconnect(s);
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     sqlite3_close_v2(s->read);
     s->read = NULL;
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     struct sonde_buf aside;
     sonde_buf_init(&aside, 1 << 16);
     sonde_buf_printf(&aside, "%s.damaged-%s", s->path, when);
@@ -103,9 +103,9 @@ static int put_aside(struct sonde_store *s, struct sonde_err *err)
               "on in a new file. `sqlite3 '%s' .recover | sqlite3 rescued.db` may save what is "
               "in it; a damaged file often means a failing disk", s->path,
               what[0] ? what : "found while it was used", aside.data, aside.data);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     snprintf(s->stats.problem, sizeof(s->stats.problem), "was damaged; kept as %s", aside.data);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     sonde_buf_release(&aside);
     __atomic_store_n(&s->damaged, 0, __ATOMIC_RELAXED);
     s->job = (struct store_job){ 0 };

@@ -49,10 +49,10 @@ int store_events_begin(struct sonde_store *s, struct sonde_err *err)
     for (int k = 0; k < STORE_EVENTS && !rc; k++) {
         int64_t id = 0;
         rc = store_number(s, s->db, last[k], 0, &id, err);
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         s->events[k].out.id = id + 1;
         s->events[k].open.id = id + 1 + (s->events[k].out.seen > 0);
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
     }
     return rc;
 }
@@ -138,7 +138,7 @@ int store_span_add(struct sonde_store *s, const struct sonde_model_span *span)
     if (!s->started) return SONDE_EINVAL;
     if (store_is_off(s)) return SONDE_EOFF;
     if (store_is_known(&e->known, span->pid, span->id, span->start_ns)) return 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     note_seen(s, &e->open, span->start_ns);
     const int traced = span->trace_hi || span->trace_lo;
     const double place = traced ? place_of(span->trace_hi, span->trace_lo) : place_of(0, span->id);
@@ -149,7 +149,7 @@ int store_span_add(struct sonde_store *s, const struct sonde_model_span *span)
     } else {
         s->stats.spans_left_out++;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc;
 }
 
@@ -160,7 +160,7 @@ int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r
     if (!s->started) return SONDE_EINVAL;
     if (store_is_off(s)) return SONDE_EOFF;
     if (store_is_known(&e->known, r->pid, r->id, r->arrived_ns)) return 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     note_seen(s, &e->open, r->arrived_ns);
     const int special = (r->outcome != SONDE_OK) | ((r->flags & SONDE_INFER_SLO_MISSED) != 0) |
                         is_slow(e, r->total_s);
@@ -171,7 +171,7 @@ int store_request_add(struct sonde_store *s, const struct sonde_infer_request *r
     } else {
         s->stats.requests_left_out++;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc;
 }
 
@@ -189,7 +189,7 @@ int store_events_wait(const struct sonde_store *s)
 /* The open batch is the next to be written, unless the last one still is. */
 static void take_batch(struct sonde_store *s, struct store_events *e)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (!e->out.seen && e->open.seen) {
         const struct store_batch taken = e->open;
         e->open = e->out; /* its memory is used again */
@@ -199,7 +199,7 @@ static void take_batch(struct sonde_store *s, struct store_events *e)
         e->open.id = taken.id + 1;
         e->taken_at = s->events_added;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
 }
 
 static int insert_batch(struct sonde_store *s, enum store_sql which, const struct store_batch *b,

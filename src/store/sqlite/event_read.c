@@ -87,7 +87,7 @@ static int show_memory(struct reading *k)
     const struct store_batch *const batches[2] = { &k->s->events[k->kind].open,
                                                    &k->s->events[k->kind].out };
     uint64_t kept[2] = { 0 }, seen[2] = { 0 };
-    pthread_mutex_lock(&k->s->lock);
+    sonde_lock(&k->s->lock);
     for (int i = 0; i < 2; i++) {
         if (!batches[i]->seen) continue;
         k->id[i] = batches[i]->id;
@@ -95,7 +95,7 @@ static int show_memory(struct reading *k)
         seen[i] = batches[i]->seen;
         sonde_buf_add(&k->plain[i], batches[i]->data.data, batches[i]->data.len);
     }
-    pthread_mutex_unlock(&k->s->lock);
+    sonde_unlock(&k->s->lock);
     int rc = 0;
     for (int i = 0; i < 2 && !rc && !k->done; i++) {
         if (k->plain[i].error) return damaged(k, SONDE_ENOMEM, 0);
@@ -159,12 +159,12 @@ static int read_events(struct reading *k)
     k->room = sonde__calloc(1, sizeof(*k->room));
     if (!k->room) return sonde_err_set(k->err, SONDE_ENOMEM, "no memory to read the store");
     for (int i = 0; i < 3; i++) sonde_buf_init(&k->plain[i], PLAIN_MAX + 2);
-    pthread_mutex_lock(&k->s->read_lock);
+    sonde_lock(&k->s->read_lock);
     int rc = k->s->read ? 0 : sonde_err_set(k->err, SONDE_EIO, "store '%s' is being replaced",
                                             k->s->path);
     if (!rc && (!k->q->run || k->q->run == k->s->run)) rc = show_memory(k);
     if (!rc && !k->done) rc = show_disk(k);
-    pthread_mutex_unlock(&k->s->read_lock);
+    sonde_unlock(&k->s->read_lock);
     for (int i = 0; i < 3; i++) sonde_buf_release(&k->plain[i]);
     sonde_event_room_release(k->room);
     sonde__free(k->room);

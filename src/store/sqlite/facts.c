@@ -106,7 +106,7 @@ static int each_row(struct sonde_store *s, const char *sql, uint32_t run,
     sqlite3_stmt *st = NULL;
     int rc = 0, got = SQLITE_DONE;
     if (s->version < 2) return 0;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     if (!s->read || sqlite3_prepare_v2(s->read, sql, -1, &st, NULL) != SQLITE_OK) {
         rc = store_failed(s, s->read, err);
     }
@@ -114,7 +114,7 @@ static int each_row(struct sonde_store *s, const char *sql, uint32_t run,
     while (!rc && (got = sqlite3_step(st)) == SQLITE_ROW) row(st, arg);
     if (!rc && got != SQLITE_DONE) rc = store_failed(s, s->read, err);
     sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     return rc;
 }
 

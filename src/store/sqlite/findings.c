@@ -28,7 +28,7 @@ int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f
     sqlite3_stmt *st = NULL;
     int rc = check(f, err);
     if (rc) return rc;
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     int64_t run = s->run;
     rc = store_writable(s, err);
     if (!rc && !run) rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &run, err);
@@ -50,14 +50,14 @@ int store_finding_put(struct sonde_store *s, const struct sonde_store_finding *f
         if (!rc && id) *id = (uint64_t)sqlite3_last_insert_rowid(s->db);
     }
     sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     return rc;
 }
 
 int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind, struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     int rc = store_writable(s, err);
     if (!rc && sqlite3_prepare_v2(s->db, "DELETE FROM findings WHERE id = ?1 AND kind = ?2", -1, &st,
                                   NULL) != SQLITE_OK) {
@@ -73,7 +73,7 @@ int store_finding_delete(struct sonde_store *s, uint64_t id, const char *kind, s
         }
     }
     sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     return rc;
 }
 
@@ -84,7 +84,7 @@ int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
     sqlite3_stmt *st = NULL;
     int rc = 0, got = SQLITE_DONE, enough = 0;
     if (s->version < 2) return 0;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     if (!s->read || sqlite3_prepare_v2(s->read, "SELECT id, run, time_ms, kind, subject, severity,"
                                        " value, unit, text FROM findings WHERE time_ms >= ?1 AND"
                                        " time_ms <= ?2 AND (?3 = 0 OR run = ?3)"
@@ -118,6 +118,6 @@ int store_findings(struct sonde_store *s, const struct sonde_store_range *q,
     }
     if (!rc && got != SQLITE_ROW && got != SQLITE_DONE) rc = store_failed(s, s->read, err);
     sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     return rc;
 }

@@ -123,10 +123,10 @@ static int clock_ahead(struct sonde_store *s, int64_t now_ms, uint64_t age_s, in
 /* Told once. */
 static void ahead_set(struct sonde_store *s, int64_t ahead_ms)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int first = ahead_ms && !(s->stats.clock_ahead_s > 0);
     s->stats.clock_ahead_s = (double)ahead_ms * 1e-3;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (first) {
         sonde_log(SONDE_LOG_WARN, "the clock is %.1f days beyond what was recorded before in store '%s': "
                   "nothing is deleted for its age until it has been so for a day. If the clock is right: "
@@ -290,11 +290,11 @@ static int names(struct sonde_store *s, int64_t before_ms, struct sonde_err *err
     if (s->gc_series == after) s->gc_series = 0; /* from the start, another time */
     for (size_t i = 0; i < count && !rc; i++) {
         int in_use = 0;
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         for (uint32_t k = 0; k < s->slot_count && !in_use; k++) {
             in_use = s->slots[k].used && s->slots[k].spec.id == dead[i];
         }
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         if (in_use) continue;
         rc = store_do(s, "DELETE FROM series WHERE id = ?1", dead[i], 0, err);
         gone = 1;
@@ -356,20 +356,20 @@ int store_gc(struct sonde_store *s, const struct sonde_store_retention *keep, ui
     const uint64_t before = file_bytes(s);
     int more = 1, names_left = 1;
     while (more > 0 || (!more && names_left)) { /* the writer gets its turn between steps */
-        pthread_mutex_lock(&s->db_lock);
+        sonde_lock(&s->db_lock);
         more = store_gc_step(s, keep ? keep : &s->o.keep, err);
         names_left = s->gc_series != 0;
-        pthread_mutex_unlock(&s->db_lock);
+        sonde_unlock(&s->db_lock);
     }
     int64_t unused = INT64_MAX;
     int rc = more;
     while (!rc && unused > 0) {
-        pthread_mutex_lock(&s->db_lock);
+        sonde_lock(&s->db_lock);
         const int64_t last = unused;
         rc = store_exec(s, "PRAGMA incremental_vacuum(64)", err);
         if (!rc) rc = store_number(s, s->db, "PRAGMA freelist_count", 0, &unused, err);
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-        pthread_mutex_unlock(&s->db_lock);
+        sonde_unlock(&s->db_lock);
         if (unused >= last) break; /* a reader holds on to it, or the file cannot get shorter */
     }
     const uint64_t after = file_bytes(s);

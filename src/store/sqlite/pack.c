@@ -77,9 +77,9 @@ int store_pack_step(struct sonde_store *s, struct sonde_err *err)
     s->job.next = next;
     if (!whole) return 1;
     s->job = (struct store_job){ 0 };
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     s->sealing = b->next;
     store_block_put(b);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return 1;
 }

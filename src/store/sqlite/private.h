@@ -33,6 +33,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "base/lock.h"
 #include "store/block.h"
 #include "store/store.h"
 
@@ -142,7 +143,7 @@ struct sonde_store {
     uint32_t run;                    /* changed with db_lock and read_lock held */
 
     /* The writer's connection; db_lock is held while it is used. Rank 1. */
-    pthread_mutex_t db_lock;
+    struct sonde_lock db_lock;
     sqlite3 *db;
     sqlite3_stmt *sql[SQL_COUNT];
     struct store_job job;
@@ -159,12 +160,12 @@ struct sonde_store {
     int wal_pages;                   /* of the log, since the last checkpoint */
 
     /* For asking. Rank 1. */
-    pthread_mutex_t read_lock;
+    struct sonde_lock read_lock;
     sqlite3 *read;
 
     /* Everything below; never held while something is written or read. Rank 2. */
-    pthread_mutex_t lock;
-    pthread_cond_t wake, done;
+    struct sonde_lock lock;
+    struct sonde_cond wake, done;
     pthread_t thread;
     int started, stopping;
     int hurry;                       /* somebody waits for what is written */

@@ -78,7 +78,7 @@ int store_profile_replace(struct sonde_store *s, const struct sonde_store_profil
     uint64_t made = 0;
     int rc = pack(p, data, len, &packed, err);
     if (rc) return rc;
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     rc = store_writable(s, err);
     if (!rc) rc = store_run_sql(s, SQL_BEGIN, err);
     if (!rc) {
@@ -95,7 +95,7 @@ int store_profile_replace(struct sonde_store *s, const struct sonde_store_profil
         if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
         store_rollback(s);
     }
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     sonde__free(packed.data);
     if (!rc && id) *id = made;
     return rc;
@@ -112,7 +112,7 @@ int store_profiles(struct sonde_store *s, const char *name,
                    struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     int rc = 0, got = SQLITE_DONE;
     if (!s->read || sqlite3_prepare_v2(s->read, "SELECT id, run, name, kind, program, start_ms,"
                                        " end_ms, samples, bytes FROM profiles WHERE ?1 IS NULL OR"
@@ -136,7 +136,7 @@ int store_profiles(struct sonde_store *s, const char *name,
     }
     if (!rc && got != SQLITE_DONE) rc = store_failed(s, s->read, err);
     sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     return rc;
 }
 
@@ -144,7 +144,7 @@ int store_profile_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
                       struct sonde_err *err)
 {
     sqlite3_stmt *st = NULL;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     int rc = 0;
     if (!s->read || sqlite3_prepare_v2(s->read, "SELECT plain_bytes, data FROM profiles WHERE"
                                        " id = ?1", -1, &st, NULL) != SQLITE_OK) {
@@ -176,18 +176,18 @@ int store_profile_get(struct sonde_store *s, uint64_t id, struct sonde_buf *out,
         }
     }
     sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     return rc;
 }
 
 int store_profile_delete(struct sonde_store *s, uint64_t id, struct sonde_err *err)
 {
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     int rc = store_writable(s, err);
     if (!rc) rc = store_profile_forget(s, (int64_t)id, err);
     if (!rc && !sqlite3_changes(s->db)) {
         rc = sonde_err_set(err, SONDE_ENOENT, "there is no profile %llu", (unsigned long long)id);
     }
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     return rc;
 }

@@ -224,10 +224,10 @@ static int note_memory(struct asking *k)
 {
     struct sonde_store *s = k->s;
     int rc = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (struct block *b = s->sealing; b && !rc; b = b->next) rc = note_block(k, b);
     if (!rc) rc = note_block(k, s->open);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc ? sonde_err_set(k->err, rc, "no memory to read the store") : 0;
 }
 
@@ -326,11 +326,11 @@ static int find_sources(struct asking *k)
 
 static void release_sources(struct asking *k)
 {
-    pthread_mutex_lock(&k->s->lock);
+    sonde_lock(&k->s->lock);
     for (size_t i = 0; i < k->sources.count; i++) {
         if (k->sources.at[i].block) store_block_put(k->sources.at[i].block);
     }
-    pthread_mutex_unlock(&k->s->lock);
+    sonde_unlock(&k->s->lock);
     store_sources_release(&k->sources);
 }
 
@@ -411,13 +411,13 @@ static int read_head(struct asking *k)
 {
     struct sonde_store *s = k->s;
     if (s->started || s->db) return 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     while (s->sealing) {
         struct block *b = s->sealing;
         s->sealing = b->next;
         store_block_put(b);
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return store_recover(s, s->read, k->err);
 }
 
@@ -442,7 +442,7 @@ int store_query(struct sonde_store *s, const struct sonde_store_query *q,
     if (q->step_s > 0 && !k->step_ms) k->step_ms = 1;
     if (k->step_ms) k->from_ms -= k->from_ms % k->step_ms;
     k->points_max = q->points_max ? q->points_max : POINTS_MAX;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     int rc = s->read ? 0 : sonde_err_set(err, SONDE_EIO, "store '%s' is being replaced", s->path);
     if (!rc && sqlite3_exec(s->read, "BEGIN", NULL, NULL, NULL)) rc = store_failed(s, s->read, err);
     if (!rc) rc = read_head(k);
@@ -454,7 +454,7 @@ int store_query(struct sonde_store *s, const struct sonde_store_query *q,
     if (s->read && !sqlite3_get_autocommit(s->read)) {
         sqlite3_exec(s->read, "COMMIT", NULL, NULL, NULL);
     }
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     release_sources(k);
     sonde__free(k->points);
     sonde__free(k);

@@ -266,7 +266,7 @@ static int each_in_memory(struct store_reader *r, struct store_source *source, u
     struct block_chunk c = { 0 };
     const uint64_t *v = NULL;
     int rc = 0;
-    pthread_mutex_lock(&r->s->lock);
+    sonde_lock(&r->s->lock);
     const struct block *b = source->block;
     const struct block_column *column = block_find(b, series);
     if (column && column->count && column->type == type) {
@@ -276,7 +276,7 @@ static int each_in_memory(struct store_reader *r, struct store_source *source, u
         if (!rc && v) memcpy(r->v, v, c.count * sizeof(*v));
         memcpy(r->time_ms, b->time_ms, source->ticks * sizeof(*b->time_ms));
     }
-    pthread_mutex_unlock(&r->s->lock);
+    sonde_unlock(&r->s->lock);
     if (rc) return sonde_err_set(r->err, rc, "no memory to read the store");
     const struct column k = { &c, r->v, &r->hist, r->time_ms };
     each_tick(source, &k, type, point, arg);

@@ -173,8 +173,8 @@ static void drop_memory(struct sonde_store *s)
 
 void store_give_up(struct sonde_store *s, const struct sonde_err *why)
 {
-    pthread_mutex_lock(&s->read_lock);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->read_lock);
+    sonde_lock(&s->lock);
     __atomic_store_n(&s->off, 1, __ATOMIC_RELAXED);
     s->stats.off = 1;
     s->stats.failures++;
@@ -182,13 +182,13 @@ void store_give_up(struct sonde_store *s, const struct sonde_err *why)
     snprintf(s->stats.problem, sizeof(s->stats.problem), "%.*s",
              (int)sizeof(s->stats.problem) - 1, why->text);
     drop_memory(s);
-    pthread_cond_broadcast(&s->done);
-    pthread_mutex_unlock(&s->lock);
+    sonde_cond_broadcast(&s->done);
+    sonde_unlock(&s->lock);
     s->job = (struct store_job){ 0 };
     sqlite3_close_v2(s->read);
     s->read = NULL;
     store_disconnect(s);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     sonde_log(SONDE_LOG_WARN, "the history of the last hours is off: %s. What is in memory is shown; "
               "--store FILE keeps it elsewhere", why->text);
 }

@@ -34,7 +34,7 @@ int store_runs(struct sonde_store *s, void (*row)(const struct sonde_store_run *
 {
     uint32_t live = 0;
     sqlite3_stmt *st = NULL;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     int rc = s->read ? store_live_run(s, &live, err)
                      : sonde_err_set(err, SONDE_EIO, "store '%s' is being replaced", s->path);
 #define RUN_COLUMNS                                                                              \
@@ -72,7 +72,7 @@ int store_runs(struct sonde_store *s, void (*row)(const struct sonde_store_run *
     }
     if (!rc && got != SQLITE_DONE) rc = store_failed(s, s->read, err);
     sqlite3_finalize(st);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     return rc;
 }
 
@@ -127,11 +127,11 @@ int store_run_set(struct sonde_store *s, uint32_t id, const char *name, const ch
     if (tags && strlen(tags) > TAGS_MAX_LEN) {
         return sonde_err_set(err, SONDE_EINVAL, "tags: more than %d bytes", TAGS_MAX_LEN);
     }
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     int rc = check_run(s, id, 0, err);
     if (!rc && name) rc = set_text(s, "UPDATE runs SET name = ?2 WHERE id = ?1", id, name, err);
     if (!rc && tags) rc = set_text(s, "UPDATE runs SET tags = ?2 WHERE id = ?1", id, tags, err);
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     return rc;
 }
 
@@ -170,13 +170,13 @@ static int delete_step(struct sonde_store *s, uint32_t id, struct sonde_err *err
 
 int store_run_delete(struct sonde_store *s, uint32_t id, struct sonde_err *err)
 {
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     int rc = check_run(s, id, 1, err);
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     for (int more = 1; !rc && more;) { /* a writer gets its turn between steps */
-        pthread_mutex_lock(&s->db_lock);
+        sonde_lock(&s->db_lock);
         more = delete_step(s, id, err);
-        pthread_mutex_unlock(&s->db_lock);
+        sonde_unlock(&s->db_lock);
         if (more < 0) rc = more;
     }
     return rc;
@@ -208,10 +208,10 @@ static int roll_up(struct sonde_store *s, uint32_t id, struct sonde_err *err)
 {
     int more;
     do { /* a writer gets its turn between steps */
-        pthread_mutex_lock(&s->db_lock);
+        sonde_lock(&s->db_lock);
         more = check_run(s, id, 1, err);
         if (!more) more = roll_step(s, id, err);
-        pthread_mutex_unlock(&s->db_lock);
+        sonde_unlock(&s->db_lock);
     } while (more > 0);
     return more;
 }
@@ -240,7 +240,7 @@ int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct so
     int rc = roll_up(s, to, err);
     if (!rc) rc = roll_up(s, from, err);
     if (rc) return rc;
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     rc = check_run(s, to, 1, err);
     if (!rc) rc = check_run(s, from, 1, err);
     if (!rc) rc = store_run_sql(s, SQL_BEGIN, err);
@@ -251,7 +251,7 @@ int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct so
         if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
         store_rollback(s);
     }
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     return rc;
 }
 
@@ -309,9 +309,9 @@ static int copy_rows(struct sonde_store *copy, uint32_t id, int version, struct 
 int store_run_copy(struct sonde_store *s, uint32_t id, const char *path, struct sonde_err *err)
 {
     int64_t there = 0;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     int rc = store_number(s, s->read, "SELECT count(*) FROM runs WHERE id = ?1", id, &there, err);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     if (rc) return rc;
     if (!there) return sonde_err_set(err, SONDE_ENOENT, "there is no run %u", id);
     if (access(path, F_OK) == 0) {

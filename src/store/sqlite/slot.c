@@ -67,9 +67,9 @@ static int define_locked(struct sonde_store *s, const struct sonde_store_series 
 
 int store_define(struct sonde_store *s, const struct sonde_store_series *spec, uint32_t *slot)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int rc = define_locked(s, spec, slot);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc;
 }
 
@@ -119,20 +119,20 @@ static int find_series(struct sonde_store *s, struct sonde_store_series *spec, u
 int store_slots_find(struct sonde_store *s, struct sonde_err *err)
 {
     int rc = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (uint32_t i = 0; i < s->slot_count && !rc; i++) {
         if (!s->slots[i].used || s->slots[i].found) continue;
         struct sonde_store_series spec = s->slots[i].spec; /* its texts stay: we free them */
         uint8_t saved = 0;
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         rc = find_series(s, &spec, &saved, err);
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         if (rc || !spec.id) continue;
         s->slots[i].spec.id = spec.id;
         s->slots[i].saved = saved;
         s->slots[i].found = 1;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc;
 }
 
@@ -160,12 +160,12 @@ int store_slots_save(struct sonde_store *s, struct sonde_err *err)
 {
     int rc = 0;
     for (uint32_t i = 0; !rc; i++) {
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         const int more = i < s->slot_count;
         const int wanted = more && s->slots[i].found && !s->slots[i].saved;
         struct sonde_store_series spec = { 0 };
         if (wanted) spec = s->slots[i].spec;
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         if (!more) break;
         if (wanted) rc = save_series(s, &spec, err);
     }

@@ -308,9 +308,9 @@ int store_begin_run(struct sonde_store *s, struct sonde_err *err)
     if (!rc) rc = store_events_begin(s, err);
     if (!rc) rc = store_begin_blocks(s, err);
     if (rc) return rc;
-    pthread_mutex_lock(&s->read_lock);
+    sonde_lock(&s->read_lock);
     s->run = (uint32_t)run + 1;
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->read_lock);
     if (s->next_series <= series) s->next_series = (uint32_t)series + 1;
     return add_run(s, s->run, err);
 }
@@ -321,12 +321,12 @@ int store_next_run(struct sonde_store *s, struct sonde_err *err)
     int rc = store_number(s, s->db, "SELECT max(id) FROM runs", 0, &last, err);
     if (!rc) rc = add_run(s, (uint32_t)last + 1, err);
     if (rc) return rc;
-    pthread_mutex_lock(&s->read_lock);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->read_lock);
+    sonde_lock(&s->lock);
     store_close_block(s);
     s->run = (uint32_t)last + 1;
-    pthread_mutex_unlock(&s->lock);
-    pthread_mutex_unlock(&s->read_lock);
+    sonde_unlock(&s->lock);
+    sonde_unlock(&s->read_lock);
     s->roll_wanted = 1; /* the one before has ended */
     return 0;
 }
@@ -406,11 +406,11 @@ static void destroy(struct sonde_store *s)
     sonde__free((void *)(uintptr_t)s->o.config);
     sonde__free(s->path);
     sonde__free(s->uri);
-    pthread_mutex_destroy(&s->db_lock);
-    pthread_mutex_destroy(&s->read_lock);
-    pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->wake);
-    pthread_cond_destroy(&s->done);
+    sonde_lock_destroy(&s->db_lock);
+    sonde_lock_destroy(&s->read_lock);
+    sonde_lock_destroy(&s->lock);
+    sonde_cond_destroy(&s->wake);
+    sonde_cond_destroy(&s->done);
     sonde__free(s);
 }
 
@@ -430,11 +430,11 @@ static int store_open(const struct sonde_store_options *o, struct sonde_store **
     s->pending_end = &s->pending;
     s->rows_end = &s->rows;
     store_events_init(s);
-    pthread_mutex_init(&s->db_lock, NULL);
-    pthread_mutex_init(&s->read_lock, NULL);
-    pthread_mutex_init(&s->lock, NULL);
-    sonde_clock_cond_init(&s->wake);
-    sonde_clock_cond_init(&s->done);
+    sonde_lock_init(&s->db_lock, SONDE_RANK_STORE_DB);
+    sonde_lock_init(&s->read_lock, SONDE_RANK_STORE_READ);
+    sonde_lock_init(&s->lock, SONDE_RANK_STORE);
+    sonde_cond_init(&s->wake);
+    sonde_cond_init(&s->done);
     int rc = SONDE_ENOMEM;
     if (!s->path || (o->run_name && !s->o.run_name) || (o->config && !s->o.config)) {
         sonde_err_set(err, rc, "out of memory");
@@ -460,9 +460,9 @@ static void store_close(struct sonde_store *s)
 
 static void store_stats(struct sonde_store *s, struct sonde_store_stats *out)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     *out = s->stats;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
 }
 
 const struct sonde_store_ops sonde_store_sqlite = {

@@ -44,7 +44,7 @@ static int append_locked(struct sonde_store *s, struct store_pending *p, int64_t
     p->number = s->appended++;
     s->stats.ticks++;
     s->stats.points += p->tick.count;
-    pthread_cond_signal(&s->wake);
+    sonde_cond_signal(&s->wake);
     return 0;
 }
 
@@ -66,29 +66,29 @@ int store_append(struct sonde_store *s, const struct sonde_store_tick *t)
         if (values) memcpy(at, t->values, values);
         if (data) memcpy(at + values, t->data, data);
     }
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int rc = append_locked(s, p, t->time_ms);
     const double took_s = store_clock_s() - began_s;
     if (took_s > s->stats.append_s_max) s->stats.append_s_max = took_s;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (rc) sonde__free(p);
     return rc;
 }
 
 int store_flush(struct sonde_store *s, struct sonde_err *err)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const uint64_t wanted = s->appended, events = s->events_added;
     const uint64_t tries = s->tries; /* the one that is under way may have begun before */
     while (s->started && !store_is_off(s) && (s->written < wanted || s->events_written < events) &&
            !(s->tries > tries + 1 && s->stats.failing_since_s > 0)) {
         s->hurry = 1;
-        pthread_cond_signal(&s->wake);
-        pthread_cond_wait(&s->done, &s->lock);
+        sonde_cond_signal(&s->wake);
+        sonde_cond_wait(&s->done, &s->lock);
     }
     const int done = s->written >= wanted && s->events_written >= events;
     const int rc = done ? 0 : sonde_err_set(err, SONDE_EIO, "%s", s->stats.problem);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return rc;
 }
 

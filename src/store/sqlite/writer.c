@@ -40,10 +40,10 @@ static int save_rows(struct sonde_store *s, struct sonde_err *err)
 
 static int save_gaps(struct sonde_store *s, struct store_gap **taken, struct sonde_err *err)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     *taken = s->gaps;
     s->gaps = NULL;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     int rc = 0;
     for (const struct store_gap *g = *taken; g && !rc; g = g->next) {
         sqlite3_stmt *st = store_sql(s, SQL_ADD_GAP);
@@ -69,7 +69,7 @@ static int save_points(struct sonde_store *s, struct sonde_err *err)
     if (!rc) rc = store_events_save(s, err);
     if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
     if (rc) store_rollback(s);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (!rc) {
         store_events_saved(s);
         store_drop_rows(s);
@@ -84,7 +84,7 @@ static int save_points(struct sonde_store *s, struct sonde_err *err)
         s->gaps = gaps;
         gaps = NULL;
     }
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     for (struct store_gap *next; gaps; gaps = next) {
         next = gaps->next;
         sonde__free(gaps);
@@ -96,13 +96,13 @@ static int save_points(struct sonde_store *s, struct sonde_err *err)
 
 static void tell_failure(struct sonde_store *s, const struct sonde_err *err)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int first = !(s->stats.failing_since_s > 0);
     s->stats.failures++;
     if (first) s->stats.failing_since_s = (double)store_now_ms() * 1e-3;
     snprintf(s->stats.problem, sizeof(s->stats.problem), "%.*s",
              (int)sizeof(s->stats.problem) - 1, err->text);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (first) {
         sonde_log(SONDE_LOG_ERROR, "%s. What is recorded is kept in memory (up to %zu MiB) and "
                   "written when that is possible again", err->text, s->o.memory_max >> 20);
@@ -111,12 +111,12 @@ static void tell_failure(struct sonde_store *s, const struct sonde_err *err)
 
 static void tell_success(struct sonde_store *s)
 {
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const double since_s = s->stats.failing_since_s;
     const uint64_t dropped = s->stats.dropped_ticks;
     s->stats.failing_since_s = 0;
     s->stats.commits++;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (since_s > 0) {
         sonde_log(SONDE_LOG_WARN, "store '%s' is written again, after %.0f s; %llu ticks are lost "
                   "in all", s->path, (double)store_now_ms() * 1e-3 - since_s,
@@ -141,12 +141,12 @@ static int move_to_new_file(struct sonde_store *s, struct sonde_err *err)
     if (rc) return rc;
     s->moving = 0;
     sqlite3_wal_hook(s->db, count_pages, s);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (uint32_t i = 0; i < s->slot_count; i++) s->slots[i].saved = 0;
     store_close_block(s); /* the old file had its rows */
     store_drop_rows(s);
     for (struct block *b = s->sealing; b; b = b->next) b->run = s->run;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     return 0;
 }
 
@@ -170,22 +170,22 @@ static int follow_clock(struct sonde_store *s, int64_t time_ms, struct sonde_err
 static int take_pending(struct sonde_store *s, uint64_t *count, struct sonde_err *err)
 {
     uint64_t waiting = 0;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     for (const struct store_pending *p = s->pending; p; p = p->next) waiting++;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     int rc = store_slots_find(s, err);
     for (; !rc && waiting > 0; waiting--) {
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         struct store_pending *p = s->pending; /* only this thread takes it away */
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         rc = follow_clock(s, p->tick.time_ms, err);
         if (rc) break;
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         s->pending = p->next;
         if (!s->pending) s->pending_end = &s->pending;
         s->pending_bytes -= p->bytes;
         store_take_tick(s, p);
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         sonde__free(p);
         ++*count;
     }
@@ -205,10 +205,10 @@ static void note_longest(struct sonde_store *s, const struct watch *began, doubl
                          double *cpu_s_max)
 {
     const struct watch now = watch_start();
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (now.wall_s - began->wall_s > *wall_s_max) *wall_s_max = now.wall_s - began->wall_s;
     if (now.cpu_s - began->cpu_s > *cpu_s_max) *cpu_s_max = now.cpu_s - began->cpu_s;
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
 }
 
 /* The log is moved to the file before it is long, so that it never takes long. */
@@ -266,9 +266,9 @@ static int idle_steps(struct sonde_store *s, struct sonde_err *err)
     }
     for (int i = 0; i < IDLE_STEPS && !rc && more > 0; i++) {
         more = idle_step(s, err);
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         const int waiting = s->pending != NULL;
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         if (waiting && i > 0) break;
     }
     if (more < 0) rc = more;
@@ -281,7 +281,7 @@ static int work(struct sonde_store *s)
 {
     struct sonde_err err = { "" };
     uint64_t taken = 0;
-    pthread_mutex_lock(&s->db_lock);
+    sonde_lock(&s->db_lock);
     int rc = 0;
     if (s->o.temporary && store_is_damaged(s)) {
         rc = sonde_err_set(&err, SONDE_EFORMAT, "store '%s' is damaged", s->path);
@@ -290,27 +290,27 @@ static int work(struct sonde_store *s)
     }
     if (!rc) rc = take_pending(s, &taken, &err);
     const struct watch began = watch_start();
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     const int wanted = s->rows || s->gaps || store_events_wait(s);
-    pthread_mutex_unlock(&s->lock);
+    sonde_unlock(&s->lock);
     if (!rc && wanted) {
         rc = save_points(s, &err);
         note_longest(s, &began, &s->stats.commit_s_max, &s->stats.step_cpu_s_max);
     }
     if (!rc) tell_success(s);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     if (!rc && s->rows_lost) store_close_block(s); /* safe again as soon as it is packed */
     if (!rc) s->written += taken + s->unsaved;
     s->unsaved = rc ? s->unsaved + taken : 0;
     s->tries++;
-    pthread_cond_broadcast(&s->done);
-    pthread_mutex_unlock(&s->lock);
+    sonde_cond_broadcast(&s->done);
+    sonde_unlock(&s->lock);
     int more = 0;
     if (!rc) more = idle_steps(s, &err);
     if (more < 0) rc = more;
     if (!rc) checkpoint(s);
     if (rc && s->o.temporary) store_give_up(s, &err);
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
     if (rc && !s->o.temporary) tell_failure(s, &err);
     return !rc && more > 0;
 }
@@ -320,15 +320,15 @@ static void *run(void *arg)
     struct sonde_store *s = arg;
     int more = 0;
     for (;;) {
-        pthread_mutex_lock(&s->lock);
+        sonde_lock(&s->lock);
         const struct timespec until =
             sonde_clock_timespec(sonde_clock_ns(CLOCK_MONOTONIC) + 1000000000u);
         while (!more && !s->pending && !s->stopping && !s->hurry) {
-            if (pthread_cond_timedwait(&s->wake, &s->lock, &until) != 0) break;
+            if (sonde_cond_timedwait(&s->wake, &s->lock, &until) != 0) break;
         }
         s->hurry = 0;
         const int stopping = s->stopping;
-        pthread_mutex_unlock(&s->lock);
+        sonde_unlock(&s->lock);
         if (stopping || store_is_off(s)) return NULL;
         more = work(s);
     }
@@ -349,23 +349,23 @@ int store_writer_start(struct sonde_store *s, struct sonde_err *err)
 void store_writer_stop(struct sonde_store *s)
 {
     if (!s->started) return;
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     s->stopping = 1;
-    pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&s->lock);
+    sonde_cond_signal(&s->wake);
+    sonde_unlock(&s->lock);
     pthread_join(s->thread, NULL);
     s->started = 0;
     if (s->o.temporary) return;
     /* What is left; if it cannot be written now, its rows are there already. */
     struct sonde_err err = { "" };
     work(s);
-    pthread_mutex_lock(&s->lock);
+    sonde_lock(&s->lock);
     store_close_block(s);
-    pthread_mutex_unlock(&s->lock);
-    pthread_mutex_lock(&s->db_lock);
+    sonde_unlock(&s->lock);
+    sonde_lock(&s->db_lock);
     int rc = 1;
     while (s->job.tier && rc > 0) rc = store_rollup_step(s, &err);
     for (rc = 1; rc > 0;) rc = store_pack_step(s, &err);
     if (rc < 0) tell_failure(s, &err);
-    pthread_mutex_unlock(&s->db_lock);
+    sonde_unlock(&s->db_lock);
 }

@@ -55,9 +55,9 @@ static void start_child(void)
 static void tell_model(void)
 {
     struct sonde_model *m = sonde_collector_model(collector);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     assert_non_null(sonde_model_process(m, (uint32_t)child, 1, "spin"));
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* Skips the test where nothing may be sampled. */
@@ -218,10 +218,10 @@ static void test_context(void **state)
     const struct sonde_infer_request r = {
         .id = 7, .source = SONDE_INFER_API, .program = "x", .model = "m", .route = "", .backend = "",
         .error = "", .invalid = "", .arrived_ns = unix_ns(), .total_s = 0.001 };
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_model_span(m, &span);
     sonde_profiler_on_done(profiler, &r);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     struct sonde_capture_status s;
     sonde_profiler_capture_status(profiler, t, &s);
     assert_int_equal(s.spans, 1);
@@ -232,10 +232,10 @@ static void test_context(void **state)
     assert_non_null(p->infer);
     assert_int_equal(p->infer->request_count, 1);
     sonde_profile_destroy(p);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_model_span(m, &span); /* nobody listens any more */
     sonde_profiler_on_done(profiler, &r);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static void test_stopped(void **state)

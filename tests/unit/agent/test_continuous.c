@@ -197,9 +197,9 @@ static void test_no_store(void **state)
 static struct sonde_model_process *add_process(uint32_t pid, const char *program)
 {
     struct sonde_model *m = sonde_collector_model(collector);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     struct sonde_model_process *p = sonde_model_process(m, pid, 1, program);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     assert_non_null(p);
     return p;
 }

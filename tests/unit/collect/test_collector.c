@@ -604,10 +604,10 @@ static void thread(void **state)
     assert_int_equal(sonde_collector_start(c, NULL), 0);
     assert_int_equal(sonde_collector_start(c, NULL), 0);
     for (;;) {
-        pthread_rwlock_rdlock(&m->lock);
+        sonde_rdlock(&m->lock);
         struct sonde_model_series *s = find(c, "work_total", (uint32_t)pid);
         int done = m->tick > 3 && s && s->counter == 1000;
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
         if (done) break;
         pause_ms(5);
     }

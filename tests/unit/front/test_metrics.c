@@ -40,9 +40,9 @@ static int teardown(void **state)
 /* All that was told is worked out. */
 static const struct sonde_infer_request *last_done(void)
 {
-    pthread_rwlock_wrlock(&model->lock);
+    sonde_wrlock(&model->lock);
     sonde_infer_flush(model);
-    pthread_rwlock_unlock(&model->lock);
+    sonde_rwunlock(&model->lock);
     return sonde_infer_done(sonde_infer_of(model), 0);
 }
 
@@ -296,14 +296,14 @@ static void test_busy_model(void **state)
     struct sonde_front_state now = { .in_flight = 1 };
     struct sonde_front_request r = request("m");
     r.sent_ns = US(1);
-    pthread_rwlock_rdlock(&model->lock);
+    sonde_rdlock(&model->lock);
     for (unsigned i = 1; i <= 1000; i++) {
         tell(&r, SONDE_FRONT_SENT);
         token(&r, US(i), 1);
     }
     observer.tick(observer.arg, &now);
     assert_null(find("sonde_front_forward_seconds", "route=\"chat\""));
-    pthread_rwlock_unlock(&model->lock);
+    sonde_rwunlock(&model->lock);
     for (unsigned i = 1001; i <= 20000; i++) { /* more than are noted */
         tell(&r, SONDE_FRONT_SENT);
         token(&r, US(i), 1);

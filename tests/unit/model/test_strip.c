@@ -31,7 +31,7 @@ static void labels_are_stripped_and_stay_apart(void **state)
     struct sonde_model *m;
     sonde_strip_set(1);
     assert_int_equal(sonde_model_create(NULL, &m), 0);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     struct sonde_model_family *f = sonde_model_family(m, &(struct sonde_model_family_spec){
         .name = "a", .type = SONDE_GAUGE });
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -62,7 +62,7 @@ static void labels_are_stripped_and_stay_apart(void **state)
     assert_string_equal(span->attrs[2].value.str, "/v1");
     assert_int_equal(span->attrs[3].value.i, 7);
     assert_string_equal(span->name, "/v1");
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     sonde_model_destroy(m);
     sonde_strip_set(0);
 }

@@ -30,7 +30,7 @@ static struct sonde_model *make_model(size_t counters)
     const struct sonde_model_family_spec hist = { .name = "app_seconds", .unit = "seconds",
                                                   .type = SONDE_HISTOGRAM, .scale = 1e-9 };
     assert_int_equal(sonde_model_create(&limits, &m), 0);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     struct sonde_model_process *p[2] = { sonde_model_process(m, 100, 1, "one"),
                                          sonde_model_process(m, 200, 2, "two") };
     struct sonde_model_family *f = sonde_model_family(m, &counter);
@@ -50,7 +50,7 @@ static struct sonde_model *make_model(size_t counters)
     sonde_model_exemplar(h, &(struct sonde_exemplar){ .value = 2, .trace_hi = 0x1122334455667788,
                                                       .trace_lo = 0x99, .time_s = 99 });
     sonde_model_tick(m, 100);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return m;
 }
 
@@ -274,9 +274,9 @@ static void test_remote_write(void **state)
     assert_int_equal(sonde_push_encode(p, m, on_write, &w), 0);
     assert_int_equal(w.series, series);
     assert_int_equal(w.metadata, 0);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_model_process_forget(m, m->processes[1]); /* "two": one counter */
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     w = (struct written){ 0 };
     m->now_s = 102;
     assert_int_equal(sonde_push_encode(p, m, on_write, &w), 0);

@@ -80,10 +80,10 @@ static inline void fixture_open(struct fixture *f)
 /* One interval as the collector does it. */
 static inline void fixture_tick(struct fixture *f)
 {
-    pthread_rwlock_wrlock(&f->model->lock);
+    sonde_wrlock(&f->model->lock);
     f->ops->read(f->probe, &f->env);
     sonde_model_tick(f->model, f->env.now_s);
-    pthread_rwlock_unlock(&f->model->lock);
+    sonde_rwunlock(&f->model->lock);
     f->env.now_s += 1;
 }
 

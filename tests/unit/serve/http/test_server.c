@@ -36,7 +36,7 @@ static double now(void)
 
 static void fill(struct sonde_model *m)
 {
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     struct sonde_model_family *f = family(m, SONDE_COUNTER, "a_total", "A.", "", 1);
     for (int i = 0; i < 100; i++) {
         char value[16];
@@ -56,7 +56,7 @@ static void fill(struct sonde_model *m)
                             .attrs = attrs, .attr_count = 2 });
     sonde_model_process(m, 12, 1, "prog")->drops[SONDE__DROP_memory] = 2;
     sonde_model_tick(m, now());
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static int setup(void **state)
@@ -516,10 +516,10 @@ static void test_processes_and_spans(void **state)
     /* Rings are read between ticks too: the time is that of the later of the two. */
     struct sonde_model *model = sonde_collector_model(collector);
     double time_s;
-    pthread_rwlock_wrlock(&model->lock);
+    sonde_wrlock(&model->lock);
     model->spans_s = model->now_s + 0.75;
     const double until_s = model->spans_s;
-    pthread_rwlock_unlock(&model->lock);
+    sonde_rwunlock(&model->lock);
     root = get_json("/api/spans");
     assert_int_equal(json_unpack(root, "{s:F}", "time", &time_s), 0);
     assert_true(time_s > until_s - 0.002 && time_s < until_s + 0.002);
@@ -559,18 +559,18 @@ static void test_health(void **state)
     assert_int_equal(json_integer_value(json_object_get(root, "refused_segments")), 0);
     json_decref(root);
 
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     m->now_s -= 1000;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     assert_int_equal(ask("GET", "/livez", ""), 200);
     assert_int_equal(ask("GET", "/readyz", ""), 503);
     assert_non_null(strstr(body(), "stale"));
     assert_int_equal(ask("GET", "/healthz", ""), 503);
     assert_non_null(strstr(body(), "\"status\":\"stale\""));
 
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     m->tick = 0;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     assert_int_equal(ask("GET", "/readyz", ""), 503);
     assert_non_null(strstr(body(), "starting"));
 }
@@ -648,11 +648,11 @@ static void *ticker(void *stop)
 {
     struct sonde_model *m = sonde_collector_model(collector);
     for (uint64_t i = 0; !__atomic_load_n((int *)stop, __ATOMIC_RELAXED); i++) {
-        pthread_rwlock_wrlock(&m->lock);
+        sonde_wrlock(&m->lock);
         struct sonde_model_family *f = family(m, SONDE_HISTOGRAM, "c", "C.", "", 1);
         record(series1(m, f, NULL, NULL), 1 + i % 1000, 1);
         sonde_model_tick(m, now());
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
         sched_yield();
     }
     return NULL;
@@ -691,9 +691,9 @@ static void test_scrapes_during_ticks(void **state)
 static void *write_once(void *done)
 {
     struct sonde_model *m = sonde_collector_model(collector);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     *(int *)done = 1;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     return NULL;
 }
 
@@ -704,14 +704,14 @@ static void test_ticks_go_first(void **state)
     struct sonde_model *m = sonde_collector_model(collector);
     int done = 0;
     pthread_t thread;
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     assert_int_equal(pthread_create(&thread, NULL, write_once, &done), 0);
     while (pthread_rwlock_tryrdlock(&m->lock) == 0) {
-        pthread_rwlock_unlock(&m->lock);
+        sonde_rwunlock(&m->lock);
         sched_yield();
     }
     assert_int_equal(done, 0);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     pthread_join(thread, NULL);
     assert_int_equal(done, 1);
 }

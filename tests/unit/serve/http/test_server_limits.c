@@ -44,9 +44,9 @@ static int teardown(void **state)
 static void tick(void)
 {
     struct sonde_model *m = sonde_collector_model(collector);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_model_tick(m, (double)time(NULL));
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 static int ask(const char *path)
@@ -87,13 +87,13 @@ static void many_series(void)
 {
     struct sonde_model *m = sonde_collector_model(collector);
     char value[32];
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     struct sonde_model_family *f = family(m, SONDE_COUNTER, "a_total", "A.", "", 1);
     for (int i = 0; i < 60000; i++) {
         snprintf(value, sizeof(value), "value-%d", i);
         series1(m, f, "key", value)->counter = (uint64_t)i;
     }
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     tick();
 }
 

@@ -41,18 +41,18 @@ static int teardown(void **state)
 static void tick(void)
 {
     struct sonde_model *m = sonde_collector_model(collector);
-    pthread_rwlock_wrlock(&m->lock);
+    sonde_wrlock(&m->lock);
     sonde_model_tick(m, 1700000000.0 + (double)m->tick);
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
 }
 
 /* Two events: the parameter, and so many x. */
 static void render(const struct sonde_http_request *r, struct sonde_buf *out)
 {
     struct sonde_model *m = sonde_collector_model(r->collector);
-    pthread_rwlock_rdlock(&m->lock);
+    sonde_rdlock(&m->lock);
     const uint64_t now = m->tick;
-    pthread_rwlock_unlock(&m->lock);
+    sonde_rwunlock(&m->lock);
     renders++;
     if (now % step) return;
     char *text = malloc(size + 1);
