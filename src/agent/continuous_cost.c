@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "collect/cpu/perf_cost.h"
 #include "agent/continuous_private.h"
@@ -54,7 +55,7 @@ static int is_ours(const char *tid)
     snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm", tid);
     if (!read_file(path, name, sizeof(name))) return 0;
     name[strcspn(name, "\n")] = '\0';
-    for (size_t i = 0; i < sizeof(thread_names) / sizeof(thread_names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(thread_names); i++) {
         if (!strcmp(name, thread_names[i])) return 1;
     }
     return 0;

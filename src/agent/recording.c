@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "analyze/growth.h"
 #include "profile/symbol/symbolize.h"
 #include "sonde/sonde.h"
@@ -19,7 +20,7 @@ int sonde_engine_find(const char *name)
         SONDE_CPU_ENGINES(SONDE__X)
 #undef SONDE__X
     };
-    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(engines); i++) {
         if (!strcmp(engines[i].name, name)) return (int)engines[i].kind;
     }
     return -1;

@@ -7,6 +7,7 @@
 
 #include "analyze/compare_private.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 #define PARTS_OF_RUN_MIN 4u
@@ -19,7 +20,7 @@ static const char *const basis_names[] = {
 
 int sonde_compare_basis_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof(basis_names) / sizeof(basis_names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(basis_names); i++) {
         if (!strcmp(basis_names[i], name)) return (int)i;
     }
     return -1;
@@ -92,7 +93,7 @@ static int side_init(struct cmp *c, int side)
     s->n = s->run_count * s->per_run;
     s->run_of = sonde__calloc(s->n, sizeof(*s->run_of));
     double **const columns[] = { &s->seconds, &s->ones, &s->requests, &s->cpu, &s->off_cpu };
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(columns); i++) {
         *columns[i] = sonde__calloc(s->n, sizeof(double));
         if (!*columns[i]) return SONDE_ENOMEM;
     }

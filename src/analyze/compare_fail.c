@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 #define LIMIT_MAX 1e6 /* per cent */
@@ -29,7 +30,6 @@ static const struct { const char *name, *kind; double factor; } units[] = {
     { "TB", "bytes", 1e12 },   { "KiB", "bytes", 1024 },  { "MiB", "bytes", 1048576.0 },
     { "GiB", "bytes", 1073741824.0 }, { "TiB", "bytes", 1099511627776.0 },
 };
-#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
 /* kind: what it is measured in, whatever the runs are; NULL = a count, a rate, a share, or as they are. */
 static const struct { const char *measure; enum named named; const char *kind; } measures[] = {
@@ -46,7 +46,7 @@ static const struct { const char *measure; enum named named; const char *kind; }
     { "live", NEVER, "bytes" }, { "alloc", NEVER, "bytes" }, { "rss", NEVER, "bytes" },
     { "self", ALWAYS, NULL }, { "total", ALWAYS, NULL },
 };
-#define MEASURES (sizeof(measures) / sizeof(measures[0]))
+#define MEASURES SONDE_COUNT(measures)
 
 static int bad(struct sonde_err *err, const char *text, const char *why)
 {
@@ -93,7 +93,7 @@ static const char *how_to_record(const char *measure)
         { "off-cpu", ": record them with `sonde record --off-cpu`" },
         { "time", ": it takes several runs of each (--with)" },
     };
-    for (size_t i = 0; i < COUNT(ways); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(ways); i++) {
         if (!strcmp(ways[i].measure, measure)) return ways[i].how;
     }
     return "";
@@ -140,7 +140,7 @@ static int parse_limit(const char *text, struct sonde_fail_on *out)
     out->absolute = 1;
     out->limit = v;
     if (!*unit) return 0;
-    for (size_t i = 0; i < COUNT(units); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(units); i++) {
         if (strcmp(units[i].name, unit) != 0) continue;
         out->limit = v * units[i].factor;
         out->kind = units[i].kind;
@@ -171,7 +171,7 @@ int sonde_fail_on_parse(const char *text, struct sonde_fail_on *out, struct sond
     if (parse_limit(op + 1, &f)) {
         return bad(err, text, "does not end in a number of per cent, or one with a unit that there is");
     }
-    for (size_t k = 0; k < COUNT(aliases); k++) {
+    for (size_t k = 0; k < SONDE_COUNT(aliases); k++) {
         if (!strcmp(aliases[k].alias, f.measure)) strcpy(f.measure, aliases[k].measure);
     }
     size_t i = 0;

@@ -5,6 +5,7 @@
 #include "analyze/engine.h"
 #include "model/window.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "model/model.h"
 #include "profile/profile.h"
 
@@ -104,7 +105,7 @@ static int model_each(const struct sonde_model *m,
                       int (*each)(struct sonde_engine_series *s, void *arg), void *arg)
 {
     int rc = 0;
-    for (size_t i = 0; !rc && i < sizeof(families) / sizeof(families[0]); i++) {
+    for (size_t i = 0; !rc && i < SONDE_COUNT(families); i++) {
         const struct sonde_model_family *f = sonde_model_family_find(m, families[i].name);
         for (size_t k = 0; !rc && f && f->type == families[i].type && k < f->series_count; k++) {
             struct sonde_engine_series s;

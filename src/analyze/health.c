@@ -6,6 +6,7 @@
 
 #include "model/window.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 #define REQUEST_SECONDS "gen_ai_server_request_duration_seconds"
@@ -141,7 +142,7 @@ int sonde_health_measure(const struct sonde_model *m, double window_s, struct so
     *out = (struct sonde_health){ .p50_s = NAN, .p95_s = NAN };
     struct merged *g = sonde__calloc(1, sizeof(*g));
     if (!g) return SONDE_ENOMEM;
-    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]) && !(g->count > 0); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(sources) && !(g->count > 0); i++) {
         const struct sonde_model_family *f = family_of(m, sources[i].family);
         if (!f || f->type != SONDE_HISTOGRAM) continue;
         merge(m, f, window_s, g);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -31,10 +33,10 @@ static int passes_on(const char *name)
         "operator new", "std::", "__gnu_cxx::", "alloc::", "<alloc::", "core::", "<core::",
         "hashbrown::", "<hashbrown::", "<std::",
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(names); i++) {
         if (!strcmp(name, names[i])) return 1;
     }
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(prefixes); i++) {
         if (starts_with(name, prefixes[i])) return 1;
     }
     /* A template's name begins with what it returns. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 enum { COLUMNS = 120, ROWS = 40, POINTS = 1000000, ROWS_LEAST = 8 };
@@ -30,7 +31,7 @@ static int64_t choose_step(int64_t from_ms, int64_t to_ms, uint32_t columns)
         1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 15000, 30000, 60000, 120000,
         300000, 600000, 900000, 1800000, 3600000, 7200000, 10800000, 21600000, 43200000,
     };
-    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(steps); i++) {
         const int64_t s = steps[i];
         if ((to_ms + s - 1) / s - from_ms / s <= columns + 1) return s;
     }
@@ -124,7 +125,7 @@ static void choose_edges(struct sonde_heatmap *h, double least, double greatest,
     static const int fineness[] = { 40, 20, 10, 5, 3, 1 };
     const int max = (int)h->rows_max - from_zero;
     int n = 1, first = 0, end = 1, fits = 0;
-    for (size_t i = 0; i < sizeof(fineness) / sizeof(fineness[0]) && !fits; i++) {
+    for (size_t i = 0; i < SONDE_COUNT(fineness) && !fits; i++) {
         n = fineness[i];
         first = edge_below(n, least);
         end = edge_below(n, greatest) + 1;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
 
@@ -224,7 +225,7 @@ static int shortest_decimal(double v, uint64_t *digits, size_t *places)
     if (m == UINT64_C(1) << 52) return 0;
     const int k = 16 - (e * 78913 >> 18); /* 16 - floor(log10(2^e)) */
     const int shift = 52 - e - k + 1;
-    assert(k > 0 && k < (int)(sizeof(fives) / sizeof(fives[0])) && shift >= 0);
+    assert(k > 0 && k < (int)SONDE_COUNT(fives) && shift >= 0);
 
     /* All in units of 2^-shift, in which half of m's last place is a whole number: 5^k. */
     const unsigned __int128 exact = (unsigned __int128)m * 2 * fives[k];

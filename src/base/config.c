@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/config_table.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
@@ -49,7 +50,7 @@ static const struct sonde_config_setting settings[] = {
 #undef SONDE_LIST
 };
 
-static const size_t setting_count = sizeof(settings) / sizeof(settings[0]);
+static const size_t setting_count = SONDE_COUNT(settings);
 
 /* Settings that this version reads and checks, so that a file written for a full set of profilers
  * loads, but does not act on. Where one value is what happens anyway, only the other is untrue. */
@@ -74,7 +75,7 @@ static int void_row(const struct sonde_config_setting *s)
 {
     char full[SONDE_CONFIG_NAME_SIZE];
     snprintf(full, sizeof(full), "%s.%s", s->section, s->key);
-    for (size_t i = 0; i < sizeof(no_effect) / sizeof(no_effect[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(no_effect); i++) {
         if (!strcmp(full, no_effect[i].name)) return (int)i;
     }
     return -1;
@@ -290,7 +291,7 @@ int sonde_config_put_text(struct sonde_config_values *c, const struct sonde_conf
 static int parse_bool(const char *text, int *out)
 {
     static const char *const words[] = { "false", "true", "0", "1", "no", "yes", "off", "on" };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(words); i++) {
         if (strcasecmp(text, words[i]) != 0) continue;
         *out = (int)(i % 2);
         return 0;
@@ -447,12 +448,12 @@ static int engine_switch(char *const *envp, const char *name, int *out, struct s
     static const char *const prefixes[] = { "SONDE_", "BITNET_", "NLOCAL_" };
     static const char *const words[] = { "0", "false", "1", "true" };
     *out = -1;
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(prefixes); i++) {
         char full[48], shown[SONDE_CONFIG_SHOWN];
         snprintf(full, sizeof(full), "%s%s", prefixes[i], name);
         const char *value = value_in(envp, full);
         if (!value) continue;
-        for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+        for (size_t k = 0; k < SONDE_COUNT(words); k++) {
             if (!strcmp(value, words[k])) *out = k >= 2;
         }
         if (*out >= 0) return 0;
@@ -471,7 +472,7 @@ static int load_engine_switches(struct sonde_config_values *c, char *const *envp
     };
     int all, one;
     int rc = engine_switch(envp, "PROFILE_ENABLED", &all, err);
-    for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; !rc && i < SONDE_COUNT(parts); i++) {
         rc = engine_switch(envp, parts[i].name, &one, err);
         if (!rc && all == 0) one = 0; /* off is off, whatever the parts say */
         if (rc || one < 0) continue;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 void sonde_json_reader_init(struct sonde_json_reader *r, const char *text, size_t len)
 {
     *r = (struct sonde_json_reader){ .begin = text, .at = text, .end = text + len };
@@ -227,7 +229,7 @@ int sonde_json_string(struct sonde_json_reader *r, struct sonde_buf *buf,
 static int skip_word(struct sonde_json_reader *r)
 {
     static const char *const words[] = { "true", "false", "null" };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(words); i++) {
         const size_t n = strlen(words[i]);
         if ((size_t)(r->end - r->at) < n || memcmp(r->at, words[i], n)) continue;
         r->at += n;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
+
 static int stripping;
 
 void sonde_strip_set(int on) { stripping = on; }
@@ -64,10 +66,10 @@ enum sonde_strip_kind sonde_strip_kind(const char *name)
         "process.owner", "host", "hostname", "host_name", "host.name", "node", "nodename",
         "instance", "cwd", "home"
     };
-    for (size_t i = 0; i < sizeof(keep) / sizeof(keep[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(keep); i++) {
         if (strcmp(name, keep[i]) == 0) return SONDE_STRIP_KEEP;
     }
-    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(gone); i++) {
         if (strcmp(name, gone[i]) == 0) return SONDE_STRIP_GONE;
     }
     return SONDE_STRIP_PATHS;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 /* A new thread has the mask of the one that makes it. */
@@ -14,7 +15,7 @@ static int create_thread(pthread_t *id, const char *name, void *(*run)(void *), 
     sigset_t most, before;
     assert(strlen(name) <= SONDE_THREAD_NAME_MAX);
     sigfillset(&most);
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) sigdelset(&most, own[i]);
+    for (size_t i = 0; i < SONDE_COUNT(own); i++) sigdelset(&most, own[i]);
     pthread_sigmask(SIG_BLOCK, &most, &before);
     const int failure = pthread_create(id, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "collect/proc/tree.h"
 #include "sonde/sonde.h"
@@ -38,7 +39,7 @@ static void watched_signals(sigset_t *set)
 {
     sigemptyset(set);
     sigaddset(set, SIGCHLD);
-    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(passed_on); i++) {
         sigaddset(set, passed_on[i]);
     }
 }

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
 #include "present/text.h"
@@ -121,7 +122,7 @@ static int run(struct sonde_cli *cli)
                               .ascii = sonde_text_locale_ascii() };
     sonde_buf_init(&d.out, OUTPUT_MAX);
     if (d.json) sonde_buf_puts(&d.out, "{\"checks\":[");
-    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(checks); i++) {
         d.check = checks[i].name;
         checks[i].run(&d);
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/profile.h"
@@ -86,7 +87,7 @@ static void describe(const struct sonde_cli_filter *f, const char *program, char
     };
     size_t len = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(parts); i++) {
         if (!parts[i].value || len >= size) continue;
         len += (size_t)snprintf(out + len, size - len, "%s%s%.200s", len ? ", " : "",
                                 parts[i].what, parts[i].value);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/visible.h"
 #include "cli/cli.h"
@@ -134,7 +135,7 @@ static void render_table(const struct sonde_model *m, struct sonde_buf *b)
     };
     const int ascii = sonde_text_locale_ascii();
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < m->process_count; i++) {
         if (m->processes[i]->path) table_process(m->processes[i], ascii, &t);
     }

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/visible.h"
 #include "cli/cli.h"
 #include "cli/store.h"
@@ -84,7 +85,7 @@ static int list(struct sonde_cli *cli, struct sonde_store *s, struct sonde_err *
         rc = sonde_api_runs(&sonde_store_sqlite, s, &b, err);
     } else {
         struct sonde_table t;
-        sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+        sonde_table_init(&t, columns, SONDE_COUNT(columns));
         rc = sonde_store_sqlite.runs(s, put_run, &t, err);
         if (!rc && t.row_count) {
             sonde_table_render(&t, sonde_cli_width(), sonde_text_locale_ascii(), &b);
@@ -127,7 +128,7 @@ static int list_profiles(struct sonde_cli *cli, struct sonde_store *s, struct so
     struct sonde_buf b;
     struct sonde_table t;
     sonde_buf_init(&b, OUTPUT_MAX);
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     int rc = sonde_store_sqlite.profiles(s, NULL, put_profile, &t, err);
     if (!rc && t.row_count) {
         sonde_table_render(&t, sonde_cli_width(), sonde_text_locale_ascii(), &b);
@@ -233,7 +234,7 @@ static int find_verb(struct sonde_cli *cli, enum verb *out)
 {
     const char *word = cli->operand_count ? cli->operands[0] : "list";
     const int args = cli->operand_count ? cli->operand_count - 1 : 0;
-    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(verbs); i++) {
         if (strcmp(word, verbs[i].word) != 0) continue;
         *out = (enum verb)i;
         if (args >= verbs[i].min && args <= verbs[i].max) return SONDE_EXIT_OK;

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "cli/doctor.h"
 #include "collect/collector.h"
 #include "collect/proc/probe.h"
@@ -327,7 +328,7 @@ void sonde_doctor_probes(struct sonde_doctor *d)
 #undef SONDE_PROBE
     };
     const struct sonde_probe_env env = { .proc_root = "/proc", .sys_root = "/sys" };
-    for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(probes); i++) {
         struct sonde_err note = { "" };
         const int rc = probes[i]->check(&env, &note);
         sonde_doctor_add(d, rc ? SONDE_DOCTOR_WARN : SONDE_DOCTOR_OK, NULL, "%s: %s",

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "cli/doctor.h"
 #include "collect/preload_targets.h"
 #include "collect/uprobe/symbols.h"
@@ -144,7 +145,7 @@ static void look_installed(struct found *f)
     static const char *const places[] = { "/usr/local/lib/", "/usr/lib/*/", "/usr/lib/" };
     static const char *const names[] = { "llama", "ggml" };
     f->files = 1; /* none of these is a program */
-    for (size_t i = 0; i < 2 * sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t i = 0; i < 2 * SONDE_COUNT(places); i++) {
         char pattern[64];
         glob_t g;
         snprintf(pattern, sizeof(pattern), "%slib%s*.so*", places[i / 2], names[i % 2]);

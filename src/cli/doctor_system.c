@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "cli/doctor.h"
 #include "collect/cpu/cpu.h"
@@ -262,7 +263,7 @@ void sonde_doctor_gpu(struct sonde_doctor *d)
 {
     static const char *const libraries[] = { "libnvidia-ml.so.1", "librocm_smi64.so" };
     int found = 0;
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(libraries); i++) {
         void *handle = dlopen(libraries[i], RTLD_LAZY | RTLD_LOCAL);
         if (!handle) continue;
         dlclose(handle);

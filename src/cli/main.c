@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/log.h"
 #include "base/strip.h"
 #include "base/visible.h"
@@ -35,7 +36,7 @@ const struct sonde_command *sonde_command_find(const char *name)
 
 static int unknown_command(const char *name)
 {
-    const char *names[sizeof(sonde_commands) / sizeof(sonde_commands[0])];
+    const char *names[SONDE_COUNT(sonde_commands)];
     size_t i = 0;
     for (; sonde_commands[i]; i++) names[i] = sonde_commands[i]->name;
     names[i] = NULL;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/nearest.h"
 #include "cli/cli.h"
 
@@ -33,7 +34,7 @@ const struct sonde_cli_opt sonde_cli_common_options[] = {
 
 static int is_common(const struct sonde_cli_opt *o)
 {
-    const size_t count = sizeof(sonde_cli_common_options) / sizeof(sonde_cli_common_options[0]);
+    const size_t count = SONDE_COUNT(sonde_cli_common_options);
     return o >= sonde_cli_common_options && o < sonde_cli_common_options + count;
 }
 

@@ -16,6 +16,7 @@
 
 #include "analyze/bottleneck.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/strip.h"
@@ -172,7 +173,7 @@ static int ask_graph(struct gather *g, const struct graph *q, unsigned nodes, js
 static void ask_choices(struct gather *g)
 {
     static const char *const phases[] = { "encode", "prefill", "decode", "sample", "detokenize" };
-    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(phases); i++) {
         ask_graph(g, &(struct graph){ .type = "cpu", .phase = phases[i] }, OWN_NODES, NULL);
     }
     for (int rest = 0; rest < 2; rest++) {
@@ -250,7 +251,7 @@ static void ask_heatmaps(struct gather *g)
 {
     static const char *const metrics[] = { "ttft", "itl", "total", "queue", "tokens_per_s" };
     char key[256];
-    for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(metrics); i++) {
         snprintf(key, sizeof(key), "/api/heatmap?from=%.0f&metric=%s&to=%.0f", g->from_s, metrics[i],
                  g->to_s);
         ask(g, key, NULL, NULL);
@@ -264,7 +265,7 @@ static double step_of(double seconds)
 {
     static const double steps[] = { 1, 2, 5, 10, 15, 30, 60, 300, 900, 3600, 21600, 86400 };
     size_t i = 0;
-    while (i + 1 < sizeof(steps) / sizeof(steps[0]) && seconds / steps[i] > POINTS) i++;
+    while (i + 1 < SONDE_COUNT(steps) && seconds / steps[i] > POINTS) i++;
     return steps[i];
 }
 

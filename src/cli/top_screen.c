@@ -7,6 +7,7 @@
 #include "cli/top_screen.h"
 
 #include "present/top/view.h" /* before term.h, which makes `columns` and others macros */
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 #include <curses.h>
@@ -23,12 +24,11 @@
 
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS };
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static SCREEN *screen;
 static int colours;                     /* 1 = the pairs are set up */
 static int signal_pipe[2] = { -1, -1 };
-static struct sigaction before[COUNT(ending)];
+static struct sigaction before[SONDE_COUNT(ending)];
 static struct termios saved_termios;
 static char reset_text[128];            /* leaves the alternate screen, shows the cursor */
 static size_t reset_len;
@@ -65,8 +65,8 @@ static void catch_signals(void)
     struct sigaction crash = { .sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER };
     sigfillset(&end.sa_mask);
     sigemptyset(&crash.sa_mask);
-    for (size_t i = 0; i < COUNT(ending); i++) sigaction(ending[i], &end, &before[i]);
-    for (size_t i = 0; i < COUNT(crashes); i++) sigaction(crashes[i], &crash, NULL);
+    for (size_t i = 0; i < SONDE_COUNT(ending); i++) sigaction(ending[i], &end, &before[i]);
+    for (size_t i = 0; i < SONDE_COUNT(crashes); i++) sigaction(crashes[i], &crash, NULL);
 }
 
 static int check_terminal(struct sonde_err *err)
@@ -128,7 +128,7 @@ int sonde_top_screen_open(int colour, struct sonde_err *err)
     if (colour && has_colors() && start_color() == OK) {
         static const short codes[] = { 0, COLOR_GREEN, COLOR_YELLOW, COLOR_RED, COLOR_CYAN };
         use_default_colors();
-        for (short i = 1; i < (short)COUNT(codes); i++) init_pair(i, codes[i], -1);
+        for (short i = 1; i < (short)SONDE_COUNT(codes); i++) init_pair(i, codes[i], -1);
         colours = 1;
     }
     return 0;
@@ -140,8 +140,8 @@ void sonde_top_screen_close(void)
     endwin();
     delscreen(screen);
     screen = NULL;
-    for (size_t i = 0; i < COUNT(ending); i++) sigaction(ending[i], &before[i], NULL);
-    for (size_t i = 0; i < COUNT(crashes); i++) signal(crashes[i], SIG_DFL);
+    for (size_t i = 0; i < SONDE_COUNT(ending); i++) sigaction(ending[i], &before[i], NULL);
+    for (size_t i = 0; i < SONDE_COUNT(crashes); i++) signal(crashes[i], SIG_DFL);
     close(signal_pipe[0]);
     close(signal_pipe[1]);
 }
@@ -206,12 +206,12 @@ static int translate(wint_t code, int is_function_key)
         { '\t', SONDE_KEY_TAB }, { 0x7f, SONDE_KEY_BACKSPACE }, { '\b', SONDE_KEY_BACKSPACE },
     };
     if (is_function_key) {
-        for (size_t i = 0; i < COUNT(function_keys); i++) {
+        for (size_t i = 0; i < SONDE_COUNT(function_keys); i++) {
             if (function_keys[i].from == (int)code) return function_keys[i].to;
         }
         return 0;
     }
-    for (size_t i = 0; i < COUNT(characters); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(characters); i++) {
         if (characters[i].from == (int)code) return characters[i].to;
     }
     return code < 0x110000 ? (int)code : 0;
@@ -231,7 +231,7 @@ enum sonde_top_event sonde_top_screen_wait(int fd, int *key)
         struct pollfd fds[] = { { .fd = signal_pipe[0], .events = POLLIN },
                                 { .fd = fd, .events = POLLIN },
                                 { .fd = STDIN_FILENO, .events = POLLIN } };
-        if (poll(fds, COUNT(fds), -1) < 0) continue; /* SIGWINCH: get_wch tells */
+        if (poll(fds, SONDE_COUNT(fds), -1) < 0) continue; /* SIGWINCH: get_wch tells */
         unsigned char number;
         if (fds[0].revents && read(signal_pipe[0], &number, 1) == 1) {
             *key = number;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "collect/preload_targets.h"
 #include "sonde/sonde.h"
 #include "unwind/image.h"
@@ -61,7 +62,7 @@ int sonde_preload_library(char *out, size_t size, struct sonde_err *err)
     const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[n > 0 ? n : 0] = '\0';
     const char *dir = dirname(self);
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(places); i++) {
         if (take_glob(dir, places[i], out, size) == 0) return check(out, err);
     }
     return sonde_err_set(err, SONDE_EOFF, NAME " is neither in %s nor in ../lib/sonde from there; "

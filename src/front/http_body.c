@@ -2,6 +2,7 @@
  *
  * Chunks are passed on as they are, size lines and trailers too, so every byte of them is checked
  * against the grammar: what this parser does not understand must not reach the next one. */
+#include "base/array.h"
 #include "front/http.h"
 
 #include <string.h>
@@ -106,7 +107,7 @@ static int is_forbidden(const char *name, size_t len)
         "proxy-connection", "range", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade",
         "vary", "via", "www-authenticate", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(names); i++) {
         if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) return 1;
     }
     return 0;

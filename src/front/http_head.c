@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "front/http.h"
 
 /* ---- Characters --------------------------------------------------------------------------- */
@@ -109,7 +110,7 @@ static enum sonde_http_field_id identify(const char *name, uint32_t len)
         SONDE_HTTP_FIELDS(SONDE__X)
 #undef SONDE__X
     };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(known); i++) {
         if (known[i].len == len && strncasecmp(known[i].name, name, len) == 0) return known[i].id;
     }
     return SONDE_HTTP_OTHER;

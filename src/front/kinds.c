@@ -1,6 +1,7 @@
 /* kinds.c - names of routes, and which path asks for what; see front.h. */
 #include <string.h>
 
+#include "base/array.h"
 #include "front/front.h"
 
 const char *sonde_front_route_name(enum sonde_front_route route)
@@ -36,7 +37,7 @@ enum sonde_front_route sonde_front_route_of(const char *method, const char *path
     if (strcmp(method, "POST") != 0) return SONDE_FRONT_OTHER;
     size_t len = strlen(path);
     if (len > 1 && path[len - 1] == '/') len--;
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(ends); i++) {
         const size_t n = strlen(ends[i].end);
         if (n <= len && memcmp(path + len - n, ends[i].end, n) == 0) return ends[i].route;
     }

@@ -9,6 +9,7 @@
 
 #include "infer/tracker.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/strip.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
@@ -97,7 +98,7 @@ static const struct {
 #undef TOTAL
 #undef AT
 };
-enum { STATE_SERIES = sizeof(state_series) / sizeof(state_series[0]) };
+enum { STATE_SERIES = SONDE_COUNT(state_series) };
 
 enum { IN, OUT, DIRECTIONS };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/put.h"
@@ -283,7 +284,7 @@ static const char *reason_of(unsigned status)
         { 503, "Service Unavailable" }, { 504, "Gateway Timeout" },
         { 505, "HTTP Version Not Supported" }, { 508, "Loop Detected" },
     };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(known); i++) {
         if (known[i].status == status) return known[i].reason;
     }
     return "Error";

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "front/scan.h"
 #include "front/scan_names.h"
@@ -294,7 +295,7 @@ enum sonde_scan_format sonde_scan_format_of(const char *content_type, size_t len
     };
     size_t n = 0;
     while (content_type && n < len && content_type[n] != ';' && content_type[n] != ' ') n++;
-    for (size_t i = 0; n && i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; n && i < SONDE_COUNT(known); i++) {
         if (strlen(known[i].type) == n && strncasecmp(known[i].type, content_type, n) == 0) {
             return known[i].format;
         }

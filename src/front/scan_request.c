@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "front/scan.h"
 #include "front/scan_names.h"
 
@@ -11,7 +12,7 @@ static const struct sonde_json_name table[] = {
 #undef SONDE__X
 };
 
-const struct sonde_json_names sonde_scan_names = { table, sizeof(table) / sizeof(table[0]) };
+const struct sonde_json_names sonde_scan_names = { table, SONDE_COUNT(table) };
 
 /* strtod obeys the locale, which may want a comma; the agent never calls setlocale for numbers. */
 static double number(const struct sonde_json_scan *j)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "front/front.h"
 #include "sonde/sonde.h"
 
@@ -88,7 +89,7 @@ static int resolve(struct sonde_front_upstream *u, const char *host, const char 
         return sonde_err_set(err, SONDE_ENOENT, "cannot find the upstream's host \"%s\": %s", host,
                              gai_strerror(rc));
     }
-    const size_t max = sizeof(u->address) / sizeof(u->address[0]);
+    const size_t max = SONDE_COUNT(u->address);
     u->address_count = 0;
     for (const struct addrinfo *a = all; a && u->address_count < max; a = a->ai_next) {
         if (a->ai_family != AF_INET && a->ai_family != AF_INET6) continue;

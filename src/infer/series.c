@@ -12,6 +12,7 @@
 
 #include "infer/private.h"
 #include "base/alloc.h"
+#include "base/array.h"
 
 /* ---- Families ------------------------------------------------------------------------------- */
 
@@ -36,7 +37,7 @@ enum family {
 
 #define HIST(n, h, u, k, s, b)                                                                 \
     { .name = n, .help = h, .unit = u, .source = "inference", .type = SONDE_HISTOGRAM,         \
-      .kind = k, .scale = s, .bounds = b, .bound_count = sizeof(b) / sizeof((b)[0]) }
+      .kind = k, .scale = s, .bounds = b, .bound_count = SONDE_COUNT(b) }
 #define PLAIN_HIST(n, h, u, k, s)                                                              \
     { .name = n, .help = h, .unit = u, .source = "inference", .type = SONDE_HISTOGRAM,         \
       .kind = k, .scale = s }

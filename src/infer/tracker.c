@@ -7,6 +7,7 @@
 
 #include "infer/private.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/strip.h"
 
@@ -21,7 +22,7 @@ const char *infer_name(struct sonde_infer_tracker *x, const char *text)
     if (!text || !*text) return "";
     uint64_t h = 14695981039346656037ull;
     for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * 1099511628211ull;
-    struct infer_name **slot = &x->names[(h >> 20) % (sizeof(x->names) / sizeof(x->names[0]))];
+    struct infer_name **slot = &x->names[(h >> 20) % (SONDE_COUNT(x->names))];
     for (const struct infer_name *n = *slot; n; n = n->chain) {
         if (!strcmp(n->text, text)) return n->text;
     }
@@ -38,7 +39,7 @@ const char *infer_name(struct sonde_infer_tracker *x, const char *text)
 
 static void names_free(struct sonde_infer_tracker *x)
 {
-    for (size_t i = 0; i < sizeof(x->names) / sizeof(x->names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(x->names); i++) {
         for (struct infer_name *n = x->names[i], *next; n; n = next) {
             next = n->chain;
             sonde__free(n);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 
 static int by_name(const void *key, const void *element)
 {
@@ -42,7 +43,7 @@ static const struct sonde_model_family *find_joined(const struct sonde_model *m,
 static int owned_by_histogram(const struct sonde_model *m, const char *name, size_t len)
 {
     static const char *const suffixes[] = { "_bucket", "_sum", "_count", "_created" };
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(suffixes); i++) {
         const size_t stem = stem_of(name, len, suffixes[i]);
         if (!stem) continue;
         const struct sonde_model_family *owner = find_joined(m, name, stem, "");

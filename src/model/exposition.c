@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
@@ -299,7 +300,7 @@ static int name_family(struct reader *r)
 static int read_type(struct reader *r)
 {
     const size_t len = (size_t)(word_end(r) - r->at);
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(types); i++) {
         if (strlen(types[i].name) != len || memcmp(types[i].name, r->at, len) != 0) continue;
         if (types[i].openmetrics && !r->openmetrics) break;
         r->type = types[i].type;

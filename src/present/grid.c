@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "present/text.h"
 #include "sonde/sonde.h"
 
@@ -173,7 +174,7 @@ static void put_style(struct sonde_buf *out, unsigned style)
     if (style & SONDE_STYLE_BOLD) sonde_buf_puts(out, ";1");
     if (style & SONDE_STYLE_DIM) sonde_buf_puts(out, ";2");
     if (style & SONDE_STYLE_REVERSE) sonde_buf_puts(out, ";7");
-    if (colour && colour < sizeof(colours) / sizeof(colours[0])) {
+    if (colour && colour < SONDE_COUNT(colours)) {
         sonde_buf_printf(out, ";%d", colours[colour]);
     }
     sonde_buf_putc(out, 'm');

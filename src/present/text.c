@@ -8,6 +8,8 @@
 #include <langinfo.h>
 #include <string.h>
 
+#include "base/array.h"
+
 struct range { uint32_t first, last; };
 
 /* Combining marks and variation selectors: drawn over the character before. */
@@ -77,7 +79,7 @@ static int in_ranges(uint32_t code, const struct range *r, size_t count)
     }
     return 0;
 }
-#define IN(code, table) in_ranges(code, table, sizeof(table) / sizeof(table[0]))
+#define IN(code, table) in_ranges(code, table, SONDE_COUNT(table))
 
 /* Decode one sequence; a bad byte is U+FFFD and one byte long. */
 static size_t decode(const unsigned char *s, size_t len, uint32_t *code)
@@ -105,7 +107,7 @@ static size_t decode(const unsigned char *s, size_t len, uint32_t *code)
 
 static uint32_t plain_form(uint32_t code)
 {
-    for (size_t i = 0; i < sizeof(plain_forms) / sizeof(plain_forms[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(plain_forms); i++) {
         if (plain_forms[i].code == code) return (uint32_t)plain_forms[i].plain;
     }
     return '?';

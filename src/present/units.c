@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
+
 /* A prefix is used from its factor up to the next one's. */
 struct prefix { double factor; const char *text, *plain; };
 
@@ -30,7 +32,7 @@ static const struct prefix percent[] = { { 1, " %", " %" } };
 static const struct prefix celsius[] = { { 1, " C", " C" } };
 static const struct prefix watts[] = { { 1, " W", " W" } };
 
-#define SCALE(table) { table, sizeof(table) / sizeof(table[0]) }
+#define SCALE(table) { table, SONDE_COUNT(table) }
 static const struct { const struct prefix *prefix; size_t count; } scales[] = {
     [SONDE_UNIT_COUNT] = SCALE(counts),     [SONDE_UNIT_SECONDS] = SCALE(seconds),
     [SONDE_UNIT_BYTES] = SCALE(bytes),      [SONDE_UNIT_RATIO] = SCALE(ratio),
@@ -56,8 +58,8 @@ enum sonde_unit sonde_unit_of(const char *unit, const char *name)
 {
     static const char *const dates[] = { "boot_time_seconds", "start_time_seconds",
                                          "timestamp_seconds" };
-    const size_t n = sizeof(words) / sizeof(words[0]);
-    for (size_t i = 0; name && i < sizeof(dates) / sizeof(dates[0]); i++) {
+    const size_t n = SONDE_COUNT(words);
+    for (size_t i = 0; name && i < SONDE_COUNT(dates); i++) {
         if (ends_with(name, strlen(name), dates[i])) return SONDE_UNIT_DATE;
     }
     for (size_t i = 0; unit && i < n; i++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 
 static const char *const outcomes[SONDE_INFER_OUTCOMES] = { "ok", "error", "cancelled", "timeout",
                                                             "lost" };
@@ -23,7 +24,7 @@ int sonde_infer_outcome_find(const char *name)
 }
 
 static const char *const sources[] = { "api", "hook", "probe", "front" };
-#define SOURCES (sizeof(sources) / sizeof(sources[0]))
+#define SOURCES SONDE_COUNT(sources)
 
 const char *sonde_infer_source_name(uint32_t source)
 {
@@ -78,7 +79,7 @@ static int check_alone(const struct sonde_infer_request *r, const char **field,
                        struct sonde_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; !rc && i < sizeof(figures) / sizeof(figures[0]); i++) {
+    for (size_t i = 0; !rc && i < SONDE_COUNT(figures); i++) {
         double v;
         memcpy(&v, (const char *)r + figures[i].offset, sizeof(v));
         rc = check_figure(figures[i].name, v, field, err);
@@ -101,7 +102,7 @@ static int check_order(const struct sonde_infer_request *r, const char **field,
         { "itl_p95_s", r->itl_p95_s }, { "itl_p99_s", r->itl_p99_s },
         { "itl_max_s", r->itl_max_s },
     };
-    for (size_t i = 1; r->itl_count && i < sizeof(up) / sizeof(up[0]); i++) {
+    for (size_t i = 1; r->itl_count && i < SONDE_COUNT(up); i++) {
         if (up[i].value < up[i - 1].value) {
             return wrong(field, err, up[i].name, "less than the one below it,", up[i].value,
                          up[i - 1].value);

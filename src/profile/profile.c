@@ -14,6 +14,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/intern.h"
 #include "profile/engine.h"
 #include "profile/heap.h"
@@ -216,7 +217,7 @@ void sonde_profile_forget(struct sonde_profile *p)
     struct sonde_profile_index *x = p->index;
     struct sonde_intern *indexes[] = { &x->modules, &x->functions, &x->stacks,
                                        &x->threads, &x->places,    &x->contents };
-    for (size_t i = 0; i < sizeof(indexes) / sizeof(indexes[0]); i++) sonde_intern_clear(indexes[i]);
+    for (size_t i = 0; i < SONDE_COUNT(indexes); i++) sonde_intern_clear(indexes[i]);
     if (x->named) memset(x->named, 0, x->named_cap * sizeof(*x->named));
     /* Row 0 stays. */
     p->modules_count = p->functions_count = p->locations_count = p->stacks_count = 1;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/pb.h"
 #include "model/export_name.h"
 #include "push/otlp.h"
@@ -229,7 +230,7 @@ static const char *unit_of(const struct sonde_model_family *f)
     };
     size_t stem = strlen(f->name);
     if (stem > 6 && !strcmp(f->name + stem - 6, "_total")) stem -= 6;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(units); i++) {
         const size_t len = strlen(units[i].ours);
         if (!strcmp(f->unit, units[i].ours)) return units[i].theirs;
         if (!*f->unit && stem > len && f->name[stem - len - 1] == '_' &&
@@ -306,7 +307,7 @@ int push_otlp_metrics(struct push_dest *d, struct sonde_model *m)
     w->m = m;
     w->time_ns = to_ns(m->now_s);
     struct sonde_buf *const bufs[] = { &w->point, &w->nested, &w->data, &w->help };
-    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++)
+    for (size_t i = 0; i < SONDE_COUNT(bufs); i++)
         sonde_buf_init(bufs[i], PUSH_BODY_MAX);
     push_otlp_scratch_init(&w->scratch, PUSH_BODY_MAX);
     int rc = resources_init(w);
@@ -316,7 +317,7 @@ int push_otlp_metrics(struct push_dest *d, struct sonde_model *m)
         sonde_buf_release(&w->resources[i].points);
         sonde_buf_release(&w->resources[i].metrics);
     }
-    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++) sonde_buf_release(bufs[i]);
+    for (size_t i = 0; i < SONDE_COUNT(bufs); i++) sonde_buf_release(bufs[i]);
     push_otlp_scratch_release(&w->scratch);
     sonde__free(w->resources);
     sonde__free(w->index);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/pb.h"
 #include "base/put.h"
 #include "model/classic.h"
@@ -284,7 +285,7 @@ static int metrics(struct push_dest *d, struct sonde_model *m)
     w->time_ms = time_ms;
     w->metadata = !(m->now_s < state->metadata_s + METADATA_EVERY_S);
     struct sonde_buf *const bufs[] = { &w->raw, &w->series, &w->labels, &w->leaf, &w->nested };
-    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++)
+    for (size_t i = 0; i < SONDE_COUNT(bufs); i++)
         sonde_buf_init(bufs[i], PUSH_BODY_MAX);
     w->raw.error = sonde_export_twins_init(m, &w->twins);
     for (size_t i = 0; i < m->family_count && !w->raw.error; i++) put_family(w, m, m->families[i]);
@@ -297,7 +298,7 @@ static int metrics(struct push_dest *d, struct sonde_model *m)
     state->last_ms = time_ms;
     state->last_s = m->now_s;
     if (w->metadata) state->metadata_s = m->now_s;
-    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++) sonde_buf_release(bufs[i]);
+    for (size_t i = 0; i < SONDE_COUNT(bufs); i++) sonde_buf_release(bufs[i]);
     sonde_export_twins_release(&w->twins);
     sonde__free(w);
     return rc;

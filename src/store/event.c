@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 enum { RECORD_MAX = 1 << 20, PARTS_MAX = 4096 };
@@ -281,7 +282,7 @@ void sonde_event_put_request(struct sonde_buf *out, const struct sonde_infer_req
 {
     struct sonde_buf b;
     sonde_buf_init(&b, RECORD_MAX);
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(fields); i++) {
         put_field(&b, (const char *)r + fields[i].at, fields[i].how);
     }
     put_text(&b, r->own_id);
@@ -335,7 +336,7 @@ int sonde_event_get_request(struct sonde_chunk_in *in, struct sonde_event_room *
                             struct sonde_infer_request *out)
 {
     *out = (struct sonde_infer_request){ 0 };
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(fields); i++) {
         get_field(in, (char *)out + fields[i].at, fields[i].how);
     }
     copy_text(in, out->own_id, sizeof(out->own_id));

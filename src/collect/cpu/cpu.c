@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/lock.h"
 #include "collect/cpu/engine.h"
@@ -33,7 +34,7 @@ static const struct sonde_cpu_engine_ops *const engines[] = {
 #include "collect/cpu/engine_list.h"
 #undef SONDE_CPU_ENGINE
 };
-#define ENGINES (sizeof(engines) / sizeof(engines[0]))
+#define ENGINES SONDE_COUNT(engines)
 
 static const char *const engine_names[] = {
 #define SONDE__X(id, name, help) name,
@@ -97,7 +98,7 @@ static int copy_profile(const struct sonde_profile *p, struct sonde_profile *vie
                        COPY_TABLE(lines),     COPY_TABLE(locations), COPY_TABLE(stacks),
                        COPY_TABLE(threads),   COPY_TABLE(spans),   COPY_TABLE(samples) };
 #undef COPY_TABLE
-    for (size_t i = 0; i < sizeof(ok) / sizeof(ok[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(ok); i++) {
         if (!ok[i]) return SONDE_ENOMEM;
     }
     return 0;

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 
 /* Looked at again so long after the sample; the last time for good. */
 static const uint64_t waits_ns[] = { 100000000u, 300000000u, 1000000000u };
-#define WAITS (sizeof(waits_ns) / sizeof(waits_ns[0]))
+#define WAITS SONDE_COUNT(waits_ns)
 
 int sonde_perf_lot_put(struct sonde_perf_lot *l, const struct perf_event_header *h, uint32_t pid,
                        uint64_t time_ns)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "collect/heap/private.h"
 #include "sonde/sonde.h"
 
@@ -205,7 +206,7 @@ static void site_samples(struct sonde_profile *p, const struct sonde_heap_site *
         { SONDE_SAMPLE_PEAK, site->peak_bytes, a->peak_count },
         { SONDE_SAMPLE_TEMPORARY, site->temp_bytes, site->temp_count },
     };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(kinds); i++) {
         const struct sonde_profile_sample like = {
             .stack = site->stack, .kind = kinds[i].kind,
             .flags = a->truncated ? SONDE_SAMPLE_TRUNCATED : 0,

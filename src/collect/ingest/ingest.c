@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
@@ -207,7 +208,7 @@ static int group_taken(const struct sonde_model *m, const char *stem, size_t len
 {
     static const char *const suffix[] = { "", "_bucket", "_sum", "_count" };
     char name[NAME_MAX_BYTES + PREFIX + sizeof("_bucket")];
-    for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(suffix); i++) {
         memcpy(name, stem, len);
         memcpy(name + len, suffix[i], strlen(suffix[i]) + 1);
         const struct sonde_model_family *f = sonde_model_family_find(m, name);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "collect/ingest/otlp_private.h"
 
 static const struct { const char *unit, *word; } units[] = {
@@ -37,7 +38,7 @@ static size_t put_clean(char *out, size_t at, size_t max, const char *text, size
 
 static const char *word_of(const char *unit, size_t len)
 {
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(units); i++) {
         if (strlen(units[i].unit) == len && !memcmp(units[i].unit, unit, len)) return units[i].word;
     }
     return NULL;
@@ -62,7 +63,7 @@ static void unit_words(const char *unit, char *out, size_t max)
                       : put_clean(out, 0, max, plain, len, 0);
     if (!slash || !slash[1]) return;
     const char *last = slash + 1;
-    for (size_t i = 0; i < sizeof(per) / sizeof(per[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(per); i++) {
         if (strcmp(per[i].unit, slash + 1) == 0) last = per[i].word;
     }
     at += (size_t)snprintf(out + at, max - at, "%sper_", at ? "_" : "");
@@ -100,7 +101,7 @@ void otlp_name(char out[OTLP_NAME_BYTES], const char *name, const char *unit, in
     if (strcmp(unit, "1") == 0) snprintf(words, sizeof(words), "%s", gauge ? "ratio" : "");
     else unit_words(unit, words, sizeof(words));
     if (words[0] && !ends_in_word(out, words)) append(out, words);
-    for (size_t i = 0; words[0] && i < sizeof(units) / sizeof(units[0]); i++) {
+    for (size_t i = 0; words[0] && i < SONDE_COUNT(units); i++) {
         if (strcmp(words, units[i].word) == 0) *unit_out = units[i].word;
     }
     if (monotonic) append(out, "total");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/utf8.h"
 #include "sonde/sonde.h"
 
@@ -34,7 +35,7 @@ static int one_of(struct sonde_procfs_text word, const char *const *list, size_t
     }
     return 0;
 }
-#define ONE_OF(word, list) one_of((word), (list), sizeof(list) / sizeof((list)[0]))
+#define ONE_OF(word, list) one_of((word), (list), SONDE_COUNT(list))
 
 static int wanted(const struct mount_line *l)
 {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "collect/proc/host_mounts.h"
 #include "collect/proc/probe.h"
@@ -135,7 +136,7 @@ static const struct { const char *path, *resource; } pressure[] = {
     { "pressure/memory", "memory" },
     { "pressure/irq", "irq" },
 };
-#define PRESSURES (sizeof(pressure) / sizeof(pressure[0]))
+#define PRESSURES SONDE_COUNT(pressure)
 
 struct host {
     struct sonde_procfs_buf buf;
@@ -227,7 +228,7 @@ static void read_stat(struct host *h, struct sonde_model *m)
             else read_cpu(h, m, word, v);
             continue;
         }
-        for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
+        for (size_t i = 0; i < SONDE_COUNT(single); i++) {
             const enum host_family f = single[i].family;
             if (!sonde_procfs_is(word, single[i].word) || !sonde_procfs_u64(&line, v)) continue;
             if (spec[f].type == SONDE_COUNTER) counter(h, m, f, v[0]);
@@ -250,7 +251,7 @@ static void read_meminfo(struct host *h, struct sonde_model *m)
         { "SwapFree:", MEM_SWAP_FREE }, { "Dirty:", MEM_DIRTY },
         { "Shmem:", MEM_SHMEM },
     };
-    enum { WANT = sizeof(want) / sizeof(want[0]), TOTAL = 0, AVAILABLE = 2 };
+    enum { WANT = SONDE_COUNT(want), TOTAL = 0, AVAILABLE = 2 };
     if (sonde_procfs_read(&h->buf, h->proc_fd, "meminfo") != 0) return;
     struct sonde_procfs_key keys[WANT];
     for (size_t i = 0; i < WANT; i++) keys[i] = (struct sonde_procfs_key){ want[i].key, 0, 0 };
@@ -315,7 +316,7 @@ static void read_pressure(struct host *h, struct sonde_model *m)
 static int disk_wanted(const struct host *h, const char *name)
 {
     static const char *const not_disks[] = { "loop", "ram", "zram" };
-    for (size_t i = 0; i < sizeof(not_disks) / sizeof(not_disks[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(not_disks); i++) {
         if (strncmp(name, not_disks[i], strlen(not_disks[i])) == 0) return 0;
     }
     char entry[64];
@@ -348,7 +349,7 @@ static void read_disks(struct host *h, struct sonde_model *m)
         if (fresh) row->ignored = !disk_wanted(h, name);
         if (row->ignored) continue;
         const struct sonde_label label = { "device", name };
-        for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        for (size_t i = 0; i < SONDE_COUNT(want); i++) {
             sonde_probe_counter(m, &spec[want[i].family], NULL, &label, 1, &row->series[i],
                                 v[want[i].field]);
         }
@@ -374,7 +375,7 @@ static void read_net(struct host *h, struct sonde_model *m)
         { 0, NET_RX_BYTES }, { 1, NET_RX_PACKETS }, { 2, NET_RX_ERRORS },  { 3, NET_RX_DROPS },
         { 8, NET_TX_BYTES }, { 9, NET_TX_PACKETS }, { 10, NET_TX_ERRORS }, { 11, NET_TX_DROPS },
     };
-    enum { FIELDS = 12, WANT = sizeof(want) / sizeof(want[0]), TX_BYTES = 8 };
+    enum { FIELDS = 12, WANT = SONDE_COUNT(want), TX_BYTES = 8 };
     _Static_assert(WANT <= SONDE_PROBE_ROW_SERIES, "an interface fits a row");
     if (sonde_procfs_read(&h->buf, h->proc_fd, "net/dev") != 0) return;
     struct sonde_procfs_text text = sonde_procfs_text(&h->buf), line, word;
@@ -534,7 +535,7 @@ static int host_check(const struct sonde_probe_env *env, struct sonde_err *note)
     char bad[320] = "";
     size_t n = 0;
     int missing = 0;
-    for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(file); i++) {
         if (sonde_procfs_read(&h->buf, h->proc_fd, file[i].path) == 0) continue;
         n += (size_t)snprintf(bad + n, sizeof(bad) - n, "%s%s", n ? ", " : "", file[i].lost);
         missing |= !file[i].optional;

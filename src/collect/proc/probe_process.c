@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "collect/proc/probe.h"
 #include "collect/proc/probe_series.h"
@@ -244,7 +245,7 @@ static void read_io(struct probe *p, struct entry *e, struct sonde_model *m)
         { "read_bytes:", STORAGE_READ },
         { "write_bytes:", STORAGE_WRITE },
     };
-    enum { WANT = sizeof(want) / sizeof(want[0]) };
+    enum { WANT = SONDE_COUNT(want) };
     struct sonde_procfs_key keys[WANT];
     for (size_t i = 0; i < WANT; i++) keys[i] = (struct sonde_procfs_key){ want[i].key, 0, 0 };
     if (sonde_procfs_read(&p->buf, e->dir_fd, "io") == 0) {

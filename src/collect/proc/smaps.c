@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "collect/proc/procfs.h"
 #include "sonde/sonde.h"
 
@@ -87,7 +88,7 @@ static void figure_line(struct sonde_smaps *s, struct sonde_smaps_row *row,
     struct sonde_procfs_text word;
     uint64_t kb;
     if (!sonde_procfs_word(&line, &word)) return;
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(keys); i++) {
         if (!sonde_procfs_is(word, keys[i].key)) continue;
         if (!sonde_procfs_u64(&line, &kb) || kb > UINT64_MAX / 1024) return;
         *(uint64_t *)(void *)((char *)row + keys[i].at) += kb * 1024;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/utf8.h"
 #include "collect/segment/private.h"
 #include "segment/life.h"
@@ -121,7 +122,7 @@ static int layout_check(const struct sonde__header *h, struct sonde_err *err)
         { "block area", h->block_off, h->block_max },
     };
     uint64_t end = SONDE__PAGE;
-    for (size_t i = 0; i < sizeof(region) / sizeof(region[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(region); i++) {
         if (region[i].off < end || region[i].off % 64 != 0) {
             return sonde_err_set(err, SONDE_EFORMAT, "damaged: its %s overlaps what is before",
                                  region[i].what);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "present/report/profile_private.h"
 #include "present/table.h"
 #include "present/units.h"
@@ -270,7 +271,7 @@ static void put_figures(const struct sonde_comparison *c, const struct sonde_rep
     for (size_t i = 0; i < c->count; i++) {
         figures += c->figures[i].group != SONDE_MEASURE_FUNCTIONS;
     }
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < c->count; i++) {
         const struct sonde_compare_measure *f = &c->figures[i];
         if (f->group == SONDE_MEASURE_FUNCTIONS) continue;

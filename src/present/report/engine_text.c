@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "present/report/engine.h"
 #include "present/report/profile_private.h"
 #include "present/units.h"
@@ -85,7 +86,7 @@ static void device_memory(const struct engine_text *x)
         { .title = "FALLBACKS", .align = SONDE_RIGHT, .drop = 1 },
     };
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < x->e->device_count && i < x->limit; i++) {
         const struct sonde_engine_device *d = &x->e->devices[i];
         sonde_table_row(&t);
@@ -112,7 +113,7 @@ static void device_operations(const struct engine_text *x)
     };
     struct sonde_table t;
     size_t count = 0, shown = 0;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < x->e->device_count; i++) {
         const struct sonde_engine_device *d = &x->e->devices[i];
         count += d->op_count;
@@ -162,7 +163,7 @@ static void pool_bytes(const struct engine_text *x)
         { .title = "FAILURES", .align = SONDE_RIGHT },
     };
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < x->e->pool_count && i < x->limit; i++) {
         sonde_table_row(&t);
         name_cell(x, &t, x->e->pools[i].pool, &x->e->pools[i].who);
@@ -197,7 +198,7 @@ static void pool_times(const struct engine_text *x)
     };
     struct sonde_table t;
     if (!x->e->all_pools.allocation.count && !x->e->all_pools.release.count) return;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < x->e->pool_count && i < x->limit; i++) {
         sonde_table_row(&t);
         name_cell(x, &t, x->e->pools[i].pool, &x->e->pools[i].who);
@@ -258,7 +259,7 @@ static void tokenizer_lengths(const struct engine_text *x, const struct sonde_en
     };
     struct sonde_table table;
     if (!t->encode.count) return;
-    sonde_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&table, columns, SONDE_COUNT(columns));
     for (int i = 0; i < SONDE_TOKENIZER_CLASSES; i++) {
         const struct sonde_engine_length *l = &t->lengths[i];
         if (!l->time.count) continue;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "present/report/heap.h"
 #include "present/report/profile_private.h"
 #include "present/sparkline.h"
@@ -173,7 +174,7 @@ static void put_unseen(const struct heap_report *r, struct sonde_buf *out)
     };
     char text[REPORT_LINE_MAX] = "";
     size_t len = 0;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(rows); i++) {
         if (!rows[i].count) continue;
         len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%llu %s", len ? ", " : "",
                                 (unsigned long long)rows[i].count, rows[i].what);
@@ -376,7 +377,7 @@ static void put_sites(const struct heap_report *r, struct sonde_buf *out)
     const struct sonde_heap *h = r->h;
     struct sonde_table t;
     char title[80];
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < h->site_count && i < r->limit; i++) {
         site_row(r, &h->sites[r->order[i]], &t);
     }
@@ -418,7 +419,7 @@ static void put_histogram(const struct heap_report *r, const char *title, enum s
         if (c[i].count > most) most = c[i].count;
     }
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < count; i++) {
         char text[SONDE_VALUE_BYTES];
         sonde_table_row(&t);
@@ -446,7 +447,7 @@ static void put_threads(const struct heap_report *r, struct sonde_buf *out)
     if (!h->thread_count) return;
     for (uint32_t i = 0; i < h->thread_count; i++) all += (double)h->threads[i].alloc_bytes;
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < h->thread_count && i < r->limit; i++) {
         const struct sonde_heap_thread *row = &h->threads[i];
         const struct sonde_profile_thread *thread = &r->p->threads[row->thread];
@@ -486,7 +487,7 @@ static void put_pools(const struct heap_report *r, const char *title, const char
     };
     const struct sonde_heap *h = r->h;
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < h->pool_count && t.row_count < r->limit; i++) {
         const struct sonde_heap_pool *pool = &h->pools[i];
         char text[SONDE_VALUE_BYTES];

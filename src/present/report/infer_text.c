@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "infer/tracker.h"
 #include "present/report/infer.h"
 #include "present/report/profile_private.h"
@@ -79,7 +80,7 @@ static void put_objectives(const struct infer_report *r, struct sonde_buf *out)
     };
     char text[256] = "", v[SONDE_VALUE_BYTES];
     size_t used = 0;
-    for (size_t i = 0; i < sizeof(slo) / sizeof(slo[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(slo); i++) {
         if (!(slo[i].v > 0)) continue;
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s within %s",
                                  used ? ", " : "", slo[i].name,
@@ -119,7 +120,7 @@ static void put_measures(const struct infer_report *r, struct sonde_buf *out)
     };
     struct sonde_table t;
     const int ascii = r->o->ascii;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (int m = 0; m < INFER_MEASURE_COUNT; m++) {
         const struct infer_dist *d = &r->all.dist[m];
         const double v[] = { d->p50, d->p95, d->p99, d->max, d->mean };
@@ -127,7 +128,7 @@ static void put_measures(const struct infer_report *r, struct sonde_buf *out)
         if (!d->count) continue;
         sonde_table_row(&t);
         sonde_table_cell(&t, 0, "%s", infer_measure_titles[m]);
-        for (size_t k = 0; k < sizeof(v) / sizeof(v[0]); k++) {
+        for (size_t k = 0; k < SONDE_COUNT(v); k++) {
             sonde_table_cell(&t, k + 1, "%s",
                              sonde_value_format(text, v[k], m == INFER_RATE ? SONDE_UNIT_COUNT
                                                                             : SONDE_UNIT_SECONDS,
@@ -155,7 +156,7 @@ static void put_parts(const struct infer_report *r, struct sonde_buf *out)
     struct sonde_table t;
     const int ascii = r->o->ascii;
     if (r->part_count < 2) return;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < r->part_count && i < r->limit; i++) {
         const struct infer_part *p = &r->parts[i];
         const double v[] = { p->dist[INFER_TTFT].p50, p->dist[INFER_TTFT].p99,
@@ -167,7 +168,7 @@ static void put_parts(const struct infer_report *r, struct sonde_buf *out)
         sonde_table_cell(&t, 1, "%s", p->route);
         sonde_table_cell(&t, 2, "%" PRIu64, p->count);
         sonde_table_cell(&t, 3, "%" PRIu64, p->count - p->requests[SONDE_OK]);
-        for (size_t k = 0; k < sizeof(v) / sizeof(v[0]); k++) {
+        for (size_t k = 0; k < SONDE_COUNT(v); k++) {
             sonde_table_cell(&t, k + 4, "%s", seconds_text(text, v[k], ascii));
         }
     }
@@ -184,7 +185,7 @@ static void put_phases(const struct infer_report *r, struct sonde_buf *out)
     };
     struct sonde_table t;
     if (!(r->phase_all_s > 0)) return;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 1; i <= SONDE_PHASE_COUNT; i++) {
         const size_t k = i % SONDE_PHASE_COUNT;
         char text[SONDE_VALUE_BYTES];
@@ -253,7 +254,7 @@ static void put_models(const struct infer_report *r, struct sonde_buf *out)
     };
     struct sonde_table t;
     if (!r->run->model_count) return;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < r->run->model_count && i < r->limit; i++) {
         add_model(r, &r->run->models[i], &t);
     }

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/json.h"
 #include "present/report/profile_private.h"
 #include "sonde/sonde.h"
@@ -28,7 +29,7 @@ static void put_head(const struct report *r, struct sonde_buf *out)
         { "program", p->program }, { "command", p->command }, { "host", p->host },
         { "engine", p->engine },
     };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
         if (texts[i].text) sonde_json_str(out, texts[i].key, sonde_profile_str(p, texts[i].text));
     }
     sonde_json_str(out, "type", sonde_sample_kind_name(r->kind));

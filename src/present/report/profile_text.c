@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "present/report/profile_private.h"
 #include "present/table.h"
 #include "present/units.h"
@@ -109,7 +110,7 @@ static void put_functions(const struct report *r, struct sonde_buf *out)
         { .title = "FUNCTION", .min = 20 }, { .title = "WHERE", .min = 12, .drop = 3 },
     };
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < r->flat_count && i < r->limit; i++) {
         const struct sonde_flat *f = &r->flat[i];
         char self[SONDE_WEIGHT_BYTES], total[SONDE_WEIGHT_BYTES];
@@ -242,7 +243,7 @@ static void put_processes(const struct report *r, struct sonde_buf *out)
     };
     if (r->process_count < 2) return;
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (uint32_t i = 0; i < r->process_count && i < r->limit; i++) {
         const struct sonde_profile_process *row = &r->processes[i];
         char weight[SONDE_WEIGHT_BYTES];
@@ -273,7 +274,7 @@ static void put_threads(const struct report *r, struct sonde_buf *out)
         { .title = "%", .align = SONDE_RIGHT }, { .title = "COMPLETE", .align = SONDE_RIGHT },
     };
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < r->thread_count && i < r->limit; i++) {
         const struct report_thread *row = &r->threads[i];
         const struct sonde_profile_thread *thread = &r->p->threads[row->thread];
@@ -307,7 +308,7 @@ static void put_spans(const struct report *r, struct sonde_buf *out)
     };
     if (!r->span_count) return;
     struct sonde_table t;
-    sonde_table_init(&t, columns, sizeof(columns) / sizeof(columns[0]));
+    sonde_table_init(&t, columns, SONDE_COUNT(columns));
     for (size_t i = 0; i < r->span_count && i < r->limit; i++) {
         const struct report_span *s = &r->spans[i];
         char text[SONDE_VALUE_BYTES];

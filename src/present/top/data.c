@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/buf.h"
 #include "present/top/json.h"
 #include "present/top/spans.h"
@@ -17,7 +18,7 @@ int top_open(struct sonde_top_data *d, const char *what, const char *key, const 
              size_t len, json_t **array, struct sonde_err *err)
 {
     json_error_t why;
-    if (d->json_count == sizeof(d->json) / sizeof(d->json[0])) return SONDE_EINVAL;
+    if (d->json_count == SONDE_COUNT(d->json)) return SONDE_EINVAL;
     json_t *root = json_loadb(text, len, 0, &why);
     if (!root) {
         return sonde_err_set(err, SONDE_EFORMAT, "the answer about %s is not JSON: %s (line %d)",
@@ -217,7 +218,7 @@ static int read_host_series(struct sonde_top_host *h, const json_t *o)
     const char *name = top_string(o, "name");
     /* A recorded process may have series of the same name. */
     if (top_id(o, "pid")) return 0;
-    for (size_t i = 0; i < sizeof(host_figures) / sizeof(host_figures[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(host_figures); i++) {
         if (strcmp(name, host_figures[i].name) != 0) continue;
         const double v = top_number(o, host_figures[i].stat) * host_figures[i].scale;
         memcpy((char *)h + host_figures[i].offset, &v, sizeof(v));

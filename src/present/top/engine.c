@@ -1,5 +1,6 @@
 /* engine.c - what pages of `sonde top` show of devices, pools and tokenizers, from the answer of
  * /api/engine: see data.h. */
+#include "base/array.h"
 #include "present/top/json.h"
 #include "sonde/sonde.h"
 
@@ -48,7 +49,7 @@ int sonde_top_read_engine(struct sonde_top_data *d, const char *text, size_t len
                           struct sonde_err *err)
 {
     json_error_t why;
-    if (d->json_count == sizeof(d->json) / sizeof(d->json[0])) return SONDE_EINVAL;
+    if (d->json_count == SONDE_COUNT(d->json)) return SONDE_EINVAL;
     json_t *root = json_loadb(text, len, 0, &why);
     if (!root) {
         return sonde_err_set(err, SONDE_EFORMAT, "the answer about engines is not JSON: %s (line %d)",

@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "present/top/pages.h"
 
 static const double intervals[] = { 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60 };
-#define INTERVALS (sizeof(intervals) / sizeof(intervals[0]))
+#define INTERVALS SONDE_COUNT(intervals)
 
 static const char *const types[] = { NULL, "counter", "gauge", "histogram" };
 
@@ -17,7 +18,7 @@ void sonde_top_state_init(struct sonde_top_state *s)
 
 const char *sonde_top_type(const struct sonde_top_state *s)
 {
-    return types[s->type % (sizeof(types) / sizeof(types[0]))];
+    return types[s->type % (SONDE_COUNT(types))];
 }
 
 static size_t sort_count(const char *const *sorts)
@@ -250,7 +251,7 @@ static int choose(struct sonde_top_state *s, int key)
         return SONDE_TOP_REDRAW;
     case 't':
         if (s->page != SONDE_TOP_SERIES) return 0;
-        s->type = (s->type + 1) % (unsigned)(sizeof(types) / sizeof(types[0]));
+        s->type = (s->type + 1) % (unsigned)SONDE_COUNT(types);
         return SONDE_TOP_REDRAW | SONDE_TOP_REFETCH;
     case 'v':
         if (s->page != SONDE_TOP_SPANS) return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "present/top/pages.h"
 #include "present/units.h"
 #include "sonde/sonde.h"
@@ -85,7 +86,7 @@ static void draw_requests_line(struct view *v)
         part[6].style = SONDE_STYLE_YELLOW;
     }
 #undef COUNT
-    sonde_top_parts(v->g, 0, v->y++, part, sizeof(part) / sizeof(part[0]));
+    sonde_top_parts(v->g, 0, v->y++, part, SONDE_COUNT(part));
 }
 
 static void draw_tokens_line(struct view *v)

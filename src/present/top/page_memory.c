@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "present/sparkline.h"
 #include "present/top/pages.h"
 #include "present/units.h"
@@ -223,7 +224,7 @@ static void add_told(struct sonde_table *t, const struct sonde_top_pool *p, int 
         { p->capacity, SONDE_UNIT_BYTES }, { p->external, SONDE_UNIT_RATIO },
         { p->internal, SONDE_UNIT_RATIO }, { p->failures, SONDE_UNIT_COUNT },
     };
-    for (size_t i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(cells); i++) {
         sonde_table_cell(t, POOL_TOLD + i, "%s",
                          sonde_value_format(v, cells[i].v, cells[i].unit, ascii));
     }
@@ -268,7 +269,7 @@ static struct pools pools_of(const struct sonde_top_data *d, uint32_t pid)
     struct pools p = { .count = 0 };
     for (size_t i = 0; i < d->series_count; i++) {
         const struct sonde_top_series *one = &d->series[i];
-        if (!is_pool_of(one, pid) || p.count == sizeof(p.row) / sizeof(p.row[0])) continue;
+        if (!is_pool_of(one, pid) || p.count == SONDE_COUNT(p.row)) continue;
         p.told[p.count] = told_of(&d->engine, one);
         p.any_told |= p.told[p.count] != NULL;
         p.row[p.count++] = one;

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/intern.h"
 #include "profile/formats/import.h"
 #include "sonde/sonde.h"
@@ -203,7 +204,7 @@ static int read_place(struct reader *r, const char *line, int *known)
         { "fe=", FILE_NAME, 0 }, { "fn=", FUNCTION, 0 },   { "cob=", OBJECT, 1 },
         { "cfi=", FILE_NAME, 1 }, { "cfl=", FILE_NAME, 1 }, { "cfn=", FUNCTION, 1 },
     };
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(keys); i++) {
         const char *value = value_of(line, keys[i].key);
         uint32_t name;
         if (!value) continue;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/format.h"
 #include "profile/formats/chrome_read.h"
 #include "profile/formats/chrome_requests.h"
@@ -130,7 +131,7 @@ static void put_span_args(struct writer *w, const struct sonde_profile_span *s)
                      "\",\"span_id\":\"%016" PRIx64 "\"",
                      s->trace_hi, s->trace_lo, s->id);
     if (s->parent) sonde_buf_printf(w->out, ",\"parent_id\":\"%016" PRIx64 "\"", s->parent);
-    if (s->outcome < sizeof(outcomes) / sizeof(outcomes[0])) {
+    if (s->outcome < SONDE_COUNT(outcomes)) {
         put_string(w, ",\"outcome\":", outcomes[s->outcome]);
     }
     sonde_buf_puts(w->out, "}}");

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/formats/import.h"
 #include "sonde/sonde.h"
 
@@ -209,7 +210,7 @@ static int read_line(struct reader *r)
 static const char *find_maps(const char *data, size_t len)
 {
     static const char *const heads[] = { "\nMAPPED_LIBRARIES:", "\n--- Memory map: ---" };
-    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(heads); i++) {
         const char *found = memmem(data, len, heads[i], strlen(heads[i]));
         if (found) return found + 1;
     }
@@ -260,7 +261,7 @@ static int heap_text_read(const char *data, size_t len, struct sonde_import *how
 static int heap_text_probe(const char *data, size_t len)
 {
     static const char *const starts[] = { "heap profile:", "heap_v2/" };
-    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(starts); i++) {
         const size_t n = strlen(starts[i]);
         if (len > n && !memcmp(data, starts[i], n)) return 1;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/intern.h"
 #include "sonde/sonde.h"
 
@@ -84,7 +85,7 @@ double sonde_import_unit_ns(struct sonde_json_text unit)
     static const struct { const char *name; double ns; } units[] = {
         { "nanoseconds", 1 }, { "microseconds", 1e3 }, { "milliseconds", 1e6 }, { "seconds", 1e9 },
     };
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(units); i++) {
         if (sonde_json_text_is(unit, units[i].name)) return units[i].ns;
     }
     return 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/pb.h"
 #include "base/utf8.h"
 #include "profile/formats/pprof.h"
@@ -102,7 +103,7 @@ static void put_strings(struct writer *w)
 {
     const struct pprof_kind *names = &sonde_pprof_kinds[w->kind];
     for (uint32_t i = 0; i < w->p->strings_count; i++) put_string(w, w->p->strings[i]);
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) put_string(w, words[i]);
+    for (size_t i = 0; i < SONDE_COUNT(words); i++) put_string(w, words[i]);
     put_string(w, names->weight);
     put_string(w, names->unit);
 }
@@ -359,12 +360,12 @@ static int write_all(struct writer *w, const struct sonde_profile_match *m,
                      const struct sonde_buf *resource, struct sonde_buf *out)
 {
     struct sonde_buf *const bufs[] = { &w->dictionary, &w->profile, &w->message, &w->inner };
-    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++) sonde_buf_init(bufs[i], out->max);
+    for (size_t i = 0; i < SONDE_COUNT(bufs); i++) sonde_buf_init(bufs[i], out->max);
     w->attribute_of = sonde__calloc(w->p->threads_count, sizeof(*w->attribute_of));
     w->build_id_of = sonde__calloc(w->p->modules_count, sizeof(*w->build_id_of));
     int rc = w->attribute_of && w->build_id_of ? collect_rows(w, m) : SONDE_ENOMEM;
     if (!rc) rc = put_request(w, resource, out);
-    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++) sonde_buf_release(bufs[i]);
+    for (size_t i = 0; i < SONDE_COUNT(bufs); i++) sonde_buf_release(bufs[i]);
     sonde__free(w->attribute_of);
     sonde__free(w->build_id_of);
     sonde__free(w->rows);

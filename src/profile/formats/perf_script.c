@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/format.h"
 #include "profile/formats/perf_header.h"
 #include "sonde/sonde.h"
@@ -132,7 +133,7 @@ static uint32_t module_flags(struct sonde_perf_text path, int deleted)
         return flags | SONDE_MODULE_KERNEL;
     }
     if (!path.len || *path.s != '[') return flags;
-    for (size_t i = 0; i < sizeof(not_kernel) / sizeof(not_kernel[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(not_kernel); i++) {
         if (sonde_perf_text_is(path, not_kernel[i])) return flags;
     }
     return flags | SONDE_MODULE_KERNEL;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/gz.h"
 #include "base/intern.h"
 #include "profile/formats/pprof_reader.h"
@@ -183,7 +184,7 @@ static uint32_t module_flags(const char *path, const uint64_t *v)
     else if (!v[PPROF_MAPPING_HAS_LINES]) flags |= SONDE_MODULE_NO_LINES;
     if (*path != '[') return flags;
     if (!strcmp(path, "[vdso]")) return flags | SONDE_MODULE_VDSO;
-    for (size_t i = 0; i < sizeof(not_kernel) / sizeof(not_kernel[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(not_kernel); i++) {
         if (!strncmp(path, not_kernel[i], strlen(not_kernel[i]))) return flags;
     }
     return flags | SONDE_MODULE_KERNEL;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/formats/pprof_reader.h"
 #include "profile/tree/frame.h"
 #include "sonde/sonde.h"
@@ -21,7 +22,7 @@ uint64_t pprof_unit_scale(const char *unit, struct pprof_text t)
         { "nanoseconds", "milliseconds", 1000000 }, { "nanoseconds", "seconds", 1000000000 },
         { "bytes", "bytes", 1 },                 { "count", "count", 1 },
     };
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(units); i++) {
         if (!strcmp(units[i].unit, unit) && pprof_text_is(t, units[i].name)) return units[i].scale;
     }
     return 0;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/format.h"
 #include "profile/heap.h"
 #include "profile/tree/tree.h"
@@ -125,7 +126,7 @@ static void put_process(struct sonde_buf *out, const struct sonde_heap *h)
         { ",\"rss_peak_mb\":", h->rss_peak_bytes },
         { ",\"pss_mb\":", h->pss_bytes },
     };
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(parts); i++) {
         if (parts[i].bytes) put_number(out, parts[i].before, (double)parts[i].bytes / BYTES_PER_MB);
     }
 }
@@ -144,7 +145,7 @@ static void put_memory(struct sonde_buf *out, const struct sonde_profile *p,
         { SONDE_SAMPLE_LEAKED, "leaked_mb", NULL },
     };
     int any = 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(parts); i++) {
         uint64_t weight, count;
         /* A heap that was watched and leaks nothing leaks 0; and so on. */
         if (!sum_kind(p, *f, parts[i].kind, &weight, &count) && !p->heap) continue;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "profile/formats/import.h"
 #include "sonde/sonde.h"
 
@@ -244,7 +245,7 @@ static int read_profile(struct reader *s)
         { "samples", &part.samples }, { "weights", &part.weights }, { "events", &part.events },
         { "endValue", &part.end },
     };
-    enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
+    enum { MEMBERS = SONDE_COUNT(members) };
     if (!sonde_json_enter(&s->r, '{')) return 0;
     while (sonde_json_member(&s->r, &key)) {
         size_t i = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/nearest.h"
 #include "profile/select/private.h"
 
@@ -139,7 +140,7 @@ static int name_phases(struct select_work *w)
     w->names = sonde__calloc(p->strings_count, sizeof(*w->names));
     if (!w->names) return SONDE_ENOMEM;
     for (uint32_t i = 1; i < p->strings_count; i++) {
-        for (size_t k = 0; k < sizeof(phases) / sizeof(phases[0]); k++) {
+        for (size_t k = 0; k < SONDE_COUNT(phases); k++) {
             if (strcmp(p->strings[i], phases[k]) != 0) continue;
             w->names[i] = SELECT_PHASE | (k + 1 == SONDE_PHASE_QUEUE ? SELECT_WAITS : 0);
         }

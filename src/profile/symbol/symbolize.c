@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "base/strip.h"
 #include "profile/strip.h"
@@ -76,7 +77,7 @@ static uint64_t job_key(const struct sonde_symbol_job *job)
 {
     uint64_t hash = 0xcbf29ce484222325ull + (uint64_t)job->kind;
     const char *texts[] = { job->build_id, job->build_id[0] ? "" : job->places[0].path };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
         for (const char *p = texts[i]; *p; p++) {
             hash = (hash ^ (unsigned char)*p) * 0x100000001b3ull;
         }

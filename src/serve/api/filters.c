@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/array.h"
+
 static int add_name(struct sonde_filters *f, struct sonde_response *a, const char *name, size_t *names)
 {
     if (*names == SONDE_FILTER_NAMES_MAX) {
@@ -23,7 +25,7 @@ static int add_label(struct sonde_filters *f, struct sonde_response *a, const ch
         sonde_response_error(a, 400, "parameter label: \"%.100s\" is not NAME:GLOB", text);
         return 0;
     }
-    if (n == sizeof(f->labels) / sizeof(f->labels[0])) {
+    if (n == SONDE_COUNT(f->labels)) {
         sonde_response_error(a, 400, "parameter label: more than %zu", n);
         return 0;
     }

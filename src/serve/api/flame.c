@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "serve/api/flame_private.h"
 #include "sonde/sonde.h"
@@ -59,7 +60,7 @@ static void put_side(const struct sonde_api_flame_side *s, int heap, struct sond
     sonde_buf_printf(out, " %d %d %.6f %.6f %d %u %d %.17g %.17g %d %d", s->live, heap, s->from_s,
                      s->to_s, s->no_range && s->request, s->pid, (int)s->metric, s->min, s->max,
                      s->workers, s->rest);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) put_text(out, texts[i]);
+    for (size_t i = 0; i < SONDE_COUNT(texts); i++) put_text(out, texts[i]);
 }
 
 static int goes_on(const struct sonde_http_request *r, const struct sonde_api_flame_side *s)

@@ -1,6 +1,7 @@
 /* json.c - see json.h. */
 #include "serve/api/json.h"
 
+#include "base/array.h"
 #include "model/window.h"
 
 void sonde_json_labels(struct sonde_buf *out, const struct sonde_model_series *s)
@@ -35,7 +36,7 @@ void sonde_json_stats(struct sonde_buf *out, const struct sonde_model *m,
         { "p50", w.p50 },     { "p90", w.p90 },       { "p95", w.p95 },    { "p99", w.p99 },
         { "rate", w.rate },
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(rows); i++) {
         sonde_json_num(out, rows[i].key, rows[i].value);
     }
     sonde_json_str(out, "trend", sonde_trend_name(w.trend));

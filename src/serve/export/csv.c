@@ -12,6 +12,7 @@
 
 #include "model/window.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "serve/export/export.h"
 
 #define WINDOW_S 60.0
@@ -146,7 +147,7 @@ static void put_hist_stats(struct sonde_buf *out, const struct sonde_model_serie
     put_number(out, sum / (double)h->count);
     put_number(out, min);
     put_number(out, max);
-    for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(quantiles); i++) {
         put_number(out, sonde_quantile(quantiles[i], h->zero,
                                        (const uint64_t *const *)h->octave, s->family->scale));
     }
@@ -159,7 +160,7 @@ static void put_series(struct sonde_buf *out, const struct sonde_model *m,
     const struct sonde_model_family *f = s->family;
     const char *const head[] = { f->name, sonde_type_name(f->type), sonde_kind_name(f->kind),
                                  f->unit, f->source };
-    for (size_t i = 0; i < sizeof(head) / sizeof(head[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(head); i++) {
         if (i) sonde_buf_putc(out, ',');
         put_text(out, head[i]);
     }
@@ -180,7 +181,7 @@ static void put_series(struct sonde_buf *out, const struct sonde_model *m,
     } else {
         const double stats[] = { w.count, w.total, w.avg, w.min, w.max, w.p50, w.p90, w.p95,
                                  w.p99 };
-        for (size_t i = 0; i < sizeof(stats) / sizeof(stats[0]); i++) {
+        for (size_t i = 0; i < SONDE_COUNT(stats); i++) {
             put_number(out, stats[i]);
         }
     }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/pb.h"
 #include "base/put.h"
 #include "model/classic.h"
@@ -235,7 +236,7 @@ static void render(const struct sonde_model *m, const struct sonde_filter *f,
     w->out = out;
     struct sonde_buf *const levels[] = { &w->family, &w->metric,   &w->value,
                                          &w->bucket, &w->exemplar, &w->leaf };
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(levels); i++) {
         sonde_buf_init(levels[i], out->max);
     }
     out->error = sonde_export_twins_init(m, &w->twins);
@@ -243,7 +244,7 @@ static void render(const struct sonde_model *m, const struct sonde_filter *f,
         if (f && !sonde_filter_family(f, m->families[i])) continue;
         put_family(w, m, m->families[i], f);
     }
-    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(levels); i++) {
         sonde_buf_release(levels[i]);
     }
     sonde_export_twins_release(&w->twins);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/lock.h"
 #include "sonde/sonde.h"
@@ -198,7 +199,7 @@ int sonde_auth_has_token(const struct sonde_auth *g) { return g->token_len > 0; 
 int sonde_auth_is_health(const char *path)
 {
     static const char *const health[] = { "/livez", "/readyz", "/healthz", "/health" };
-    for (size_t i = 0; i < sizeof(health) / sizeof(health[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(health); i++) {
         if (strcmp(path, health[i]) == 0) return 1;
     }
     return 0;
@@ -216,7 +217,7 @@ int sonde_auth_wants_same_user(const struct sonde_auth *g, const char *path)
     /* Who scrapes is often another user, and programs of others may send what they measure. */
     static const char *const open[] = { "/metrics", "/v1/metrics", "/v1/traces" };
     if (g->token_len || g->all_users || sonde_auth_is_health(path)) return 0;
-    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(open); i++) {
         if (strcmp(path, open[i]) == 0) return 0;
     }
     return 1;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "serve/http/param.h"
 #include "sonde/sonde.h"
@@ -171,7 +172,7 @@ static const char *meaning_of(int status)
         { 503, "not now: it is starting, ending, or too busy" },
         { 507, "there is no room left" },
     };
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(known); i++) {
         if (known[i].status == status) return known[i].text;
     }
     return "see the text";
@@ -197,7 +198,7 @@ static const int general[] = { 400, 401, 403, 413, 429, 500 };
 
 static int is_general(int status)
 {
-    for (size_t i = 0; i < sizeof(general) / sizeof(general[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(general); i++) {
         if (general[i] == status) return 1;
     }
     return 0;
@@ -221,7 +222,7 @@ static void put_statuses(struct sonde_buf *out, const struct sonde_route *route)
     size_t len;
     sonde_json_key_open(out, "responses", '{');
     if (!names(route, 0)) put_status(out, route, 200, 1);
-    for (size_t i = 0; i < sizeof(general) / sizeof(general[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(general); i++) {
         put_status(out, route, general[i], 0);
     }
     while (next_part(&at, ',', &part, &len)) {
@@ -310,7 +311,7 @@ static void put_errors(struct sonde_buf *out)
     static const int all[] = { 400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 501, 502,
                                503, 504, 507 };
     sonde_json_key_open(out, "responses", '{');
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(all); i++) {
         char key[16];
         snprintf(key, sizeof(key), "E%d", all[i]);
         sonde_json_key_open(out, key, '{');

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
+
 static const struct sonde_param_row rows[] = {
 #define SONDE_PARAM_TEXT(at, id, sample, text)                                                      \
     { .path = at, .name = id, .kind = SONDE_PARAM_IS_TEXT, .example = sample, .help = text },
@@ -33,7 +35,7 @@ static int is_below(const char *path, const char *above)
 const struct sonde_param_row *sonde_param_find(const char *path, const char *name)
 {
     const struct sonde_param_row *general = NULL, *above = NULL;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(rows); i++) {
         if (strcmp(rows[i].name, name) != 0) continue;
         if (!rows[i].path) general = &rows[i];
         else if (strcmp(rows[i].path, path) == 0) return &rows[i];

@@ -12,6 +12,7 @@
  * its own name to 127.0.0.1 is told by its Host header, a script by its Origin, and what starts
  * something or samples is refused to whatever else such a page makes a browser fetch
  * (Sec-Fetch-Site). */
+#include "base/array.h"
 #include "base/clock.h"
 #include "serve/http/server_private.h"
 
@@ -205,10 +206,10 @@ int sonde_server_owns(const char *path, int health)
 {
     static const char *const parts[] = { "/admin/", "/profiling/", "/debug/pprof/" };
     static const char *const healths[] = { "/livez", "/readyz", "/healthz", "/health" };
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(parts); i++) {
         if (strncmp(path, parts[i], strlen(parts[i])) == 0) return 1;
     }
-    for (size_t i = 0; i < sizeof(healths) / sizeof(healths[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(healths); i++) {
         if (strcmp(path, healths[i]) == 0) return health;
     }
     const char *name;

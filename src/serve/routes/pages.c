@@ -6,6 +6,7 @@
  * ask for, and that is guarded. */
 #include <string.h>
 
+#include "base/array.h"
 #include "serve/http/route.h"
 
 /* Nothing is loaded from, or sent to, anybody but the agent that served the page. */
@@ -26,7 +27,7 @@ static void page(const struct sonde_http_request *r, struct sonde_response *a)
 {
     static const char *const pages[] = { "inference", "requests", "cpu", "memory", "gpu", "system",
                                          "history", "compare", "findings" };
-    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(pages); i++) {
         if (strcmp(r->name, pages[i]) == 0) {
             dashboard(r, a);
             return;

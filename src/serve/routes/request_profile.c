@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "present/flamegraph/flamegraph.h"
 #include "present/report/profile.h"
@@ -182,7 +183,7 @@ static int last_request(const struct sonde_http_request *q, struct sonde_request
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     const size_t count =
-        q->profiler ? sonde_profiler_request_list(q->profiler, rows, sizeof(rows) / sizeof(rows[0]))
+        q->profiler ? sonde_profiler_request_list(q->profiler, rows, SONDE_COUNT(rows))
                     : 0;
     *any = count > 0;
     for (size_t i = 0; i < count; i++) {
@@ -243,7 +244,7 @@ static void list(const struct sonde_http_request *q, struct sonde_response *a)
 {
     struct sonde_request_profile_row rows[2 * SONDE_REQUEST_PROFILES_MAX];
     const size_t count =
-        q->profiler ? sonde_profiler_request_list(q->profiler, rows, sizeof(rows) / sizeof(rows[0]))
+        q->profiler ? sonde_profiler_request_list(q->profiler, rows, SONDE_COUNT(rows))
                     : 0;
     sonde_json_open(&a->body, '{');
     sonde_json_key_open(&a->body, "profiles", '[');

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "serve/api/api.h"
 #include "serve/api/filters.h"
@@ -83,7 +84,7 @@ static void render(const struct sonde_http_request *r, struct sonde_buf *out)
     struct wanted w;
     if (!parse(r, &unused, &w)) return; /* it went well when the stream was opened */
     if (!events) events = "series";
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(names); i++) {
         if (strstr(events, names[i])) put_event(r, &w, names[i], out);
     }
 }

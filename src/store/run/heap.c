@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/intern.h"
 #include "profile/heap.h"
 #include "sonde/sonde.h"
@@ -96,8 +97,8 @@ static const struct run_table tables[TABLES] = {
     [SIZES] = RUN_TABLE("heap_sizes", class_fields, struct class),
     [LIFETIMES] = RUN_TABLE("heap_lifetimes", class_fields, struct class),
 };
-_Static_assert(sizeof(fact_fields) / sizeof(fact_fields[0]) <= RUN_FIELDS_MAX, "RUN_FIELDS_MAX");
-_Static_assert(sizeof(site_fields) / sizeof(site_fields[0]) <= RUN_FIELDS_MAX, "RUN_FIELDS_MAX");
+_Static_assert(SONDE_COUNT(fact_fields) <= RUN_FIELDS_MAX, "RUN_FIELDS_MAX");
+_Static_assert(SONDE_COUNT(site_fields) <= RUN_FIELDS_MAX, "RUN_FIELDS_MAX");
 
 /* ---- Series ---------------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/intern.h"
 #include "base/json.h"
 #include "profile/infer.h"
@@ -326,9 +327,9 @@ static const struct run_field model_fields[] = {
 #undef SONDE__X
 };
 #undef M
-_Static_assert(sizeof(request_fields) / sizeof(request_fields[0]) <= RUN_FIELDS_MAX,
+_Static_assert(SONDE_COUNT(request_fields) <= RUN_FIELDS_MAX,
                "RUN_FIELDS_MAX");
-_Static_assert(sizeof(model_fields) / sizeof(model_fields[0]) <= RUN_FIELDS_MAX,
+_Static_assert(SONDE_COUNT(model_fields) <= RUN_FIELDS_MAX,
                "RUN_FIELDS_MAX");
 
 static const struct run_field fact_fields[] = {

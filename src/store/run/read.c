@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
 #include "store/run/reader.h"
@@ -317,13 +318,13 @@ static int read_meta_row(struct run_reader *r, sqlite3_stmt *s)
     };
     const char *key = (const char *)sqlite3_column_text(s, 0);
     if (!key) return run_bad(r, "key is not a text");
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
         if (!strcmp(key, texts[i].key)) return run_get_text(r, s, 1, texts[i].to);
     }
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(numbers); i++) {
         if (!strcmp(key, numbers[i].key)) return run_get_u64(r, s, 1, numbers[i].to);
     }
-    for (size_t i = 0; i < sizeof(doubles) / sizeof(doubles[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(doubles); i++) {
         if (strcmp(key, doubles[i].key)) continue;
         const double v = sqlite3_column_double(s, 1);
         if (!(v >= 0 && v <= 1e9)) return run_bad(r, "%s is %g", key, v);
@@ -440,7 +441,7 @@ static int read_database(struct run_reader *r)
         return sonde_err_set(r->err, SONDE_EFORMAT, "'%s' is an SQLite database, but not a run "
                              "that sonde recorded", r->name);
     }
-    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(versions); i++) {
         if (versions[i].version == version) return versions[i].read(r);
     }
     if (version > SONDE_RUN_VERSION) {

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "base/array.h"
 #include "store/run/reader.h"
 
 enum run_field_type {
@@ -41,7 +42,7 @@ struct run_table {
 };
 
 #define RUN_TABLE(table, list, row)                                                            \
-    { table, list, sizeof(list) / sizeof((list)[0]), sizeof(row) }
+    { table, list, SONDE_COUNT(list), sizeof(row) }
 
 /* Make the table and fill it; ids are 1, 2, 3 … SQLITE_OK, SQLITE_NOMEM, or an error that db knows
  * of. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 #include "store/run/private.h"
 
@@ -332,10 +333,10 @@ static int write_meta(const struct writer *w)
     };
     sqlite3_stmt *s;
     int rc = prepare(w, "INSERT INTO meta VALUES(?1, ?2)", &s);
-    for (size_t i = 0; !rc && i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; !rc && i < SONDE_COUNT(texts); i++) {
         rc = meta_text(w, s, texts[i].key, texts[i].text);
     }
-    for (size_t i = 0; !rc && i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    for (size_t i = 0; !rc && i < SONDE_COUNT(numbers); i++) {
         rc = meta_number(w, s, numbers[i].key, numbers[i].number);
     }
     if (!rc) rc = meta_double(w, s, "rate_hz", p->rate_hz);
@@ -384,7 +385,7 @@ static int write_database(struct writer *w, const char *temp)
         rc = w->db ? failed(w) : sonde_err_set(w->err, SONDE_ENOMEM, "out of memory");
     }
     if (!rc) rc = execute(w, schema);
-    for (size_t i = 0; !rc && i < sizeof(parts) / sizeof(parts[0]); i++) rc = parts[i](w);
+    for (size_t i = 0; !rc && i < SONDE_COUNT(parts); i++) rc = parts[i](w);
     return rc ? rc : execute(w, "COMMIT");
 }
 

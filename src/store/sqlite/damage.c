@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
@@ -65,7 +66,7 @@ static int move_all_aside(const struct sonde_store *s, const char *aside, struct
 {
     static const char *const suffixes[] = { "", "-wal", "-shm" };
     int failure = 0;
-    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]) && !failure; i++) {
+    for (size_t i = 0; i < SONDE_COUNT(suffixes) && !failure; i++) {
         failure = move_aside(s, suffixes[i], aside);
     }
     return !failure ? 0 : sonde_err_set(err, SONDE_EIO, "store '%s' is damaged and cannot be kept as "

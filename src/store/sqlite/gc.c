@@ -5,6 +5,7 @@
  * are used again; the file only gets shorter by `sonde gc`, which has the time. */
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/log.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
@@ -60,7 +61,7 @@ static int rows_by_age(struct sonde_store *s, int64_t before_ms, struct sonde_er
         "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles WHERE end_ms < ?1 LIMIT 1)",
     };
     int rc = 0;
-    for (size_t i = 0; i < sizeof(old) / sizeof(old[0]) && !rc; i++) {
+    for (size_t i = 0; i < SONDE_COUNT(old) && !rc; i++) {
         rc = store_delete_rows(s, old[i], before_ms, err);
     }
     return rc;

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
@@ -50,7 +51,7 @@ static const char *choose_folder(void)
 
 static void remove_files(int folder_fd)
 {
-    for (size_t i = 0; i < sizeof(file_names) / sizeof(file_names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(file_names); i++) {
         unlinkat(folder_fd, file_names[i], 0);
     }
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
 
@@ -150,7 +151,7 @@ static int delete_step(struct sonde_store *s, uint32_t id, struct sonde_err *err
         "DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE run = ?1 LIMIT 100)",
         "DELETE FROM profiles WHERE id IN (SELECT id FROM profiles WHERE run = ?1 LIMIT 1)",
     };
-    for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(many); i++) {
         rc = store_delete_rows(s, many[i], id, err);
         if (rc) return rc;
     }
@@ -162,7 +163,7 @@ static int delete_step(struct sonde_store *s, uint32_t id, struct sonde_err *err
         "DELETE FROM gaps WHERE run = ?1",
         "DELETE FROM runs WHERE id = ?1",
     };
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]) && !rc; i++) {
+    for (size_t i = 0; i < SONDE_COUNT(rest) && !rc; i++) {
         rc = store_do(s, rest[i], id, 0, err);
     }
     return rc;
@@ -245,7 +246,7 @@ int store_run_merge(struct sonde_store *s, uint32_t to, uint32_t from, struct so
     if (!rc) rc = check_run(s, from, 1, err);
     if (!rc) rc = store_run_sql(s, SQL_BEGIN, err);
     if (!rc) {
-        for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]) && !rc; i++) {
+        for (size_t i = 0; i < SONDE_COUNT(moves) && !rc; i++) {
             rc = store_do(s, moves[i], to, from, err);
         }
         if (!rc) rc = store_run_sql(s, SQL_COMMIT, err);
@@ -297,10 +298,10 @@ static int copy_rows(struct sonde_store *copy, uint32_t id, int version, struct 
         "INSERT INTO main.heaps SELECT * FROM src.heaps WHERE run = ?1",
     };
     int rc = store_exec(copy, "BEGIN", err);
-    for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]) && !rc; i++) {
+    for (size_t i = 0; i < SONDE_COUNT(copies) && !rc; i++) {
         rc = store_do(copy, copies[i], id, 0, err);
     }
-    for (size_t i = 0; i < sizeof(since_2) / sizeof(since_2[0]) && !rc && version >= 2; i++) {
+    for (size_t i = 0; i < SONDE_COUNT(since_2) && !rc && version >= 2; i++) {
         rc = store_do(copy, since_2[i], id, 0, err);
     }
     return rc ? rc : store_exec(copy, "COMMIT", err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 #include "store/sqlite/private.h"
 
@@ -14,7 +15,7 @@ static int copy_spec(struct sonde_store_series *to, const struct sonde_store_ser
                                from->source, from->labels, from->program };
     const char **const out[] = { &to->name,   &to->help,   &to->unit,
                                  &to->source, &to->labels, &to->program };
-    enum { N = sizeof(in) / sizeof(in[0]) };
+    enum { N = SONDE_COUNT(in) };
     size_t size = 0;
     for (size_t i = 0; i < N; i++) size += (in[i] ? strlen(in[i]) : 0) + 1;
     char *at = sonde__alloc(size);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/utf8.h"
 #include "base/visible.h"
 #include "model/exposition.h"
@@ -49,7 +50,7 @@ void sonde_transfer_csv_write(struct sonde_transfer_writer *w, const struct sond
                                   sonde_kind_name(s->spec.kind), s->spec.unit, s->spec.source,
                                   s->spec.program };
     sonde_buf_init(&head, 1 << 20);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
         put_text(&head, texts[i]);
         sonde_buf_putc(&head, ',');
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "model/exposition.h"
 #include "sonde/sonde.h"
@@ -174,7 +175,7 @@ static const double scales[] = { 1, 1e-2, 1e-3, 1e-6, 1e-9, 1e-12 };
 /* The coarsest of which all values are whole numbers; 0 = none. */
 static double scale_of(const struct sonde_transfer_series *s, int negative)
 {
-    for (size_t i = 0; i < sizeof(scales) / sizeof(scales[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(scales); i++) {
         size_t k = 0;
         for (; k < s->count; k++) {
             const double v = sonde_transfer_double(s->point[k].value), raw = rint(v / scales[i]);

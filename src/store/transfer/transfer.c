@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sonde/sonde.h"
 #include "store/chunk_hist.h"
 
@@ -17,7 +18,7 @@ void sonde_transfer_series_release(struct sonde_transfer_series *s)
 {
     const char *const texts[] = { s->spec.name, s->spec.help, s->spec.unit, s->spec.source,
                                   s->spec.labels, s->spec.program };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(texts); i++) {
         sonde__free((char *)(uintptr_t)texts[i]);
     }
     sonde__free(s->point);
@@ -49,7 +50,7 @@ static int series_init(struct sonde_transfer_series *s, const struct sonde_store
                                  &s->spec.labels, &s->spec.program };
     *s = (struct sonde_transfer_series){ .spec = *spec };
     int rc = 0;
-    for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(in); i++) {
         *out[i] = sonde__strdup(in[i] ? in[i] : "");
         if (!*out[i]) rc = SONDE_ENOMEM;
     }
@@ -91,7 +92,7 @@ int sonde_transfer_format(const char *name)
         [SONDE_TRANSFER_JSON] = "json", [SONDE_TRANSFER_CSV] = "csv",
         [SONDE_TRANSFER_OPENMETRICS] = "openmetrics", [SONDE_TRANSFER_PROMETHEUS] = "prometheus",
     };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (size_t i = 0; i < SONDE_COUNT(names); i++) {
         if (strcmp(name, names[i]) == 0) return (int)i;
     }
     return -1;
