@@ -432,7 +432,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(by_answer), T(order_is_kept), T(without_partial_answers), T(waits_double),
         T(retry_after_is_honoured), T(jitter_differs), T(idle_ends_at_once),
-        T(waiting_ends_at_once), T(a_try_is_given_up), T(what_waits_is_flushed), T(nothing_is_begun_too_late),
+        T(waiting_ends_at_once), T(a_try_is_given_up), T(what_waits_is_flushed),
+        T(nothing_is_begun_too_late),
         T(no_handle_at_first),
     };
     return cmocka_run_group_tests_name("sender", tests, quiet, NULL);
