@@ -40,7 +40,7 @@ static int add_line(struct push_dest *d, size_t *count, const char *line, size_t
                              d->ops->name, number, (int)(name < NAME_SHOWN ? name : NAME_SHOWN),
                              line);
     }
-    if (*count + 1 >= HEADERS_MAX || len > HEADER_MAX) {
+    if (*count >= HEADERS_MAX || len > HEADER_MAX) {
         return sonde_err_set(err, SONDE_EINVAL, "headers of %s: at most %d, of %d bytes each",
                              d->ops->name, HEADERS_MAX, HEADER_MAX);
     }

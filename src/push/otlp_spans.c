@@ -223,7 +223,7 @@ static void put_figures(struct push_spans *s, const struct sonde_infer_request *
 static void put_first_token(struct push_spans *s, const struct sonde_infer_request *r)
 {
     static const char name[] = "first token";
-    if (!r->tokens_out) return;
+    if (!sonde_infer_has_ttft(r) || !(r->ttft_s >= 0 && r->ttft_s < 1e9)) return;
     sonde_buf_reset(&s->scratch.value);
     sonde_pb_fixed64(&s->scratch.value, EVENT_TIME, r->arrived_ns + (uint64_t)(r->ttft_s * 1e9));
     sonde_pb_str(&s->scratch.value, EVENT_NAME, name, sizeof(name) - 1);

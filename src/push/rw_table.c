@@ -35,19 +35,32 @@ static int grow(struct rw_table *t)
     return 0;
 }
 
+/* Where labels are, or the free slot where they belong: there always is one. */
+static size_t slot_of(const struct rw_table *t, uint64_t hash, const char *labels, size_t len)
+{
+    size_t at = (size_t)hash & (t->size - 1);
+    for (; t->slot[at].labels; at = (at + 1) & (t->size - 1)) {
+        const struct rw_tracked *s = &t->slot[at];
+        if (s->hash == hash && s->len == len && !memcmp(s->labels, labels, len)) break;
+    }
+    return at;
+}
+
+/* Only a new one needs room: without memory for that, those that are known stay so. */
 void rw_table_mark(struct rw_table *t, const char *labels, size_t len)
 {
     const uint64_t hash = hash_of(labels, len);
-    if (4 * (t->count + 1) > 3 * t->size && t->count < RW_TRACKED_MAX && grow(t) != 0) return;
-    size_t at = (size_t)hash & (t->size - 1);
-    for (; t->slot[at].labels; at = (at + 1) & (t->size - 1)) {
-        struct rw_tracked *s = &t->slot[at];
-        if (s->hash == hash && s->len == len && !memcmp(s->labels, labels, len)) {
-            s->round = t->round;
-            return;
-        }
+    if (!t->size && grow(t) != 0) return;
+    size_t at = slot_of(t, hash, labels, len);
+    if (t->slot[at].labels) {
+        t->slot[at].round = t->round;
+        return;
     }
     if (t->count >= RW_TRACKED_MAX) return;
+    if (4 * (t->count + 1) > 3 * t->size) {
+        if (grow(t) != 0) return;
+        at = slot_of(t, hash, labels, len);
+    }
     char *copy = sonde__alloc(len + 1);
     if (!copy) return;
     memcpy(copy, labels, len);

@@ -1,5 +1,7 @@
 /* Files are removed only if they are segments of ours that nothing can write any more. */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +25,15 @@
 static char dir[64];
 static int dirfd;
 static struct sonde__here here;
+static long file_system;    /* what fstatfs says; 0 = nothing: it fails */
+
+int fstatfs(int fd, struct statfs *out)
+{
+    (void)fd;
+    memset(out, 0, sizeof(*out));
+    out->f_type = file_system;
+    return file_system ? 0 : -1;
+}
 
 static int setup(void **state)
 {
@@ -31,6 +43,7 @@ static int setup(void **state)
     if (!mkdtemp(dir)) return -1;
     dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     sonde__here(&here);
+    file_system = TMPFS_MAGIC;
     return dirfd < 0 ? -1 : 0;
 }
 
@@ -240,12 +253,157 @@ static void who_is_here(void **state)
     assert_false(sonde__is_here(&h, &nowhere));
 }
 
+/* The longest and the largest there are, and one more. */
+static void names_at_their_bounds(void **state)
+{
+    (void)state;
+    static const struct { const char *name; int ok; } cases[] = {
+        { "2147483647.18446744073709551614.4294967295", 1 },
+        { "2147483648.1", 0 },
+        { "1.18446744073709551615", 0 },
+        { "1.18446744073709551616", 0 },
+        { "1.99999999999999999999", 0 },
+        { "1.100000000000000000000000000000000000000000000000000000000000000000000", 0 },
+        { "99999999999999999999999999999999999999999999999999999999999999999999.1", 0 },
+        { "1.1.99999999999999999999", 0 },
+        { "+1.1", 0 }, { " 1.1", 0 }, { "1 .1", 0 }, { "1..1", 0 }, { ".1", 0 }, { "1.1\n", 0 },
+        { "0x1.1", 0 }, { "1.1.-1", 0 }, { "1,1", 0 }, { "../1.1", 0 }, { "1.1/..", 0 },
+        { "\xd9\xa1.1", 0 }, { "00.0", 0 }, { "0.0", 0 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde__name n = { 7, 8, 9 };
+        const int ok = sonde__name_parse(cases[i].name, &n) == 0;
+        if (ok != cases[i].ok) fail_msg("%s", cases[i].name);
+        if (!ok) assert_true(n.pid == 7 && n.start == 8 && n.n == 9); /* untouched */
+        else assert_true(n.pid == INT32_MAX && n.start == UINT64_MAX - 1 && n.n == UINT32_MAX);
+    }
+    char name[SONDE__NAME_BYTES];
+    const struct sonde__name largest = { UINT32_MAX, UINT64_MAX, UINT32_MAX };
+    memset(name, 'z', sizeof(name));
+    sonde__name_make(name, &largest);
+    assert_string_equal(name, "4294967295.18446744073709551615.4294967295");
+    sonde__temp_make(name, UINT64_MAX, UINT32_MAX);
+    assert_string_equal(name, ".sonde-ffffffffffffffff-4294967295.tmp");
+    static const char *const not_temp[] = {
+        ".sonde-ffffffffffffffff-4294967295.tmp", ".sonde-ffffffffffffffff-0.tmp",
+        ".sonde-FFFFFFFFFFFFFFFF-1.tmp", ".sonde-ffffffffffffffff-.tmp", ".sonde-ffffffffffffffff",
+        ".sonde-fffffffffffffff--1.tmp", ".sonde-ffffffffffffffff-1.tmp/x", ".sonde-", "",
+        ".sonde-ffffffffffffffff-1 .tmp", "sonde-ffffffffffffffff-1.tmp",
+    };
+    for (size_t i = 0; i < sizeof(not_temp) / sizeof(not_temp[0]); i++) {
+        if (!sonde__temp_parse(not_temp[i])) fail_msg("%s", not_temp[i]);
+    }
+}
+
+/* On file systems that are not known to count all writers the process is judged: of this boot and
+ * these namespaces only, and only if the header is whole. */
+static void judged_by_the_process(void **state)
+{
+    (void)state;
+    static const char me_other_start[] = "other start", gone[] = "gone", alive[] = "alive";
+    const uint32_t me = (uint32_t)getpid();
+    const uint64_t start = sonde__start_time(0);
+    static const long systems[] = { NFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, 0 };
+    struct { const char *what; uint32_t pid; uint64_t start; int damage; enum sonde__life life; }
+    const cases[] = {
+        { alive, me, start, 0, SONDE__LIFE_ALIVE },
+        { me_other_start, me, start + 1, 0, SONDE__LIFE_DEAD },
+        { gone, INT32_MAX, 1, 0, SONDE__LIFE_DEAD },
+        { "another version", INT32_MAX, 1, 1, SONDE__LIFE_UNKNOWN },
+        { "a wrong sum", INT32_MAX, 1, 2, SONDE__LIFE_UNKNOWN },
+        { "another pid namespace", INT32_MAX, 1, 3, SONDE__LIFE_UNKNOWN },
+        { "another time namespace", INT32_MAX, 1, 4, SONDE__LIFE_UNKNOWN },
+        { "another boot", INT32_MAX, 1, 5, SONDE__LIFE_UNKNOWN },
+    };
+    for (size_t f = 0; f < sizeof(systems) / sizeof(systems[0]); f++) {
+        file_system = systems[f];
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            struct sonde__header h = header(cases[i].pid, cases[i].start);
+            h.abi += cases[i].damage == 1;
+            h.pid_ns += cases[i].damage == 3;
+            h.time_ns += cases[i].damage == 4;
+            h.boot_id[0] ^= cases[i].damage == 5;
+            h.check = sonde__header_check(&h) + (cases[i].damage == 2);
+            char name[SONDE__NAME_BYTES];
+            sonde__name_make(name, &(struct sonde__name){ cases[i].pid, cases[i].start, 0 });
+            file_write(name, &h, sizeof(h), BYTES);
+            errno = EDOM;
+            if (sonde__life(dirfd, name, &here) != cases[i].life) fail_msg("%s", cases[i].what);
+            assert_true(is_there(name));
+            assert_int_equal(sonde__life_sweep(dirfd, name, &here), cases[i].life);
+            assert_int_equal(errno, EDOM); /* it runs in others' programs */
+            assert_int_equal(is_there(name), cases[i].life != SONDE__LIFE_DEAD);
+            if (is_there(name)) unlinkat(dirfd, name, 0);
+        }
+        const struct sonde__header h = header(3, 11);
+        char temp[SONDE__NAME_BYTES]; /* which says nothing about its process */
+        sonde__temp_make(temp, 1, INT32_MAX);
+        file_write(temp, &h, sizeof(h), BYTES);
+        assert_int_equal(sonde__life_sweep(dirfd, temp, &here), SONDE__LIFE_UNKNOWN);
+        assert_true(is_there(temp));
+    }
+}
+
+static void written_is_asked_of_the_file(void **state)
+{
+    (void)state;
+    static const struct { long type; int trusted; } systems[] = {
+        { TMPFS_MAGIC, 1 }, { RAMFS_MAGIC, 1 }, { EXT4_SUPER_MAGIC, 1 }, { 0x58465342, 1 },
+        { BTRFS_SUPER_MAGIC, 1 }, { OVERLAYFS_SUPER_MAGIC, 0 }, { NFS_SUPER_MAGIC, 0 }, { 0, 0 },
+    };
+    file_write("f", "x", 1, 1);
+    const int reader = openat(dirfd, "f", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < sizeof(systems) / sizeof(systems[0]); i++) {
+        file_system = systems[i].type;
+        assert_int_equal(sonde__is_written(reader), systems[i].trusted ? 0 : -1);
+        const int writer = openat(dirfd, "f", O_WRONLY | O_CLOEXEC);
+        assert_int_equal(sonde__is_written(reader), systems[i].trusted ? 1 : -1);
+        close(writer);
+        assert_int_equal(sonde__is_written(reader), systems[i].trusted ? 0 : -1); /* asked again */
+    }
+    close(reader);
+    file_system = TMPFS_MAGIC;
+    assert_int_equal(sonde__is_written(-1), -1);
+}
+
+/* A header cut off anywhere, and every byte of what a file is known by, changed. */
+static void damaged_headers_are_foreign(void **state)
+{
+    (void)state;
+    const struct sonde__header whole = header(INT32_MAX, 1);
+    static const char name[] = "2147483647.1";
+    for (size_t len = 0; len < sizeof(whole); len += 61) {
+        file_write(name, &whole, len, (off_t)len);
+        assert_int_equal(sonde__life_sweep(dirfd, name, &here), SONDE__LIFE_FOREIGN);
+        assert_true(is_there(name));
+    }
+    static const size_t known_by[][2] = {
+        { offsetof(struct sonde__header, magic), 8 },
+        { offsetof(struct sonde__header, file_bytes), 8 },
+        { offsetof(struct sonde__header, pid), 4 },
+        { offsetof(struct sonde__header, start_time), 8 },
+    };
+    for (size_t k = 0; k < sizeof(known_by) / sizeof(known_by[0]); k++) {
+        for (size_t i = 0; i < known_by[k][1]; i++) {
+            struct sonde__header h = whole;
+            ((unsigned char *)&h)[known_by[k][0] + i] ^= 0x81;
+            file_write(name, &h, sizeof(h), BYTES);
+            assert_int_equal(sonde__life_sweep(dirfd, name, &here), SONDE__LIFE_FOREIGN);
+        }
+    }
+    file_write(name, &whole, sizeof(whole), BYTES);
+    assert_int_equal(sonde__life_sweep(dirfd, name, &here), SONDE__LIFE_DEAD);
+    assert_int_equal(sonde__life(-1, name, &here), SONDE__LIFE_FOREIGN); /* no directory at all */
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(names), T(foreign_files), T(others_files), T(mapped_is_alive),
         T(descriptors_do_not_matter), T(temporary_files), T(who_is_here),
+        T(names_at_their_bounds), T(judged_by_the_process), T(written_is_asked_of_the_file),
+        T(damaged_headers_are_foreign),
     };
     return cmocka_run_group_tests_name("life", tests, NULL, NULL);
 }

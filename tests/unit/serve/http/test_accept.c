@@ -41,6 +41,27 @@ static const struct { const char *accept, *format; } metrics[] = {
     { OM ";q=", "prometheus" },
     { ",,;;=,\"", "prometheus" },
     { "x;a=\"b,c;d\"," OM, "openmetrics" },
+    { "x;a=\"b\\\",c\"," OM, "openmetrics" }, /* a quote that is escaped */
+    { "x;a=\"never closed," OM, "prometheus" },
+    { OM ";q=1.000", "openmetrics" },
+    { OM ";q=1.001", "prometheus" },
+    { OM ";q=0.001", "openmetrics" },
+    { OM ";q=.5", "prometheus" },
+    { OM ";q=-1", "prometheus" },
+    { OM ";q=0x1", "prometheus" },
+    { OM ";q=1,5", "openmetrics" },            /* a comma begins the next */
+    { OM "\t;\tq = 0.9 , text/plain;q=0.8", "openmetrics" },
+    { OM ";Q=0", "prometheus" },
+    { OM ";version=1.0.0;version=0.0.1", "openmetrics" }, /* the first counts */
+    { OM ";version", "openmetrics" },          /* no value: as if it were not there */
+    { OM ";version=", "prometheus" },
+    { OM "x", "prometheus" },
+    { "text/plain;version=1.0.0;q=1," OM ";q=0.1", "openmetrics" }, /* not our version of text */
+    { "text/*;q=0.9," OM ";q=0.8", "prometheus" },
+    { "*/*," OM, "openmetrics" },              /* what is named comes before any */
+    { OM ",*/*", "openmetrics" },
+    { "application/*", "prometheus" },
+    { PB ";q=0.5," PB ";q=0.9," OM ";q=0.7", "protobuf" },
 };
 
 static void test_metrics(void **state)
@@ -58,6 +79,11 @@ static const struct { const char *header; int ok; } gzip[] = {
     { "identity", 0 },    { "*", 1 },
     { "*;q=0", 0 },       { "gzip;q=0, *", 0 },
     { "br, GZIP", 1 },    { "gzippy", 0 },
+    { "x-gzip", 1 },      { "gzip;q=0.001", 1 },
+    { "*;q=0.5, gzip;q=0", 0 }, { "*;q=0, gzip", 1 },
+    { "gzip;q=x", 0 },    { "gzip;level=9", 1 },
+    { ",,gzip,,", 1 },    { "\tgzip\t", 1 },
+    { "\"gzip\"", 0 },    { "identity;q=1, *;q=0", 0 },
 };
 
 static void test_gzip(void **state)
@@ -134,7 +160,9 @@ static void test_html(void **state)
         { NULL, 0 }, { "", 0 }, { "*/*", 0 }, { "text/html", 1 }, { "text/html;q=0", 0 },
         { "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", 1 },
         { "text/plain, text/html;q=0.5", 0 }, { "text/plain;q=0.5, text/html", 1 },
-        { "text/htmlx", 0 }, { "TEXT/HTML", 1 },
+        { "text/htmlx", 0 }, { "TEXT/HTML", 1 }, { "text/plain,text/html", 1 },
+        { "text/html;level=1", 1 }, { "text/*", 0 }, { "application/xhtml+xml", 0 },
+        { "text/html;q=0.001, text/plain;q=0.002", 0 }, { "x;y=\"text/html\"", 0 },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(sonde_accept_html(cases[i].accept), cases[i].html);

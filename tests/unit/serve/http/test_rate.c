@@ -46,6 +46,20 @@ static void who_is_counted(void **state)
         { "127.0.0.1", "2001:db8::1", 1, "2001:db8::1" },
         { "127.0.0.1", "unknown", 1, NULL },
         { "127.0.0.1", "", 1, NULL },
+        { "::ffff:127.0.0.1", "10.0.0.7", 1, "10.0.0.7" },
+        { "127.0.0.1", "1.2.3.4,\t10.0.0.7", 1, "10.0.0.7" },
+        { "127.0.0.1", "::ffff:10.0.0.7", 1, "10.0.0.7" },
+        { "127.0.0.1", "[2001:db8::1]", 1, "2001:db8::ffff" }, /* one network */
+        /* What is no address is one client, whatever it says. */
+        { "127.0.0.1", "10.0.0.7,", 1, "::2" },
+        { "127.0.0.1", "10.0.0.256", 1, "::2" },
+        { "127.0.0.1", "10.0.0.7, evil", 1, "::2" },
+        { "127.0.0.1", "\"10.0.0.7\"", 1, "::2" },
+        { "127.0.0.1", "[[[", 1, "::2" },
+        { "127.0.0.1", ":", 1, "::2" },
+        { "127.0.0.1", "10.0.0.7:1:2", 1, "::2" },
+        { "127.0.0.1", "00000000000000000000000000000000000000000000000000000000000000000000000",
+          1, "::2" },
         /* Others' headers are not believed. */
         { "10.0.0.7", "1.2.3.4", 1, "10.0.0.7" },
     };
@@ -59,6 +73,48 @@ static void who_is_counted(void **state)
     }
     struct sonde_rate_client c;
     assert_int_equal(sonde_rate_client(NULL, "1.2.3.4", &c), 0);
+    const struct sockaddr local = { .sa_family = AF_UNIX };
+    assert_int_equal(sonde_rate_client(&local, "1.2.3.4", &c), 0);
+}
+
+/* So many in the long run, by whoever asks all the time; burst is never less than one. */
+static void rates_hold(void **state)
+{
+    (void)state;
+    static const struct { double per_s, burst, step_s; } cases[] = {
+        { 10, 5, 0.001 }, { 10, 1, 0.001 }, { 10, 0, 0.001 }, { 0.5, 3, 0.01 }, { 1000, 1, 1e-5 },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sonde_rate *r = sonde_rate_create(cases[i].per_s, cases[i].burst);
+        const struct sonde_rate_client c = { { 1 } };
+        const double burst = cases[i].burst < 1 ? 1 : cases[i].burst;
+        double taken = 0, now = 1000;
+        for (int k = 0; k < 20000; k++, now += cases[i].step_s) {
+            const double wait_s = sonde_rate_take(r, &c, now);
+            assert_true(wait_s >= 0 && wait_s <= 1 / cases[i].per_s + 1e-6);
+            taken += wait_s == 0;
+        }
+        const double most = cases[i].per_s * (now - 1000) + burst;
+        if (taken > most + 1 || taken < (most - burst) * 0.95) fail_msg("case %zu: %g", i, taken);
+        sonde_rate_destroy(r);
+    }
+}
+
+/* Who waits as long as he is told is let in. */
+static void the_wait_is_enough(void **state)
+{
+    (void)state;
+    struct sonde_rate *r = sonde_rate_create(3, 2);
+    const struct sonde_rate_client c = { { 7 } };
+    double now = 50;
+    for (int i = 0; i < 1000; i++) {
+        const double wait_s = sonde_rate_take(r, &c, now);
+        if (wait_s > 0) {
+            now += wait_s + 1e-9;
+            assert_true(sonde_rate_take(r, &c, now) == 0);
+        }
+    }
+    sonde_rate_destroy(r);
 }
 
 static void a_bucket_empties_and_fills(void **state)
@@ -103,6 +159,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_is_counted),
+        cmocka_unit_test(rates_hold),
+        cmocka_unit_test(the_wait_is_enough),
         cmocka_unit_test(a_bucket_empties_and_fills),
         cmocka_unit_test(many_clients),
     };
